@@ -1,1 +1,1 @@
-"""Left of the event: one module per protocol that upstreams speak. Knows nothing of the caller's dialect."""
+"""One package or module per upstream protocol: requests out, events in. Independent of the caller's API."""

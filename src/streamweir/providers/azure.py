@@ -1,8 +1,8 @@
-"""Azure OpenAI: OpenAI's wire at an address and with a header of its own.
+"""Azure OpenAI: OpenAI's wire with Azure's addresses and authentication header.
 
-A deployment stands in the path, with the API version as a query, or, where the version is
-"v1" or none is given, in the body under Azure's newer address, which is OpenAI's own. The
-answers are OpenAI's with content filter results around them, which the decoder carries along.
+The deployment is in the path and the API version in the query. If the version is "v1" or not set, Azure's newer
+address is used, which is the same as OpenAI's and has the deployment in the body. Answers are OpenAI's with content
+filter results added, which the decoder carries along.
 """
 
 from urllib.parse import quote

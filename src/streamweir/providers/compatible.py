@@ -1,9 +1,8 @@
-"""The vendors that speak OpenAI's wire, one row each.
+"""The vendors that use OpenAI's wire, one row each.
 
-A row says only in what the vendor differs from `openai.vendor.Vendor`'s defaults, by its own
-documentation or by what it was seen to send. A new vendor is a new row and a fixture folder
-of its name. Whether an abort ends the bill follows OpenRouter's published list of providers;
-for a server on one's own machines it always does.
+A row contains only the differences from the defaults of `openai.vendor.Vendor`, documented or
+observed. A new vendor is a new row and a fixture folder with its name. Whether an abort stops the billing follows
+OpenRouter's published list of providers; for self-hosted servers it always does.
 """
 
 from functools import cache
@@ -44,9 +43,9 @@ _OTHER_MODELS = frozenset(
         "user_config",
     }
 )
-"""By these a router would let the caller choose another model than the one that was allowed and is paid for."""
+"""With these members of a router, the caller could choose another model than the one that is allowed and billed."""
 _MESSAGE = frozenset({"role", "content", "tool_calls", "tool_call_id"})
-"""What every vendor takes on a message."""
+"""The members of a message that every vendor accepts."""
 _LOGPROBS = frozenset({"logit_bias", "logprobs", "top_logprobs"})
 _PENALTIES = frozenset({"frequency_penalty", "presence_penalty"})
 _TOOLS = frozenset({"function_call", "functions", "parallel_tool_calls", "tool_choice", "tools"})
@@ -63,7 +62,7 @@ OPENAI = Vendor(
 
 _ROWS = (
     OPENAI,
-    # Any other server: what it takes is not known, so nothing but our own members and a router's are left out.
+    # Any other server: its members are not known, so only the gateway's own and a router's are left out.
     Vendor(name="openai-compatible", base_url="http://localhost:8000/v1", refuses=_OTHER_MODELS),
     Vendor(
         name="openrouter",
@@ -76,7 +75,7 @@ _ROWS = (
         takes_reasoning_details=True,
     ),
     Vendor(
-        # Unknown members are answered with 400, in messages too; the penalties are documented as ignored.
+        # It answers unknown members with 400, also in messages; the penalties are documented as ignored.
         name="groq",
         base_url="https://api.groq.com/openai/v1",
         takes_names=False,
@@ -84,7 +83,7 @@ _ROWS = (
         message_members=_MESSAGE | {"function_call"},
     ),
     Vendor(
-        # Unknown members are answered with 422, in messages too; usage comes on the finish frame unasked.
+        # It answers unknown members with 422, also in messages; usage is on the finish frame without being requested.
         name="mistral",
         base_url="https://api.mistral.ai/v1",
         takes_stream_options=False,
@@ -108,7 +107,7 @@ _ROWS = (
         reasoning_text="reasoning_content",
     ),
     Vendor(
-        # Models that reason refuse the penalties and `stop`; only the newer ones can be told how much.
+        # Reasoning models refuse the penalties and `stop`; only the newer ones accept an effort.
         name="xai",
         base_url="https://api.x.ai/v1",
         abort_stops_billing=True,
@@ -142,7 +141,7 @@ _ROWS = (
         reasoning_text="reasoning",
     ),
     Vendor(
-        # It answers from the web and calls no tools; usage comes on every frame unasked.
+        # It answers from the web and calls no tools; usage is on every frame without being requested.
         name="perplexity",
         base_url="https://api.perplexity.ai",
         takes_stream_options=False,
@@ -153,7 +152,7 @@ _ROWS = (
     Vendor(name="nvidia", base_url="https://integrate.api.nvidia.com/v1", limit_member="max_tokens"),
     Vendor(name="huggingface", base_url="https://router.huggingface.co/v1", limit_member="max_tokens"),
     Vendor(
-        # How its kimi models are sampled is fixed: any other value is answered with 400.
+        # The sampling parameters of its kimi models are fixed: any other value is answered with 400.
         name="moonshot",
         base_url="https://api.moonshot.ai/v1",
         model_refuses=((r"kimi-", _PENALTIES | {"n", "temperature", "top_p"}),),
@@ -243,7 +242,7 @@ _ROWS = (
     Vendor(name="crusoe", base_url="https://managed-inference-api-proxy.crusoecloud.com/v1"),
     Vendor(name="braintrust-proxy", base_url="https://api.braintrust.dev/v1/proxy", takes_developer_role=True),
     Vendor(
-        # It passes on to any provider, and translates these itself.
+        # It passes requests on to any provider, and translates these members itself.
         name="litellm-proxy",
         base_url="http://localhost:4000/v1",
         takes_developer_role=True,

@@ -1,7 +1,7 @@
-"""Files that travel inside their own address: `data:image/png;base64,...`.
+"""Data URLs: files inside their own address, `data:image/png;base64,...`.
 
-For the providers that take the bytes and their media type apart. Any other address is theirs to
-judge: it is never opened here.
+For the providers that need the bytes and their media type separately. Other addresses are passed on and never opened
+here.
 """
 
 from base64 import b64encode
@@ -11,7 +11,7 @@ _MISSPELT = {"image/jpg": "image/jpeg"}  # common, and refused
 
 
 def read_data_url(url: str) -> tuple[str, str] | None:
-    """The media type and the bytes as base64; None where this is no such address."""
+    """The media type and the content as base64; None if this is not a data URL."""
     if url[:5].lower() != "data:":
         return None
     head, comma, data = url[5:].partition(",")

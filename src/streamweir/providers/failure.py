@@ -54,7 +54,7 @@ _STATUS_OF_CODE = {
     "deadline_exceeded": 504,
 }
 
-# For `ErrorDetails.mentions`: in lower case, a part of the message, or one of the codes.
+# For `ErrorDetails.mentions`: in lower case; searched in the message and in the codes.
 _TOO_LONG = (
     "context_length_exceeded",
     "exceed_context_size_error",
@@ -68,7 +68,7 @@ _TOO_LONG = (
     "input token count",
     "too many tokens",
 )
-# Not plain "billing": Gemini's text for a mere rate limit speaks of it too.
+# Not just "billing": Gemini's message for a plain rate limit contains that word too.
 _OUT_OF_CREDIT = (
     "insufficient_quota",
     "insufficient_balance",
@@ -124,8 +124,8 @@ def classify(details: ErrorDetails, status: int | None = None, retry_after_s: fl
     code = status if status is not None and status >= 300 else (details.status or 500)
     if details.mentions(*_FILTERED):
         return _refused(details)
-    # quirk: Anthropic says 400 of an account without credit, xAI of a wrong key, Mistral of an unknown
-    # model. None of them is the caller's fault.
+    # quirk: Anthropic answers 400 for an account without credit, xAI for a wrong key, Mistral for an unknown
+    # model. None of these is the caller's fault.
     if code == 402 or (code in (400, 403, 429) and details.mentions(*_OUT_OF_CREDIT)):
         return UpstreamError("upstream_quota_exhausted", "The provider's account has no credit left.")
     if code in (401, 403) or (code == 400 and details.mentions(*_BAD_KEY)):

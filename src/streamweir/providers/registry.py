@@ -1,9 +1,8 @@
-"""Which provider answers to which name.
+"""Provider names, and what is known about each provider outside of its module.
 
-The names are the `kind`s of the configuration: the protocols, and every row of
-`providers.compatible`. Modules are imported when they are asked for, so that a command that
-needs one protocol does not pay for the others at its start. A module of a protocol gives its
-one stateless provider as `PROVIDER`.
+The names are the values of `kind` in the configuration: the protocols in `FAMILIES`, and every row of
+`providers.compatible`. Provider modules are imported on first use, so that a command that needs one protocol starts
+without the others. Each of them exports one stateless provider as `PROVIDER`.
 """
 
 from importlib import import_module
@@ -17,21 +16,21 @@ _ENDINGS = ("/chat/completions", "/messages")
 
 
 class Family(Struct, frozen=True, kw_only=True):
-    """A protocol of its own, under one of its names: all that is known of it outside of its module."""
+    """A protocol with a module of its own, under one of its names."""
 
     module: str
     base_url: str
-    """Its public address. Where that has a place for the customer's own name, the place is in capitals."""
+    """The public address. A part that differs between customers is written in capitals."""
     abort_stops_billing: bool = False
-    """Closing the connection ends the provider's work and its bill: by OpenRouter's published list."""
+    """Closing the connection stops the provider's work and its billing, according to OpenRouter's published list."""
     settings: tuple[str, ...] = ()
-    """Settings of `[[providers]]` that apply to some families only, and to this one."""
+    """Settings of `[[providers]]` that only some families have, this one among them."""
     endings: tuple[str, ...] = _ENDINGS
-    """What a `base_url` must not end in, for the gateway adds it."""
+    """Paths that a `base_url` must not end with, because the gateway appends them."""
     native_wire: NativeWire | None = None
-    """That it writes to the byte."""
+    """The wire that this provider writes exactly; see `native_wire`."""
     prices: str | None = None
-    """The provider of the price list. None: it has no prices."""
+    """The provider's name in the price list. None: it has no prices."""
 
 
 FAMILIES = {
@@ -70,7 +69,7 @@ def provider_names() -> list[str]:
 
 
 def provider_named(name: str) -> Provider:
-    """The provider, or `KeyError` where nobody has this name."""
+    """The provider of this name; `KeyError` if there is none."""
     family = FAMILIES.get(name)
     if family is not None:
         provider: Provider = import_module(f"streamweir.providers.{family.module}").PROVIDER
@@ -81,7 +80,7 @@ def provider_named(name: str) -> Provider:
 
 
 def native_wire(name: str) -> NativeWire | None:
-    """The wire that this provider writes to the byte, so that its frames may be passed on as they came."""
+    """The streaming format that this provider writes exactly, so that its frames can be passed on unchanged."""
     if name in FAMILIES:
         return FAMILIES[name].native_wire
     wire: NativeWire | None = import_module("streamweir.providers.compatible").VENDORS[name].native_wire
@@ -89,7 +88,7 @@ def native_wire(name: str) -> NativeWire | None:
 
 
 def abort_stops_billing(name: str) -> bool:
-    """Whether closing the connection ends the provider's work and its bill."""
+    """Whether closing the connection stops the provider's work and its billing."""
     if name in FAMILIES:
         return FAMILIES[name].abort_stops_billing
     stops: bool = import_module("streamweir.providers.compatible").VENDORS[name].abort_stops_billing
@@ -97,7 +96,7 @@ def abort_stops_billing(name: str) -> bool:
 
 
 def default_base_url(name: str) -> str:
-    """The provider's public address, as `Family.base_url`."""
+    """The provider's public address; see `Family.base_url`."""
     if name in FAMILIES:
         return FAMILIES[name].base_url
     address: str = import_module("streamweir.providers.compatible").VENDORS[name].base_url
@@ -105,5 +104,5 @@ def default_base_url(name: str) -> str:
 
 
 def path_endings(name: str) -> tuple[str, ...]:
-    """What its `base_url` must not end in."""
+    """Paths that the `base_url` of this provider must not end with."""
     return FAMILIES[name].endings if name in FAMILIES else _ENDINGS

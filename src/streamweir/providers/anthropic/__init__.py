@@ -1,7 +1,7 @@
-"""Anthropic's Messages protocol, as a `Provider`: requests out, messages in.
+"""Anthropic's Messages protocol as a `Provider`: requests out, messages in.
 
-Also spoken by others than Anthropic (z.ai, proxies). The base address holds the version
-prefix (`/v1`), the key goes into `x-api-key`.
+Other services use it too (z.ai, proxies). The base URL includes the version prefix (`/v1`); the key is sent in
+`x-api-key`.
 """
 
 from collections.abc import Mapping, Sequence

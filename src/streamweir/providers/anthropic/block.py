@@ -1,11 +1,11 @@
-"""The content blocks of one Anthropic message: what is remembered of them between frames.
+"""The content blocks of one Anthropic message: the state that is kept between frames.
 
-A block is known by Anthropic's index while it is open. What it gives depends on its type;
-types that are not part of the answer give nothing, whatever deltas they get.
+A block is identified by Anthropic's index while it is open. Its type decides which events its deltas become. Blocks of
+types that are not part of the answer produce no events.
 
-`index` of a reasoning detail is the place of its block among the blocks that a message of
-ours can give back (reasoning, a run of text, a call), so that a caller who returns the
-details also tells where each stood: `message.py` puts them there again.
+`index` of a reasoning detail is the position of its block among the blocks that a message in OpenAI's format can
+represent (reasoning, a run of text, a call). A caller that returns the details returns their positions with them, and
+`message.py` puts the blocks back there.
 """
 
 from collections.abc import Mapping
@@ -38,7 +38,7 @@ class _Call:
 
 
 class _OtherBlock:
-    """Not part of the answer."""
+    """A block that is not part of the answer."""
 
     __slots__ = ()
 
@@ -51,9 +51,9 @@ class BlockTable:
 
     def __init__(self) -> None:
         self.is_empty = True
-        """No block has begun."""
+        """No block has started."""
         self.text_index: int | None = None
-        """The index of the block whose text is being given out."""
+        """The index of the block whose text is being sent."""
         self._open: dict[int, _Block] = {}
         self._last = NO_INDEX
         self._calls = 0
@@ -94,7 +94,7 @@ class BlockTable:
             index = self._last
         block = self._open.get(index)
         if block is None:
-            # No start was sent: the type of the delta says what it is a piece of.
+            # There was no start: the type of the delta shows what kind of block it belongs to.
             if delta.type == "text_delta":
                 block = self._open[index] = _Text()
             elif delta.type == "thinking_delta":
@@ -115,12 +115,12 @@ class BlockTable:
             self.text_index = None
         block = self._open.pop(index, None)
         if isinstance(block, _Call) and not block.has_arguments:
-            # quirk: the whole input in the start of the block, or nothing but empty pieces
+            # quirk: the whole input in the start of the block, or only empty pieces
             # (fixtures anthropic/tool_input_in_block_start, anthropic/tool_without_arguments).
             events.append(ToolCallDelta(0, block.ordinal, _arguments_of(block.input)))
 
     def close(self, events: list[Event]) -> None:
-        """The message is finished, and with it the blocks that got no stop."""
+        """The message is finished: closes the blocks that got no stop."""
         for index in sorted(self._open):
             self.stop(index, events)
 

@@ -1,8 +1,8 @@
 """Content parts to Anthropic's content blocks.
 
-Pictures and documents travel as base64, as an address that Anthropic fetches, or as the id of
-a file that was uploaded to Anthropic. Text without a visible character is refused by Anthropic
-and says nothing: it is left out. What has no block (audio, unknown parts) is left out and named.
+Images and documents are sent as base64, as a URL that Anthropic fetches, or as the id of a file that was uploaded to
+Anthropic. Text without a visible character is left out, because Anthropic refuses it. Parts for which there is no block
+(audio, unknown parts) are left out and named.
 """
 
 import base64
@@ -13,11 +13,11 @@ from streamweir.core.message import AudioPart, FilePart, ImagePart, OtherPart, P
 from streamweir.providers.dataurl import read_data_url
 
 FILES_BETA = "files-api-2025-04-14"
-"""Blocks that name an uploaded file are refused without it."""
+"""Without this beta header, blocks with the id of an uploaded file are refused."""
 
 
 class DroppedMembers:
-    """What was left out, and which beta headers the rest needs."""
+    """The paths of what was left out, and the beta headers that the request needs."""
 
     __slots__ = ("betas", "paths")
 
@@ -31,7 +31,7 @@ class DroppedMembers:
 
 
 def blocks_of(parts: tuple[Part, ...], path: str, drops: DroppedMembers) -> list[dict[str, Any]]:
-    """The blocks of a message whose parts stand at `path`."""
+    """The blocks of a message whose parts are at `path`."""
     blocks: list[dict[str, Any]] = []
     for i, part in enumerate(parts):
         block = _block_of(part, f"{path}[{i}]", drops)
@@ -44,7 +44,7 @@ def blocks_of(parts: tuple[Part, ...], path: str, drops: DroppedMembers) -> list
 
 
 def text_blocks_of(parts: tuple[Part, ...], path: str, drops: DroppedMembers) -> list[dict[str, Any]]:
-    """The same where Anthropic takes text alone: in `system` and in what the assistant said."""
+    """The same where Anthropic accepts only text: in `system` and in assistant messages."""
     for i, part in enumerate(parts):
         if not isinstance(part, TextPart | RefusalPart):
             drops.paths.append(f"{path}[{i}]")
@@ -97,7 +97,7 @@ def _file_block(part: FilePart, drops: DroppedMembers) -> dict[str, Any] | None:
 
 
 def _data_block(url: str) -> dict[str, Any] | None:
-    """A block for what the address holds, by its media type and not by the part that it came in."""
+    """A block for the content of a data URL, by its media type and not by the type of the part."""
     media_type, data = read_data_url(url) or ("", "")
     if media_type == "application/pdf":
         return _base64_block("document", media_type, data)

@@ -1,15 +1,14 @@
 """Anthropic frames to events.
 
-A message is a row of content blocks, each with a start, deltas and a stop. Text, thinking
-and the caller's tool calls become events; what Anthropic runs on its own side (server tools
-and their results, MCP, compaction, fallback) and every block type that we do not know is not
-part of the answer and is passed over, never turned into a call of the caller's. The type of a
-frame is read from its JSON; the `event` line only helps where the JSON says nothing.
+A message is a sequence of content blocks, each with a start, deltas and a stop. Text, thinking and the caller's tool
+calls become events. What Anthropic runs itself (server tools and their results, MCP, compaction, fallback) and block
+types that are not known here are not part of the answer: they are skipped, and never become a tool call of the caller.
+The type of a frame is read from its JSON; the `event` line is used only if the JSON has no type.
 
-The terminal condition is message_stop: anything else is truncated. A stop reason comes before
-it and is held until then, so that a cut answer never shows a finish.
-Calls are counted by us. An argument-less call gets `{}` when its block ends, not before
-(docs/spec/quirks.md Q35). It must not know which dialect reads the events.
+The answer is complete only after message_stop: without it, it is truncated. The stop reason arrives before message_stop
+and is held until then, so that a truncated answer never has a finish. Calls are numbered here. A call without arguments
+gets `{}` when its block ends, not before (docs/spec/quirks.md Q35). The decoder does not depend on the dialect that is
+written from its events.
 """
 
 from collections.abc import Mapping, Sequence
@@ -42,7 +41,7 @@ from streamweir.wire.sse import Frame
 class AnthropicDecoder:
     """See `providers.base.Decoder`."""
 
-    may_end_when_idle = False  # message_stop is demanded
+    may_end_when_idle = False  # message_stop is required
     lacks_terminator = False
 
     __slots__ = (
@@ -65,8 +64,8 @@ class AnthropicDecoder:
         self._reason = ""
         self._sequence: str | None = None
         self._ended = False
-        self._has_first = False  # a report of usage, as the answer begins
-        self._wants_last = False  # content came after it, and no other report
+        self._has_first = False  # usage was reported at the start of the answer
+        self._wants_last = False  # content followed, and no further report
 
     def feed(self, frame: Frame, /) -> Sequence[Event]:
         data = frame.data
@@ -77,7 +76,7 @@ class AnthropicDecoder:
         except jsonio.InvalidJson:
             return self._read_unreadable(frame, data)
         delta = stream_event.delta
-        # The hot path. Only a block that has given text before has this index.
+        # The hot path: only a block that has sent text before has this index.
         if (
             delta is not None
             and stream_event.index == self._blocks.text_index
@@ -95,7 +94,7 @@ class AnthropicDecoder:
         return self._end(StreamFailed(error))
 
     def read_whole(self, message: Mapping[str, Any]) -> Sequence[Event]:
-        """An answer that was not streamed. It is whole by itself, so a stop reason may be missing."""
+        """An answer that was not streamed. It is complete by itself, so a stop reason may be missing."""
         return [*self._read_start(message), *self._read_stop()]
 
     def _read(self, stream_event: StreamEvent, frame: Frame) -> Sequence[Event]:
@@ -124,7 +123,7 @@ class AnthropicDecoder:
             return self._read_message_delta(stream_event)
         if kind == "message_stop":
             return self._read_stop()
-        return ()  # ping, and whatever is invented next
+        return ()  # ping, and types that are not known here
 
     def _read_start(self, message: Mapping[str, Any]) -> list[Event]:
         identity = text_of(message, "id") or None
@@ -136,7 +135,7 @@ class AnthropicDecoder:
         self._report(object_of(message, "usage"), events)
         self._reason = text_of(message, "stop_reason") or ""
         self._sequence = text_of(message, "stop_sequence")
-        # quirk: the content stands in message_start, or all of it is there at once
+        # quirk: message_start contains content, or all of it
         # (fixture anthropic/content_in_message_start).
         content = message.get("content")
         for index, block in enumerate(content if isinstance(content, list) else ()):
@@ -146,8 +145,8 @@ class AnthropicDecoder:
         return events
 
     def _read_second_start(self, message: Mapping[str, Any], identity: str | None) -> list[Event]:
-        # quirk: proxies repeat message_start (fixture anthropic/message_start_twice). Another message that
-        # begins in the midst of this one is not a part of it (fixture anthropic/another_message_spliced_in).
+        # quirk: proxies repeat message_start (fixture anthropic/message_start_twice). A different message that starts
+        # inside this one is not part of it (fixture anthropic/another_message_spliced_in).
         if self._blocks.is_empty or identity == self._identity:
             events: list[Event] = []
             self._report(object_of(message, "usage"), events)
@@ -189,14 +188,14 @@ class AnthropicDecoder:
             return [event for document in documents for event in self.feed(document)]
         if frame.event == b"error":
             return self._end(StreamFailed(classify(ErrorDetails(data.decode("utf-8", "replace")))))
-        # quirk: a [DONE] that is not Anthropic's (fixture anthropic/stray_done). What the end cut off is
-        # told by `finish`.
+        # quirk: a [DONE] that Anthropic itself does not send (fixture anthropic/stray_done). `finish` reports what
+        # the end of the body cut off.
         if not frame.terminated or data.strip() in (b"[DONE]", b""):
             return []
         return self._end(invalid_frame())
 
     def _open(self) -> list[Event]:
-        """The events of a frame begin with StreamStarted where message_start was left out."""
+        """The event list of a frame: starts with StreamStarted if message_start was missing."""
         if self._started:
             return []
         self._started = True

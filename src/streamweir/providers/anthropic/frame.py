@@ -1,9 +1,9 @@
-"""What an Anthropic frame holds, as far as we read it.
+"""The members of an Anthropic frame that are used here, as types.
 
-One flat typed decode per frame: every event type in one Struct, told apart by `type`. The
-members of the frequent frames are typed, those of the rare ones stay plain objects and are
-read by whoever needs them. A frame with a wrong type somewhere is read again without types
-and keeps what is usable. Nothing here knows what a frame means: that is the decoder's part.
+There is one flat typed decode per frame: all event types share one Struct and differ in `type`. The members of frequent
+frames are typed; those of rare ones stay untyped and are read where they are used. If a member has the wrong type, the
+frame is decoded again without types, and the usable members are kept. This module does not interpret frames: that is
+the decoder's part.
 """
 
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ NO_INDEX = -1
 
 
 class Delta(Struct, gc=False):
-    """Of a block, or (with `stop_reason`) of the message."""
+    """The delta of a block or (with `stop_reason`) of the message."""
 
     type: str | None = None
     text: str | None = None
@@ -29,7 +29,7 @@ class Delta(Struct, gc=False):
 
 
 class StreamEvent(Struct, gc=False):
-    """One frame's document."""
+    """The document of one frame."""
 
     type: str | None = None
     index: int = NO_INDEX

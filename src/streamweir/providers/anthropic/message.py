@@ -1,9 +1,9 @@
 """The conversation: OpenAI's messages to Anthropic's `system` and `messages`.
 
-Anthropic has two roles, which take turns: what follows itself is joined into one message of
-several blocks. System and developer texts stand apart, in `system`. Tool results are blocks
-of the user's message and come first in it. What the assistant thought goes back in blocks,
-unchanged and with its signature, for Anthropic refuses it otherwise (docs/spec/quirks.md Q37).
+Anthropic has two roles, which alternate: consecutive messages of one role are joined into one message with several
+blocks. System and developer texts are sent separately, in `system`. Tool results are blocks of the user's message and
+come first in it. The assistant's thinking is sent back in its original blocks, unchanged and with its signature,
+because Anthropic refuses it otherwise (docs/spec/quirks.md Q37).
 """
 
 import re
@@ -21,7 +21,7 @@ Blocks = list[dict[str, Any]]
 
 
 class Conversation:
-    """What `read_messages` gives: `system` is empty where there is none."""
+    """The result of `read_messages`. `system` is empty if there is none."""
 
     __slots__ = ("_legacy_id", "messages", "system")
 
@@ -43,7 +43,7 @@ class Conversation:
                 self._put("assistant", _assistant_blocks(message, self._legacy_id, path, drops))
             case "tool":
                 self._put("user", [_result_block(message, message.tool_call_id or "", path, drops)])
-            case "function":  # legacy: it has no id, and answers the call before it
+            case "function":  # legacy: it has no id, and belongs to the call before it
                 self._put("user", [_result_block(message, self._legacy_id, path, drops)])
             case "user":
                 self._put("user", _marked(blocks_of(message.parts, f"{path}.content", drops), message))
@@ -58,7 +58,7 @@ class Conversation:
 
     @property
     def continues_without_thinking(self) -> bool:
-        """The turn goes on after tool calls, and no thinking came back with them: a budget is refused then."""
+        """The turn continues after tool calls without the thinking of those calls: then a budget is refused."""
         has_results = False
         for role, blocks in reversed(self.messages):
             kinds = {block["type"] for block in blocks}
@@ -71,7 +71,7 @@ class Conversation:
 
     def write(self, body: dict[str, Any]) -> None:
         if not self.messages and self.system:
-            # An instruction alone is a prompt to OpenAI; Anthropic wants a message of the user's.
+            # OpenAI accepts a request with only an instruction; Anthropic requires a user message.
             self.messages, self.system = [("user", self.system)], []
         if self.system:
             body["system"] = _written(self.system)
@@ -101,7 +101,7 @@ def _assistant_blocks(message: Message, legacy_id: str, path: str, drops: Droppe
         call = message.function_call
         calls.append({"type": "tool_use", "id": legacy_id, "name": call.name, "input": read_arguments(call.arguments)})
     _marked(text_blocks or calls, message)
-    # What was said is one place, also where it is blank and not sent; see `block.py` for places.
+    # For positions (see `block.py`) the text counts as one block, even if it is blank and not sent.
     rest: list[Blocks] = [*([text_blocks] if message.content or text_blocks else []), *([call] for call in calls)]
     blocks: Blocks = []
     position = 0
@@ -117,7 +117,7 @@ def _assistant_blocks(message: Message, legacy_id: str, path: str, drops: Droppe
 
 
 def _thinking_blocks(message: Message, path: str, drops: DroppedMembers) -> list[tuple[object, dict[str, Any]]]:
-    """The blocks of `reasoning_details`, each with its place: pieces of one block are joined."""
+    """The blocks of `reasoning_details`, each with its position. Pieces of one block are joined."""
     thinking_blocks: list[tuple[object, dict[str, Any]]] = []
     paths: list[str] = []
     for j, entry in enumerate(message.reasoning_details):
@@ -146,7 +146,7 @@ def _thinking_blocks(message: Message, path: str, drops: DroppedMembers) -> list
         if thinking_block[1].get("signature") == ""
     ]
     if message.reasoning_content and not thinking_blocks:
-        drops.paths.append(f"{path}.{message.reasoning_member}")  # without a signature it is not taken
+        drops.paths.append(f"{path}.{message.reasoning_member}")  # without a signature it is refused
     return kept
 
 
@@ -154,7 +154,7 @@ def _call_block(call: ToolCall) -> dict[str, Any]:
     if call.function is not None:
         name, arguments = call.function.name, read_arguments(call.function.arguments)
     else:
-        # A free-form call that another model made: Anthropic's calls have an object for their input.
+        # A free-form call that another model made: the input of Anthropic's calls is always an object.
         name, arguments = (call.custom.name, {"input": call.custom.input}) if call.custom is not None else ("", {})
     return {"type": "tool_use", "id": _id_of(call.id), "name": name, "input": arguments}
 
@@ -176,7 +176,7 @@ def _result_block(message: Message, call_id: str, path: str, drops: DroppedMembe
 
 
 def _marked(blocks: Blocks, message: Message) -> Blocks:
-    """A breakpoint on the message is one on its last block."""
+    """A cache breakpoint on a message is set on its last block."""
     if blocks and message.cache_control is not None:
         blocks[-1].setdefault("cache_control", message.cache_control)
     return blocks
@@ -189,13 +189,13 @@ def _written(blocks: Blocks) -> str | Blocks:
 
 
 def _strip_end(blocks: Blocks) -> None:
-    """Anthropic goes on from a last message of the assistant's, and refuses one that ends in white space."""
+    """Anthropic continues a last message of the assistant, and refuses one that ends in white space."""
     if blocks[-1]["type"] == "text":
         blocks[-1]["text"] = blocks[-1]["text"].rstrip()
 
 
 def _id_of(call_id: str) -> str:
-    """Other vendors' ids hold characters that Anthropic refuses; calls and results are changed alike."""
+    """Other vendors' ids contain characters that Anthropic refuses. Calls and results are changed in the same way."""
     return _NOT_IN_ID.sub("_", call_id)
 
 

@@ -1,13 +1,12 @@
-"""What each Claude model takes: one row per generation, found by the model's name.
+"""What each Claude model supports: one row per generation, found by the model's name.
 
-Anthropic refuses with a 400 what a model does not take, and its models differ: in how they
-think, whether they can be told not to, whether they may be sampled or forced to call a tool.
-A row holds from its version on until a newer row of the same family, so that a model newer
-than this table is treated like the newest one known. A name that cannot be read says
-nothing: everything is sent as asked, and the service decides.
+Anthropic answers with 400 if a request has a member that the model does not support. Models differ in how they think,
+whether thinking can be turned off, and whether they support sampling parameters or a forced tool call. A row is valid
+from its version on, until the next row of the same family: a model that is newer than this table is treated like the
+newest known one. If a name cannot be parsed, everything is sent as requested, and the service decides.
 
-Facts: platform.claude.com, "Troubleshooting thinking" (the table of models), "Thinking"
-(limits and feature compatibility), "Effort", "Structured outputs", the models' own pages.
+Sources: platform.claude.com, "Troubleshooting thinking" (the table of models), "Thinking" (limits and feature
+compatibility), "Effort", "Structured outputs", the pages of the models.
 """
 
 import re
@@ -25,7 +24,7 @@ class Thinking(StrEnum):
     """`enabled`, with a budget in tokens."""
     EITHER = "either"
     ADAPTIVE = "adaptive"
-    """`adaptive`, steered by `output_config.effort`."""
+    """`adaptive`, controlled by `output_config.effort`."""
 
 
 class Traits(Struct, frozen=True, kw_only=True):
@@ -33,12 +32,12 @@ class Traits(Struct, frozen=True, kw_only=True):
     thinking: Thinking = Thinking.ADAPTIVE
     thinks_by_default: bool = False
     off: str | None = "disabled"
-    """The type of thinking that turns it off; None where nothing does."""
+    """The type of `thinking` that turns thinking off; None if it cannot be turned off."""
     efforts: tuple[str, ...] = ()
     takes_sampling: bool = False
-    """A temperature, top_p or top_k other than the default."""
+    """temperature, top_p and top_k may differ from their defaults."""
     takes_both_samplings: bool = False
-    """temperature and top_p in one request."""
+    """temperature and top_p may both be set in one request."""
     takes_forced_tool: bool = True
     takes_schema: bool = True
     """Structured outputs: `output_config.format`, and `strict` tools."""
@@ -115,11 +114,11 @@ _ROWS: dict[str, tuple[tuple[tuple[int, int], Traits], ...]] = {
 }
 
 UNKNOWN = _budgeted(8192, schema=True)
-"""Of a name that cannot be read: careful guesses."""
+"""For a name that cannot be parsed: conservative values."""
 
 
 def traits_of(model: str) -> Traits:
-    """`model` is the upstream's name; what a platform or a gateway puts before or after it does not matter."""
+    """`model` is the upstream's name; prefixes and suffixes of a platform or gateway are ignored."""
     name = model.lower()
     match = _OLD_NAME.search(name) or _NEW_NAME.search(name)
     if match is None:

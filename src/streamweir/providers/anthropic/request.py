@@ -1,8 +1,8 @@
 """A `ChatRequest` to the body and the headers of `POST /messages`.
 
-Members that mean the same are translated, Anthropic's own ones are taken as the caller wrote
-them where they stand in the list below, everything else is left out and named in `dropped`.
-A member with a value that asks for nothing (n of 1, a penalty of 0) is not worth naming.
+Members with the same meaning are translated. Anthropic's own members in the list below are passed on as the caller
+wrote them. Everything else is left out and named in `dropped`, unless its value is the default (n of 1, a penalty
+of 0).
 """
 
 from typing import Any
@@ -20,12 +20,12 @@ from streamweir.wire.messages import VERSION
 from streamweir.wire.native import NativeWire
 
 _OWN_MEMBERS = ("cache_control", "container", "context_management", "mcp_servers")
-"""Passed on as they are. `thinking` and `output_config` are too, but ours may join them.
-Members that change the price of a token (speed, inference_geo, fallbacks) are not in it."""
+"""Passed on unchanged. `thinking` and `output_config` are too, but the gateway may add members to them. Members that
+change the price of a token (speed, inference_geo, fallbacks) are not in this list."""
 _JOINED_MEMBERS = ("thinking", "output_config")
 
 _SERVICE_TIERS = {
-    # `auto` takes the account's priority capacity where there is some: as close as Anthropic has to `priority`.
+    # `auto` uses the account's priority capacity if there is any: the nearest that Anthropic has to `priority`.
     "auto": "auto",
     "priority": "auto",
     "default": "standard_only",
@@ -47,7 +47,7 @@ _NOT_TAKEN = (
     "web_search_options",
     "prompt_cache_key",
 )
-"""Members of the OpenAI body for which Anthropic has nothing."""
+"""Members of the OpenAI body that Anthropic has no equivalent for."""
 
 
 def build_request(request: ChatRequest, target: Target) -> UpstreamRequest:
@@ -90,7 +90,7 @@ def build_request(request: ChatRequest, target: Target) -> UpstreamRequest:
 
 
 def _pass_on(native: NativeRequest, request: ChatRequest, target: Target) -> UpstreamRequest:
-    """The caller's own body, in the order of its members, with the target's model."""
+    """The caller's own body, with its members in the same order and the model of the target."""
     sent = [(name, value) for name, value in native.headers if name != "anthropic-version"]
     version = dict(native.headers).get("anthropic-version", VERSION)
     key = [("x-api-key", target.api_key)] if target.api_key else []
@@ -114,8 +114,8 @@ def _output_config(request: ChatRequest, traits: Traits, plan: ThinkingPlan, dro
     if schema is not None and traits.takes_schema:
         output.setdefault("format", {"type": "json_schema", "schema": schema})
     else:
-        # Anthropic has no JSON without a schema (an object schema must forbid what it does not name), and to
-        # ask for JSON in the prompt would be another request than the caller's.
+        # Anthropic has no JSON output without a schema (an object schema must forbid members that it does not name),
+        # and asking for JSON in the prompt would change the caller's request.
         drops.paths.append("response_format")
     return output
 
@@ -125,7 +125,7 @@ def _add_other_members(request: ChatRequest, body: dict[str, Any], drops: Droppe
     for i, stop in enumerate(request.stop):
         if stop.strip():
             stops.append(stop)
-        else:  # Anthropic refuses a stop sequence that is all white space
+        else:  # Anthropic refuses a stop sequence that is only white space
             drops.paths.append("stop" if isinstance(request.body.get("stop"), str) else f"stop[{i}]")
     if stops:
         body["stop_sequences"] = stops
@@ -142,7 +142,7 @@ def _add_other_members(request: ChatRequest, body: dict[str, Any], drops: Droppe
 
 
 def _add_user(request: ChatRequest, body: dict[str, Any], drops: DroppedMembers) -> None:
-    """Anthropic has one name for who is asking, and no other metadata."""
+    """Anthropic has one member for the user's id, and no other metadata."""
     metadata = request.metadata or {}
     names = {
         "user": request.user,
@@ -167,7 +167,7 @@ def _headers(request: ChatRequest, target: Target, drops: DroppedMembers) -> tup
 
 
 def _betas(request: ChatRequest) -> list[str]:
-    """Of Anthropic's own members, those that are refused without a beta header."""
+    """The beta headers that Anthropic's own members of this request require."""
     betas: list[str] = []
     if request.body.get("mcp_servers"):
         has_toolset = any(tool.type == MCP_TOOLSET for tool in request.tools)

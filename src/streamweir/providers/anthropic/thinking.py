@@ -1,10 +1,10 @@
-"""How a request thinks, how long its answer may be, and how it is sampled.
+"""The thinking of a request, its `max_tokens`, and its sampling parameters.
 
-The three hang together: a thinking budget lies inside `max_tokens`, and a model that thinks
-takes no temperature. What a model cannot do is left out and named in `dropped`.
+The three depend on each other: a thinking budget is part of `max_tokens`, and a model that thinks accepts no
+temperature. What a model does not support is left out and named in `dropped`.
 
-Clamping is not dropping: a temperature above 1, a budget below 1024 or above what
-`max_tokens` leaves, and an effort that the model does not have become the nearest one it has.
+Clamping is not dropping: a temperature above 1, a budget below 1024 or too large for `max_tokens`, and an effort that
+the model does not support become the nearest supported value.
 """
 
 from typing import Any
@@ -15,13 +15,13 @@ from streamweir.core.request import ChatRequest, Reasoning
 from streamweir.providers.anthropic.model import Thinking, Traits
 
 DEFAULT_MAX_TOKENS = 32_000
-"""Anthropic demands a number. Not the model's most: older models count it against the context window."""
+"""Anthropic requires a number. Not the model's maximum: older models count it against the context window."""
 DEFAULT_MAX_TOKENS_FOR_MUCH_EFFORT = 64_000
 MIN_BUDGET = 1024
 _MIN_TOP_P_WHILE_THINKING = 0.95
 
 _REQUEST_MEMBERS = ("effort", "max_tokens", "enabled")
-"""The members of `reasoning` that ask for thinking: `exclude` and `summary` alone do not."""
+"""The members of `reasoning` that request thinking: `exclude` and `summary` alone do not."""
 _BUDGETS = {"minimal": 1024, "low": 2048, "medium": 8192, "high": 16_384, "xhigh": 32_000, "max": 32_000}
 _NEAREST_EFFORT = {"minimal": "low", "xhigh": "high", "max": "high"}
 
@@ -37,7 +37,7 @@ class ThinkingPlan(Struct, frozen=True, kw_only=True):
 
 
 def plan_thinking(request: ChatRequest, traits: Traits, may_use_budget: bool, dropped: list[str]) -> ThinkingPlan:
-    """`may_use_budget` is False where the rest of the request does not go together with a budget."""
+    """`may_use_budget`: False if the rest of the request cannot be combined with a budget."""
     requested = request.max_output_tokens
     native = request.body.get("thinking")
     reasoning = request.reasoning
@@ -61,7 +61,7 @@ def plan_thinking(request: ChatRequest, traits: Traits, may_use_budget: bool, dr
         effort = _effort_of(reasoning.effort, traits)
         return ThinkingPlan(
             max_tokens=_max_tokens(requested, traits, effort=effort),
-            # Newer models leave the text of the thinking out unless they are asked for it.
+            # Newer models leave out the text of the thinking unless it is requested.
             thinking={"type": "adaptive", "display": "omitted" if reasoning.exclude else "summarized"},
             effort=effort,
         )
@@ -77,7 +77,7 @@ def plan_thinking(request: ChatRequest, traits: Traits, may_use_budget: bool, dr
 
 
 def plan_sampling(request: ChatRequest, traits: Traits, plan: ThinkingPlan, dropped: list[str]) -> dict[str, Any]:
-    """temperature, top_p and top_k. One that has its default value says nothing and is not sent."""
+    """temperature, top_p and top_k. One that has its default value is not sent."""
     sampling: dict[str, Any] = {}
     if request.temperature is not None and request.temperature < 1:
         sampling["temperature"] = request.temperature
@@ -100,7 +100,7 @@ def _turned_off(request: ChatRequest, traits: Traits, plain: ThinkingPlan, dropp
     if not traits.thinks_by_default:
         return plain
     if traits.off is None:
-        # The least that this model can be told; that it thinks all the same is said.
+        # The lowest effort of this model. It thinks nevertheless, so the request for none is reported as dropped.
         dropped += _requested_paths(request)
         return ThinkingPlan(max_tokens=plain.max_tokens, effort="low")
     return ThinkingPlan(max_tokens=plain.max_tokens, thinking={"type": traits.off})
@@ -118,7 +118,7 @@ def _effort_of(effort: str | None, traits: Traits) -> str | None:
 
 
 def _budget_of(reasoning: Reasoning, requested: int | None, traits: Traits) -> int | None:
-    """A budget inside max_tokens that leaves room for an answer, or None where there is no such budget."""
+    """A budget within max_tokens that leaves tokens for an answer, or None if there is none."""
     budget = reasoning.max_tokens or _BUDGETS.get(reasoning.effort or "medium", _BUDGETS["high"])
     available = traits.max_output_tokens if requested is None else requested
     if available <= MIN_BUDGET:
@@ -136,6 +136,6 @@ def _max_tokens(requested: int | None, traits: Traits, *, budget: object = None,
 
 
 def _requested_paths(request: ChatRequest) -> list[str]:
-    """The members in which the caller asked for thinking, or for none."""
+    """The members in which the caller requested thinking, or none."""
     requested = request.reasoning or Reasoning()
     return [request.reasoning_path(name) for name in _REQUEST_MEMBERS if getattr(requested, name) is not None]

@@ -1,9 +1,8 @@
 """Tools and the choice among them.
 
-Functions become Anthropic's tools; tools of Anthropic's own (their types end in a date) are
-taken as the caller wrote them, so that the answer of a server tool stays possible; but not one
-that calls another model (the advisor), for which model is asked is not the caller's to choose.
-Tools of other vendors and free-form ones are left out and named.
+Functions become Anthropic's tools. Anthropic's own tools (their types end in a date) are passed on as the caller wrote
+them, so that server tools can be used. The exception is a tool that calls another model (the advisor): callers do
+not decide which model is called. Tools of other vendors and free-form tools are left out and named.
 """
 
 import re
@@ -17,7 +16,7 @@ MCP_TOOLSET = "mcp_toolset"
 
 _OWN_TYPE = re.compile(r"[a-z_]+_20\d{6}")
 _BETAS = {
-    # Of Anthropic's own tools, those that are refused without a beta header.
+    # Anthropic's own tools that require a beta header.
     "code_execution_20250522": "code-execution-2025-05-22",
     "code_execution_20250825": "code-execution-2025-08-25",
     "computer_20241022": "computer-use-2024-10-22",
@@ -35,7 +34,7 @@ def plan_tools(request: ChatRequest, traits: Traits, drops: DroppedMembers) -> l
     for i, (tool, members) in enumerate(zip(request.tools, sent, strict=True)):
         path = f"functions[{i}]" if request.uses_legacy_functions else f"tools[{i}]"
         if tool.function is not None:
-            # Only the tools that may be called are sent: the same to the model as a choice among all of them.
+            # Only the tools that may be called are sent: to the model that is the same as a choice among all of them.
             if not allowed or tool.function.name in allowed:
                 planned = _function_tool(tool.function, path, traits, drops)
                 tools.append(
@@ -59,7 +58,7 @@ def plan_tool_choice(
     if mode in ("required", "function") and (not has_tools or not traits.takes_forced_tool):
         drops.paths.append(name)
         mode = "auto"
-    if not has_tools:  # Anthropic refuses a choice among none
+    if not has_tools:  # Anthropic refuses a choice without tools
         return None
     if mode == "none":
         return {"type": "none"}
@@ -84,7 +83,7 @@ def _function_tool(function: Function, path: str, traits: Traits, drops: Dropped
 
 
 def _schema_of(parameters: dict[str, Any] | None) -> dict[str, Any]:
-    """Anthropic wants a type: a function without parameters takes an empty object."""
+    """Anthropic requires a type: a function without parameters takes an empty object."""
     if not parameters:
         return {"type": "object", "properties": {}}
     return parameters if "type" in parameters else {"type": "object", **parameters}

@@ -1,9 +1,8 @@
-"""Anthropic's token counts, in our buckets.
+"""Anthropic's token counts, in the categories of `core.usage`.
 
-Counts come twice, in message_start and in message_delta, and each may lack what the other
-has. Both are cumulative, so the newest number of each field is the true one and nothing is
-ever added up. Anthropic's `input_tokens` is already without the cached part; its
-`output_tokens` holds the thinking. A report with a core count that cannot be one says nothing.
+Counts are reported twice, in message_start and in message_delta, and each report can lack fields that the other has.
+Both are cumulative, so the newest value of each field is correct, and nothing is added up. Anthropic's `input_tokens`
+does not include cached input; its `output_tokens` includes thinking. A report with an invalid core count is ignored.
 """
 
 from collections.abc import Mapping
@@ -15,7 +14,7 @@ CORE = ("input_tokens", "output_tokens")
 
 
 class UsageFold:
-    """The newest number of each field so far."""
+    """The newest value of each field."""
 
     __slots__ = ("_cache_read", "_cache_write", "_input", "_output", "_thinking", "_write_1h", "_write_5m")
 
@@ -29,7 +28,7 @@ class UsageFold:
         self._write_1h: int | None = None
 
     def add(self, report: Mapping[str, Any]) -> Usage | None:
-        """The usage after this report, or None where it is not valid or the counts are not all known yet."""
+        """The usage after this report; None if it is invalid or not all counts are known yet."""
         if has_invalid_count(report, *CORE):
             return None
         self._input = _newest(self._input, report, "input_tokens")
@@ -58,8 +57,8 @@ class UsageFold:
     def _writes(self) -> tuple[int | None, int | None]:
         """Cache writes by their time to live.
 
-        The split stands in message_start alone, the total in both. A total that has grown since
-        goes where the known writes went: to one hour if they all did, else to five minutes.
+        Only message_start has the split; both have the total. Tokens by which the total has grown since are counted
+        like the known writes: for one hour if all of them were, else for five minutes.
         """
         total, write_5m, write_1h = self._cache_write, self._write_5m, self._write_1h
         if total is None:

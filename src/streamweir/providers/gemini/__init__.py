@@ -1,7 +1,7 @@
 """Google's Gemini: AI Studio and Vertex, event streams and JSON arrays, streamed and whole.
 
-The two services speak one protocol and differ in their addresses, in how they are told who
-asks, and in a few members that only one of them takes; `Target.project` is what makes it Vertex.
+The two services use one protocol. They differ in their addresses, in authentication, and in a few members that only one
+of them accepts. A target with `Target.project` is Vertex.
 """
 
 from collections.abc import Mapping, Sequence
@@ -33,7 +33,7 @@ class Gemini:
         return Decoder(choices)
 
     def decode_whole(self, body: bytes, choices: int | None = None, /) -> Sequence[Event]:
-        """One answer, or the array that a stream without `alt=sse` is."""
+        """One answer, or the array that is sent for a stream without `alt=sse`."""
         body = body.removeprefix(BOM)
         frames = [Frame(body, body)]
         is_array = body.lstrip(b" \t\r\n")[:1] == b"["

@@ -1,8 +1,7 @@
-"""What Gemini sends, as types: one frame of a stream, one element of an array, or a whole answer.
+"""Gemini's answers as types: one frame of a stream, one element of an array, or a whole answer.
 
-All three have the same shape, so there is one decode, `read_answer`. It takes the members that
-the decoder needs and skips the rest unread. A member of a wrong type is as good as absent;
-only a document that is not a JSON object is refused.
+All three have the same format, so there is one decode, `read_answer`. It reads the members that the decoder needs and
+skips the rest. A member of the wrong type counts as absent; only a document that is not a JSON object is refused.
 """
 
 from typing import Annotated, Any, TypeVar
@@ -33,7 +32,7 @@ class Blob(Struct, rename="camel", gc=False):
 
 
 class Part(Struct, rename="camel", gc=False):
-    """`text` is None for a part of another kind: code, its result, a tool of Google's own."""
+    """`text` is None for a part of another kind: code, its result, one of Google's tools."""
 
     text: str | None = None
     thought: bool | None = None
@@ -59,7 +58,7 @@ class Modality(Struct, rename="camel", gc=False):
 
 
 class Report(Struct, rename="camel", gc=False):
-    """`usageMetadata`. The names with `response` are a newer spelling of those with `candidates`."""
+    """`usageMetadata`. The names with `response` are newer spellings of those with `candidates`."""
 
     prompt_token_count: _Count | None = None
     candidates_token_count: _Count | None = None
@@ -75,7 +74,7 @@ class Report(Struct, rename="camel", gc=False):
 
 
 INVALID_REPORT = Report()
-"""This very object stands for a report with a count that cannot be one: then the others are not to be trusted."""
+"""This object stands for a report with an invalid count: the other counts cannot be trusted either."""
 
 _COUNTS = {
     "prompt_token_count": "promptTokenCount",
@@ -175,7 +174,7 @@ def _member(value: dict[str, Any], name: str, kind: type[T]) -> T | None:
 
 
 def _enum_value(value: dict[str, Any], name: str) -> str | int | None:
-    """An enum: its word, or its number where the service was asked for numbers."""
+    """An enum value: its name, or its number if the service was asked for numbers."""
     member = value.get(name)
     return member if isinstance(member, str | int) and not isinstance(member, bool) else None
 
@@ -185,4 +184,4 @@ def _objects(value: dict[str, Any], name: str) -> list[dict[str, Any]]:
 
 
 read_answer = jsonio.typed(Answer, _from_any)
-"""An answer, or `jsonio.InvalidJson`."""
+"""An answer; raises `jsonio.InvalidJson`."""

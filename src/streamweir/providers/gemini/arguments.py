@@ -1,9 +1,8 @@
-"""The arguments of a function call as JSON text: sent whole, or put together from pieces.
+"""The arguments of a function call as JSON text: sent whole, or assembled from pieces.
 
-A piece names its place with a JSON path (`$.recipe.steps[1]`) and carries a value; a string may
-come in several pieces for the same place. Which place the next piece names is not known before
-it comes, so the JSON text can only be written when the call is complete. What cannot be read
-raises `jsonio.InvalidJson`.
+A piece names its position with a JSON path (`$.recipe.steps[1]`) and has a value; a string can come in several pieces
+for the same position. The position of the next piece is not known in advance, so the JSON text can be written only when
+the call is complete. Invalid input raises `jsonio.InvalidJson`.
 """
 
 import re
@@ -17,7 +16,7 @@ from streamweir.wire import jsonio
 
 MAX_STEPS = 64
 MAX_GAPS = 10_000
-"""Items of arrays that pieces have stepped over, in all: a short path must not ask for much memory."""
+"""Array items that pieces have skipped, in total: a short path must not cause a large allocation."""
 
 _STEP = re.compile(r"\.([^.\[\]]+)|\[(\d{1,9})\]|\['((?:[^'\\]|\\.)*)'\]|\[\"((?:[^\"\\]|\\.)*)\"\]")
 _ESCAPED = re.compile(r"\\(.)")
@@ -25,11 +24,11 @@ _VALUES = ("stringValue", "numberValue", "boolValue", "nullValue")
 
 
 class UnreadablePath(jsonio.InvalidJson):
-    """A piece names a place that cannot be, or that another piece made a value of another kind."""
+    """A piece names an impossible position, or one where another piece has put a value of a different type."""
 
 
 def whole_arguments(sent: bytes) -> str:
-    """The text of `args`, compact; numbers and escapes stay as they were sent. Absent: no arguments."""
+    """The text of `args`, compact; numbers and escapes are not changed. Absent: no arguments."""
     if not sent or sent == b"null":
         return "{}"
     try:
@@ -39,7 +38,7 @@ def whole_arguments(sent: bytes) -> str:
 
 
 class _Text:
-    """A string that comes in pieces: they are joined once, at the end."""
+    """A string that comes in pieces; they are joined once, at the end."""
 
     __slots__ = ("container", "pieces", "step")
 
@@ -50,7 +49,7 @@ class _Text:
 
 
 class PartialArguments:
-    """One call's arguments while they arrive."""
+    """The arguments of one call while they arrive."""
 
     def __init__(self) -> None:
         self._root: dict[str, Any] = {}
@@ -58,7 +57,7 @@ class PartialArguments:
         self._gaps = 0
 
     def replace(self, sent: bytes) -> None:
-        """`args` beside the pieces: an object, whose members stand as they are."""
+        """`args` beside the pieces: an object, whose members are kept as they are."""
         if sent:
             whole = jsonio.decode(sent)
             if isinstance(whole, dict):
@@ -82,7 +81,7 @@ class PartialArguments:
         self._set(container, steps[-1], value)
 
     def text(self) -> str:
-        """The whole of it. Nothing is added after that."""
+        """The complete text. Nothing is added after this."""
         for text in self._texts:
             if text.container[text.step] is text:
                 text.container[text.step] = join_text(text.pieces)

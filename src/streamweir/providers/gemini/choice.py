@@ -1,9 +1,8 @@
-"""One candidate of a Gemini answer: its parts to events, and what must be remembered between frames.
+"""One candidate of a Gemini answer: its parts to events, and the state that is kept between frames.
 
-Text that was thought aloud is reasoning; a signature becomes a `reasoning_details` entry that
-says which part it came with (`signature`). Parts of tools that Google runs itself (code, its
-result, searches) are not the answer's content and are left out. A finish reason is only noted
-here: the newest one counts when the body ends.
+Thought text becomes reasoning. A signature becomes an entry of `reasoning_details` that names the part it came with
+(`signature`). Parts of tools that Google runs itself (code, its result, searches) are not part of the content and are
+left out. A finish reason is only noted here: the newest one counts when the body ends.
 """
 
 from streamweir.core.events import (
@@ -27,7 +26,7 @@ MALFORMED_CALL = "MALFORMED_FUNCTION_CALL"
 UNSPECIFIED = frozenset(
     ("", 0, None, "FINISH_REASON_UNSPECIFIED", "BLOCKED_REASON_UNSPECIFIED", "BLOCK_REASON_UNSPECIFIED")
 )
-"""Enum values that mean that nothing was said."""
+"""Enum values that mean that no reason is given."""
 
 _FILTERED = frozenset(
     (
@@ -43,8 +42,8 @@ _FILTERED = frozenset(
     )
 )
 
-# quirk: numbers where enum-encoding=int was asked for, seen on Vertex alone, so the numbers are
-# Vertex's (fixture vertex/finish_reason_as_number). AI Studio numbers differently from 6 on.
+# quirk: numbers if enum-encoding=int was requested, seen only on Vertex, so these are Vertex's numbers
+# (fixture vertex/finish_reason_as_number). AI Studio's numbers differ from 6 on.
 _NUMBERED = (
     "FINISH_REASON_UNSPECIFIED",
     "STOP",
@@ -73,7 +72,7 @@ class Choice:
         self.index = index
         self.text_length = 0
         self.reason = ""
-        """The newest finish reason, in Gemini's word; empty while there is none."""
+        """The newest finish reason as Gemini spells it; empty if there is none yet."""
         self.is_blocked = False
         self._call_count = 0
         self._signature_count = 0
@@ -139,7 +138,7 @@ class Choice:
         args = bytes(call.args)
         if call.name or self._open_call is None:
             if not (call.name or args or call.partial_args):
-                return  # the end of a call that is over already
+                return  # the end of a call that has ended already
             self._close_call(events)
             ordinal = self._call_count
             if signed:
@@ -159,7 +158,7 @@ class Choice:
             self._close_call(events)
 
     def _close_call(self, events: list[Event]) -> None:
-        # quirk: the piece that ends a call may never come (fixture vertex/streamed_arguments_without_end)
+        # quirk: the piece that ends a call can be missing (fixture vertex/streamed_arguments_without_end)
         if self._open_call is not None:
             events.append(ToolCallDelta(self.index, self._call_count - 1, self._open_call.text()))
             self._open_call = None

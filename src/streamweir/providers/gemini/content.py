@@ -1,9 +1,8 @@
 """Messages to Gemini's `contents` and `systemInstruction`.
 
-Gemini knows two roles, `user` and `model`; what follows in the same role is one content with
-more parts. System text stands outside, wherever it stood. A tool's result names its function,
-not its call, so the name is looked up among the calls before it. Signatures go back to the
-parts that they came with (`signature`).
+Gemini has two roles, `user` and `model`; consecutive messages of one role become one content with more parts. System
+text is sent separately, wherever it was in the conversation. A tool result names its function, not its call, so the
+name is looked up among the calls before it. Signatures go back to the parts that they came with (`signature`).
 """
 
 from typing import Any
@@ -28,7 +27,7 @@ class Conversation:
         for number, message in enumerate(request.messages if request.native is None else request.messages_for(model)):
             self._take(message, f"messages[{number}]")
         if not self.contents and self.system:
-            # Gemini refuses a request without contents: instructions alone are what the user says.
+            # Gemini refuses a request without contents: a request with only instructions sends them as the user's text.
             self.contents = [{"role": "user", "parts": self.system}]
             self.system = []
 
@@ -66,7 +65,7 @@ class Conversation:
                 continue
             if is_list and getattr(part, "cache_control", None) is not None:
                 self.dropped.append(f"{path_of_part}.cache_control")
-            if made != {"text": ""}:  # refused by Vertex
+            if made != {"text": ""}:  # Vertex refuses it
                 parts.append(made)
         return parts
 
@@ -83,7 +82,7 @@ class Conversation:
         return made
 
     def _answer(self, message: Message, path: str) -> list[dict[str, Any]]:
-        """The model's own turn: its text, cut where a signature belongs to a piece of it, then its calls."""
+        """A message of the model: its text, split where a signature belongs to a piece of it, then its calls."""
         own_parts = self._parts(message, path)
         others = [part for part in own_parts if "text" not in part]
         text = "".join(part["text"] for part in own_parts if "text" in part) + (message.refusal or "")
@@ -92,7 +91,7 @@ class Conversation:
             calls.append(ToolCall("", function=message.function_call))
         signed = signature.read_signatures(message.reasoning_details, [call.id for call in calls], len(text))
         self.dropped += [f"{path}.reasoning_details[{number}]" for number in signed.unplaced]
-        if message.reasoning_content and not (signed.calls or signed.texts):  # it goes back in the signatures alone
+        if message.reasoning_content and not (signed.calls or signed.texts):  # only signatures are sent back
             self.dropped.append(f"{path}.{message.reasoning_member}")
         parts = [*_cut_text(text, signed.texts), *others]
         for ordinal, call in enumerate(calls):
@@ -113,7 +112,7 @@ class Conversation:
             made = {"name": function.name, "args": read_arguments(function.arguments)}
         if call.id:
             self._names[call.id] = made["name"]
-            if not self._is_vertex:  # Vertex refuses the member
+            if not self._is_vertex:  # Vertex refuses the id
                 made["id"] = call.id
         return {"functionCall": made}
 
@@ -126,7 +125,7 @@ class Conversation:
         result["response"] = {"error" if message.is_error else "result": text} if response is None else response
         if id and not self._is_vertex:
             result["id"] = id
-        # An image in a result has no place inside it before Gemini 3; beside it, all models see it.
+        # Before Gemini 3 a result cannot contain an image; beside the result, all models accept it.
         return [{"functionResponse": result}, *(part for part in own_parts if "text" not in part)]
 
 

@@ -1,11 +1,10 @@
 """Gemini's frames to events.
 
-A frame is a piece of every candidate's answer and a report of the usage so far. The wire has no
-terminal frame: the answer is whole when every candidate has a finish reason and the body then
-ends cleanly; without a candidate that was asked for it is truncated. A finish reason is not the
-end (Google's own tools run on after a first STOP, and old models say STOP on every frame), so
-choices are finished at the end of the body. A prompt that was blocked has no candidate at all: it
-is an answer that the filter ended.
+A frame has a piece of every candidate's answer and a report of the usage so far. The protocol has no terminator: the
+answer is complete when every candidate has a finish reason and the body then ends cleanly; if a requested candidate is
+missing, the answer is truncated. A finish reason is not the end (Google's tools continue after a first STOP, and old
+models send STOP on every frame), so choices are finished at the end of the body. A blocked prompt has no candidates: it
+is an answer with the finish reason content_filter.
 """
 
 from collections.abc import Sequence
@@ -32,13 +31,13 @@ from streamweir.wire.sse import Frame
 
 
 class Decoder:
-    may_end_when_idle = False  # a candidate may go on after it has finished
-    lacks_terminator = False  # this wire has no word for it
+    may_end_when_idle = False  # a candidate can continue after it has finished
+    lacks_terminator = False  # this protocol has none
 
     def __init__(self, choices: int | None = None, *, is_whole: bool = False) -> None:
         self._requested = choices
-        self._is_whole = is_whole  # not streamed: complete by itself, whether or not it says why it ended
-        self._is_refused = False  # there was word of the prompt, and so far none of an answer
+        self._is_whole = is_whole  # not streamed: complete by itself, with or without a finish reason
+        self._is_refused = False  # there was feedback about the prompt, and no candidate so far
         self._choices: dict[int, Choice] = {}
         self._report: Report | None = None
         self._usage: Usage | None = None
@@ -54,7 +53,7 @@ class Decoder:
         try:
             answer = read_answer(data)
         except jsonio.InvalidJson:
-            if data == b"[DONE]":  # quirk: not Gemini's own, some proxies add it (fixture gemini/stray_done)
+            if data == b"[DONE]":  # quirk: some proxies add it, Gemini does not (fixture gemini/stray_done)
                 return ()
             documents = documents_in(frame)
             if documents:
@@ -136,7 +135,7 @@ class Decoder:
     def _take_feedback(self, reason: str | int | None) -> None:
         if reason is None or reason in UNSPECIFIED:
             # quirk: a prompt is blocked without a reason (fixture gemini/prompt_blocked_without_reason). In a
-            # stream the answer may still come.
+            # stream the answer can still follow.
             self._is_refused = True
         elif not self._choices:
             self._block(str(reason))
@@ -164,7 +163,7 @@ class Decoder:
         return events
 
     def _read_bare(self, frame: Frame) -> Sequence[Event]:
-        """A block without data. JSON in it is how Vertex tells of a failure (fixture vertex/bare_json_error)."""
+        """A block without data. Vertex sends failures as JSON in such a block (fixture vertex/bare_json_error)."""
         text = frame.raw.strip()
         if not text.startswith((b"{", b"[")):
             return ()
@@ -176,7 +175,7 @@ class Decoder:
 
 
 def _seconds(time: str) -> int | None:
-    """RFC 3339 to the seconds of the epoch; what cannot be read is not known."""
+    """RFC 3339 to seconds of the epoch; None if it cannot be parsed."""
     try:
         moment = datetime.fromisoformat(time)
     except ValueError:
@@ -186,7 +185,7 @@ def _seconds(time: str) -> int | None:
 
 
 def _plain_text(candidate: Candidate) -> str | None:
-    """The common case by far: one part, which is plain text, and nothing else."""
+    """The text of the most frequent candidate: one part, plain text, nothing else. None for any other."""
     content = candidate.content
     if content is None or candidate.logprobs_result is not None:
         return None

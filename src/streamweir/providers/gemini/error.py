@@ -1,7 +1,7 @@
-"""A failure as Google words it, on top of the common table in `providers.failure`.
+"""Google's errors, in addition to the common mapping in `providers.failure`.
 
-Two things stand among the details of the error, where the table does not look: that a 400 is
-about the key, which is ours, so never the caller's fault; and how long to wait (`RetryInfo`).
+Two things are in the details of the error, which the mapping does not read: whether a 400 is about the API key, which
+is the gateway's and so never the caller's fault; and how long to wait (`RetryInfo`).
 """
 
 from collections.abc import Mapping
@@ -15,8 +15,8 @@ _KEY_REASONS = ("API_KEY_INVALID", "API_KEY_EXPIRED", "API_KEY_SERVICE_BLOCKED",
 
 
 def classify(value: object, status: int | None = None, retry_after_s: float | None = None) -> StreamweirError:
-    """The error that `value`, a body or an `error` object, tells of. `status`: that of a failed response."""
-    if isinstance(value, list) and value:  # quirk: without alt=sse the error stands in an array
+    """The error for `value`, a body or an `error` object. `status`: of a failed response."""
+    if isinstance(value, list) and value:  # quirk: without alt=sse the error is in an array
         value = value[0]
     error_details = failure.ErrorDetails(value)
     details = _details(value)
@@ -41,7 +41,7 @@ def _details(value: object) -> list[Mapping[str, Any]]:
 
 
 def _retry_delay_s(details: list[Mapping[str, Any]]) -> float | None:
-    """`{"retryDelay": "26s"}`, a protobuf Duration, read like the header that means the same."""
+    """`{"retryDelay": "26s"}`, a protobuf Duration; treated like the header `Retry-After`."""
     for detail in details:
         delay = detail.get("retryDelay")
         if isinstance(delay, str) and delay.endswith("s"):

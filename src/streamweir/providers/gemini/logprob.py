@@ -1,10 +1,10 @@
-"""`logprobsResult` in the shape of OpenAI's `logprobs`."""
+"""`logprobsResult` in the format of OpenAI's `logprobs`."""
 
 from typing import Any
 
 
 def logprobs_of(result: dict[str, Any]) -> dict[str, Any] | None:
-    """None where no token of it can be read."""
+    """None if no token can be read."""
     chosen = _tokens(result.get("chosenCandidates"))
     tops = result.get("topCandidates")
     content = []
@@ -24,7 +24,7 @@ def _token(item: dict[str, Any]) -> dict[str, Any]:
     text = text if isinstance(text, str) else ""
     logprob = item.get("logProbability")
     is_number = isinstance(logprob, int | float) and not isinstance(logprob, bool)
-    # A log probability of 0, certainty, is a default and as such may be left out.
+    # A log probability of 0 (certain) is the default value, so it may be absent.
     return {
         "token": text,
         "logprob": logprob if is_number else 0.0,

@@ -1,9 +1,8 @@
-"""Images, audio and files as Gemini takes them: the bytes themselves, or the address where they are.
+"""Images, audio and files for Gemini: their bytes, or their address.
 
-`inlineData` is base64 with its MIME type; `fileData` is an address that Google fetches: a link or
-an uploaded file. A Cloud Storage address is not passed on, for it would be read with the operator's
-rights, and the caller names it. Vertex demands the MIME type of an address as well, so it is guessed
-from the ending of the name where there is one.
+`inlineData` is base64 with a MIME type; `fileData` is an address that Google fetches: a link or an uploaded file. A
+Cloud Storage address is not passed on: Google would read it with the operator's rights, but the caller names it. Vertex
+requires the MIME type of an address too, so it is guessed from the file name's ending if there is one.
 """
 
 from typing import Any
@@ -39,7 +38,7 @@ _KIND_OF_FORMAT = {"pcm16": "audio/pcm"}
 
 
 def media_part(part: ImagePart | AudioPart | FilePart, *, needs_kind: bool) -> dict[str, Any] | None:
-    """The part, or None where there is nothing in it that Gemini can read."""
+    """The part; None if Gemini can read nothing in it."""
     if isinstance(part, ImagePart):
         return _at(part.image_url.url, "image/jpeg" if needs_kind else None)
     if isinstance(part, AudioPart):
@@ -54,7 +53,7 @@ def media_part(part: ImagePart | AudioPart | FilePart, *, needs_kind: bool) -> d
 
 
 def _at(address: str, otherwise: str | None = None) -> dict[str, Any] | None:
-    """What a data URL holds, or what a link points to; None where this is neither."""
+    """The content of a data URL, or the target of a link; None if this is neither."""
     held = read_data_url(address)
     if held is not None:
         return _inline(*held)

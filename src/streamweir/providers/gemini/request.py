@@ -1,9 +1,8 @@
 """A `ChatRequest` to a `generateContent` or `streamGenerateContent` request.
 
-Members that mean the same are translated, Gemini's own ones are taken as the caller wrote them
-where they stand in the list below, everything else is left out and named in `dropped`. A member
-with a value that asks for nothing is not worth naming. AI Studio and Vertex differ in the
-address, in the header with the key and in a few members.
+Members with the same meaning are translated. Gemini's own members in the list below are passed on as the caller wrote
+them. Everything else is left out and named in `dropped`, unless its value is the default. AI Studio and Vertex differ
+in the address, in the header with the key, and in a few members.
 """
 
 from typing import Any
@@ -20,7 +19,7 @@ from streamweir.wire import jsonio
 MAX_STOP_SEQUENCES = 5
 MAX_SEED = 2**31 - 1
 
-# Spelling in a request -> Gemini's member, and whether it is Vertex's alone.
+# Spelling in a request -> Gemini's member, and whether only Vertex has it.
 _OWN_MEMBERS = {
     "safetySettings": ("safetySettings", False),
     "safety_settings": ("safetySettings", False),
@@ -98,7 +97,7 @@ def _sampling(request: ChatRequest, takes_penalties: bool, dropped: list[str]) -
         "maxOutputTokens": request.max_output_tokens,
         "temperature": request.temperature,
         "topP": request.top_p,
-        "topK": request.top_k or None,  # 0 turns it off, which is what leaving it out does
+        "topK": request.top_k or None,  # 0 means off, the same as leaving it out
         "seed": seed,
         "stopSequences": list(request.stop[:MAX_STOP_SEQUENCES]) or None,
         **{name: value or None for name, value in penalties.items()},

@@ -1,10 +1,9 @@
-"""Thought signatures: out as entries of `reasoning_details`, and back to the parts they came with.
+"""Thought signatures: sent to callers as entries of `reasoning_details`, and sent back on the parts they came with.
 
-A signature belongs to one part of an answer, and must come back on that part. A message in
-OpenAI's shape has no parts but one text and a list of calls, so an entry says in its `id` where
-it belongs: the id of a call; `call:0` for a call that has none, by its ordinal; `text:5-9` for
-the piece of text between two offsets; `part` for a part that is not carried at all (code that
-Google ran). Each entry has an index of its own, so that nobody merges two of them.
+A signature belongs to one part of an answer and must come back on that part. A message in OpenAI's format has no parts,
+only one text and a list of calls, so the `id` of an entry says where it belongs: the id of a call; `call:0` for a call
+without an id, by its ordinal; `text:5-9` for the piece of text between two offsets; `part` for a part that is not
+represented at all (code that Google ran). Each entry has its own index, so that no client merges two of them.
 """
 
 import re
@@ -17,7 +16,7 @@ FORMAT = "google-gemini-v1"
 UNCARRIED = "part"
 
 SKIPS_VALIDATION = "skip_thought_signature_validator"
-"""What Google documents for a call that no Gemini model made, where a signature is demanded."""
+"""Documented by Google for a call that no Gemini model made, where a signature is required."""
 
 _CALL = re.compile(r"call:(\d{1,6})")
 _TEXT = re.compile(r"text:(\d{1,9})-(\d{1,9})")
@@ -40,13 +39,13 @@ class Signatures(Struct):
 
     calls: dict[int, str] = field(default_factory=dict)
     texts: list[tuple[int, int, str]] = field(default_factory=list)
-    """Where the piece of text begins and ends, in the order of the text."""
+    """Start and end of the piece of text, in the order of the text."""
     unplaced: list[int] = field(default_factory=list)
-    """Which entries hold something that cannot be given back here: another vendor's, or of no part."""
+    """The numbers of entries that cannot be sent back here: another vendor's, or of a part that is not represented."""
 
 
 def read_signatures(details: Sequence[dict[str, Any]], call_ids: Sequence[str], text_length: int) -> Signatures:
-    """Entries as they went out, or as another gateway writes them (the id of a call, or no place at all)."""
+    """Entries as they were sent, or as another gateway writes them (the id of a call, or no position)."""
     found = Signatures()
     for number, detail in enumerate(details):
         data = detail.get("data")

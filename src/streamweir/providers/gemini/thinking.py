@@ -1,9 +1,8 @@
-"""How much a Gemini model is asked to think: `thinkingConfig`.
+"""The amount of thinking that a Gemini model is asked for: `thinkingConfig`.
 
-Gemini 3 takes a level, 2.5 a number of tokens, older models and other families nothing at all.
-Which levels there are and how few tokens are allowed differs by model; where the wish cannot be
-met, the nearest setting is used and the wish is named as dropped. A caller who says nothing about
-reasoning gets the model's own default.
+Gemini 3 takes a level, 2.5 a number of tokens, older models and other families neither. The levels and the minimum
+number of tokens differ by model. If a request cannot be met, the nearest setting is used and the request is named as
+dropped. If a caller requests nothing about reasoning, the model's default applies.
 """
 
 import re
@@ -12,7 +11,7 @@ from typing import Any
 from streamweir.core.request import Reasoning
 
 _LATEST = re.compile(r"gemini-(?:pro|flash|flash-lite)-latest")
-"""Names that follow the newest generation, and tell no version."""
+"""Names that follow the newest generation and contain no version."""
 _NAME = re.compile(r"gemini-(\d{1,3})(?:\.(\d{1,3}))?(?:-|$)")
 
 # Google's own table for `reasoning_effort` on its OpenAI-compatible address.
@@ -21,7 +20,7 @@ _LEVELS = {"minimal": "minimal", "low": "low", "medium": "medium", "high": "high
 
 
 class Model:
-    """What the name of a model tells about its thinking."""
+    """What the name of a model shows about its thinking."""
 
     def __init__(self, name: str) -> None:
         self._name = name.rpartition("/")[2]
@@ -34,7 +33,7 @@ class Model:
 
     @property
     def thinks(self) -> bool:
-        """True also for a name without a version: those are recent."""
+        """True also for a name without a version: those are recent models."""
         return self._name.startswith("gemini") and (self.version is None or self.version >= (2, 5))
 
     @property
@@ -58,7 +57,7 @@ class Model:
 
 
 def thinking_config(reasoning: Reasoning | None, model: Model) -> tuple[dict[str, Any], list[str]]:
-    """The config, empty where nothing is to be said, and the members of `reasoning` that could not be met."""
+    """The config, empty if there is nothing to set, and the members of `reasoning` that could not be met."""
     if reasoning is None:
         return {}, []
     effort, budget = reasoning.effort, reasoning.max_tokens
@@ -93,5 +92,5 @@ def _level(level: str, model: Model) -> str:
     if level == "minimal":
         return model.lowest_level
     if level == "medium" and model.version == (3, 0) and model.is_pro:
-        return "high"  # 3 Pro knows low and high alone
+        return "high"  # 3 Pro has only low and high
     return level

@@ -1,14 +1,14 @@
 """Tools and the choice among them: `tools` and `toolConfig`.
 
-A function's schema goes out as JSON Schema, as it came: both services take it whole under
-`parametersJsonSchema`. Tools that Google runs itself are asked for by their type.
+The schema of a function is sent unchanged, as JSON Schema: both services accept it under `parametersJsonSchema`. Tools
+that Google runs itself are requested by their type.
 """
 
 from typing import Any
 
 from streamweir.core.request import ChatRequest, Function
 
-# Our callers' spellings of Google's own tools; a member of the same name holds their settings.
+# Callers' spellings of Google's own tools; a member of the same name has their settings.
 _OWN_TOOLS = {
     "google_search": "googleSearch",
     "googleSearch": "googleSearch",
@@ -25,7 +25,7 @@ _MODES = {"none": "NONE", "auto": "AUTO", "required": "ANY", "function": "ANY"}
 
 
 def plan_tools(request: ChatRequest, dropped: list[str]) -> dict[str, Any]:
-    """The members `tools` and `toolConfig`, each only where there is something to say."""
+    """The members `tools` and `toolConfig`, each only if it is needed."""
     member = "functions" if request.uses_legacy_functions else "tools"
     choice = request.tool_choice
     declarations = []
@@ -47,11 +47,11 @@ def plan_tools(request: ChatRequest, dropped: list[str]) -> dict[str, Any]:
             dropped.append(
                 f"{path_of_part}.strict" if request.uses_legacy_functions else f"{path_of_part}.function.strict"
             )
-        # Gemini can only limit a call that must be made; for one that may be made, the others are not shown.
+        # Gemini can restrict only a call that is required. For an optional one, the other functions are not sent.
         if choice is None or choice.mode != "auto" or not choice.allowed or function.name in choice.allowed:
             declarations.append(_declaration(function))
     for kind, where in request.server_tools:
-        if declarations or kind != WEB_SEARCH:  # together with functions it is refused
+        if declarations or kind != WEB_SEARCH:  # refused together with functions
             dropped.append(where)
         else:
             own.append({"googleSearch": {}})

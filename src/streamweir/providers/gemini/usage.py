@@ -1,9 +1,8 @@
-"""`usageMetadata` sorted into our buckets.
+"""`usageMetadata`, in the categories of `core.usage`.
 
-Every report is cumulative and stands alone: the newest one counts, nothing is added up. Cached
-input lies inside the prompt's count, thoughts beside the candidates' count, and the prompts of
-Google's own tools beside the prompt's, as input. A count that is missing is 0 so far; a report
-without any count says nothing.
+Every report is cumulative and complete: the newest one counts, and nothing is added up. Cached input is included in the
+prompt's count. Thoughts are not included in the candidates' count, nor the prompts of Google's tools in the prompt's;
+the latter are input. A missing count is 0 so far; a report without any count is ignored.
 """
 
 from collections.abc import Sequence
@@ -12,7 +11,7 @@ from streamweir.core.usage import Usage, take_at_most
 from streamweir.providers.gemini.answer import Modality, Report
 
 _AUDIO = ("AUDIO", 4)
-"""The word, and its number in the enum `MediaModality`."""
+"""The name, and its number in the enum `MediaModality`."""
 
 
 def usage_of(report: Report) -> Usage | None:
@@ -23,7 +22,7 @@ def usage_of(report: Report) -> Usage | None:
     thoughts = report.thoughts_token_count
     total = report.total_token_count
     if prompt is None and output is None and thoughts is None and total is None:
-        return None  # quirk: `trafficType` alone on all frames but the last (fixture vertex/traffic_type_alone)
+        return None  # quirk: only `trafficType` on all frames but the last (fixture vertex/traffic_type_alone)
     uncached = (prompt or 0) + (report.tool_use_prompt_token_count or 0)
     output = output or 0
     if total and total > uncached + output + (thoughts or 0):

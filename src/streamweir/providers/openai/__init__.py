@@ -1,7 +1,7 @@
-"""The OpenAI wire, and every vendor that speaks it: one decoder, one request builder, rows for the rest.
+"""The OpenAI wire and every vendor that uses it: one decoder, one request builder, and a row per vendor.
 
-`decoder` takes frames (`chunk` reads one, `choice` and `call` remember, `finish` and `usage`
-translate), `request` writes the body by a `vendor` row, `provider` puts them together.
+`decoder` reads frames (`chunk` decodes one, `choice` and `call` keep state, `finish` and `usage` translate), `request`
+writes the body according to a `vendor` row, `provider` combines them.
 """
 
 from streamweir.providers.openai.usage import read_usage as read_usage

@@ -1,9 +1,8 @@
-"""Tool calls of one choice, from the pieces in which vendors send them.
+"""The tool calls of one choice, from the pieces in which vendors send them.
 
-A call is started once, with its id and its name, and only then come its arguments; our
-ordinals count the calls in the order of their start, whatever the vendor's index says.
-Vendors leave out the index or the id, repeat the name, or send the name after the id: a
-call that has no name yet is held, with its arguments, until it has one or the choice ends.
+A call is started once, with its id and name; its arguments follow. Ordinals count the calls in the order of their
+start, independent of the vendor's index. Vendors leave out the index or the id, repeat the name, or send the name after
+the id: a call without a name is held, with its arguments, until it has one or the choice ends.
 """
 
 from collections.abc import Sequence
@@ -54,7 +53,7 @@ class CallTable:
         self._add(self._legacy, None, piece.name or "", _text(piece.arguments), events)
 
     def close(self, events: list[Event]) -> None:
-        """The choice ends: a call that never got a name is given out without one rather than lost."""
+        """The choice ends: a call that never got a name is sent without one rather than lost."""
         for call in self._calls:
             if call.ordinal < 0 and (call.id or call.arguments):
                 self._start(call, events)
@@ -62,7 +61,7 @@ class CallTable:
     def _find(self, piece: CallPiece, name: str, position: int | None, known: int) -> _Call:
         if piece.index is not None:
             call = self._by_index.get(piece.index)
-            # quirk: several calls under one index, told apart by their ids
+            # quirk: several calls under one index, with different ids
             # (fixture openai-compatible/tool_calls_share_an_index).
             if call is None or (piece.id and name and call.id and piece.id != call.id):
                 call = self._by_index[piece.index] = self._new()
@@ -103,7 +102,7 @@ class CallTable:
 
 
 def _read(piece: CallPiece) -> tuple[str, str]:
-    """A call's name and arguments; the input of a custom tool stands for its arguments."""
+    """A call's name and arguments; the input of a custom tool takes the place of arguments."""
     if piece.function is not None:
         return piece.function.name or "", _text(piece.function.arguments)
     if piece.custom is not None:

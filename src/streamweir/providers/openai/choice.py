@@ -1,8 +1,7 @@
-"""One choice of an OpenAI-style answer: what is remembered of it between frames.
+"""One choice of an OpenAI-style answer: the state that is kept between frames.
 
-Takes the deltas that hold more than plain text (the decoder gives plain text out by itself,
-for speed) and turns them into events in the order in which a reader wants them: reasoning,
-text, refusal, calls, then whatever is only carried along.
+Handles the deltas that contain more than plain text (the decoder handles plain text itself, for speed) and turns them
+into events in this order: reasoning, text, refusal, calls, then the members that are only carried along.
 """
 
 from collections.abc import Mapping, Sequence
@@ -32,38 +31,38 @@ class ChoiceState:
     def __init__(self, index: int) -> None:
         self.index = index
         self.logprobs: dict[str, Any] | None | UnsetType = UNSET
-        """As last given out; an object is never the same twice, so it always is."""
+        """As last sent; two objects are never the same, so an object is always sent."""
         self.finish: FinishReason | None = None
-        """Held from the frame that says it until `close`."""
+        """Held from the frame that has it until `close`."""
         self.closed = False
         self.has_new_content = False
-        """Content came in this frame, while a finish was held."""
-        self._may_replace = True  # the held finish, with a newer one
+        """There was content in this frame, while a finish was held."""
+        self._may_replace = True  # whether a newer finish replaces the held one
         self._raw = ""
         self._stop_sequence: str | None = None
         self._calls: CallTable | None = None
         self._extras: dict[str, Any] = {}
 
     def hold(self, reason: FinishReason, raw: str, stop_sequence: str | None = None) -> None:
-        """The first finish counts, unless content came after it."""
+        """The first finish counts, unless content followed it."""
         if self._may_replace:
             self.finish = reason
             self._raw, self._stop_sequence = raw, stop_sequence
             self._may_replace = False
 
     def hold_default_finish(self) -> None:
-        """The finish of a vendor that sends none."""
+        """The finish for a vendor that sends none."""
         self.hold(FinishReason.TOOL_CALLS if self._calls is not None else FinishReason.STOP, "")
 
     def close(self, events: list[Event]) -> None:
-        """Gives the held finish out: nothing of this choice follows it."""
+        """Sends the held finish: nothing of this choice follows it."""
         if self._calls is not None:
             self._calls.close(events)
         events.append(ChoiceFinished(self.index, self.finish or FinishReason.OTHER, self._raw, self._stop_sequence))
         self.closed = True
 
     def read_delta(self, delta: Delta, events: list[Event]) -> bool:
-        """Adds the delta's events. False, and none of them: it has content although the choice is closed."""
+        """Adds the delta's events. False, and no events: it has content although the choice is closed."""
         before = len(events)
         self._read_reasoning(delta, events)
         if delta.content:
@@ -89,7 +88,7 @@ class ChoiceState:
         return True
 
     def add_extra(self, name: str, value: Any, events: list[Event]) -> None:
-        """An extra of this choice, unless it is what was given out last."""
+        """An extra of this choice, unless it is the same as the last one."""
         if value and not self.closed and self._extras.get(name) != value:
             self._extras[name] = value
             events.append(Extra(self.index, {name: value}))
@@ -123,7 +122,7 @@ class ChoiceState:
         self.add_extra("images", delta.images, events)
         self.add_extra("reasoning_encrypted", delta.reasoning_encrypted, events)
         if delta.audio and not self.closed:
-            # Pieces of sound: two that are the same are not a repetition.
+            # Pieces of audio: two that are the same are not a repetition.
             events.append(Extra(self.index, {"audio": delta.audio}))
 
 

@@ -1,10 +1,8 @@
-"""What an OpenAI-style frame holds, as far as we read it.
+"""The members of an OpenAI-style frame that are used here, as types.
 
-One typed decode per frame into the Structs below; members that are not named here are
-skipped unread. Vendors put wrong types where they like: a frame that does not fit is read
-again without types, and `_usable` keeps member by member what can be used. A whole answer
-is the same thing with `message` in the place of `delta`. Nothing here knows what a frame
-means: that is the decoder's part.
+There is one typed decode per frame into the Structs below; other members are skipped. Vendors send wrong types: such a
+frame is decoded again without types, and `_usable` keeps the members that can be used. A whole answer has the same
+format, with `message` instead of `delta`. This module does not interpret frames: that is the decoder's part.
 """
 
 from collections.abc import Callable, Mapping
@@ -23,7 +21,7 @@ S = TypeVar("S", bound=Struct)
 class FunctionPiece(Struct, gc=False):
     name: str | None = None
     arguments: str | dict[str, Any] | list[Any] | None = None
-    """quirk: some vendors send the object itself (fixture openai-compatible/tool_arguments_as_object)."""
+    """quirk: some vendors send an object (fixture openai-compatible/tool_arguments_as_object)."""
 
 
 class CustomPiece(Struct, gc=False):
@@ -56,10 +54,10 @@ class Choice(Struct, gc=False):
     index: Annotated[int, Meta(ge=0, lt=MAX_CHOICES)] = 0
     delta: Delta | None = None
     message: Delta | None = None
-    """The whole of it so far, beside the delta (Perplexity, Writer) or instead of it."""
+    """The whole message so far, beside the delta (Perplexity, Writer) or instead of it."""
     finish_reason: str | None = None
     stop_reason: Any = None
-    """vLLM: the stop sequence that was hit, or a token's number. Of others nothing is known."""
+    """vLLM: the stop sequence that was hit, or the number of a token. For other vendors its meaning is not known."""
     logprobs: dict[str, Any] | None | UnsetType = UNSET
     content_filter_results: dict[str, Any] | None = None
     usage: dict[str, Any] | None = None
@@ -126,18 +124,18 @@ def _object(model: type[S], value: Any) -> S | None:
 
 
 def _each(value: Any, read: Callable[[Mapping[str, Any]], S]) -> list[S] | None:
-    """The objects of a list, or of an object in the place of a list of one."""
+    """The objects of a list; an object instead of a list counts as a list of one."""
     if isinstance(value, Mapping):
         value = [value]
     return [read(item) for item in value if isinstance(item, Mapping)] if isinstance(value, list) else None
 
 
 _fields = cache(msgspec.structs.fields)
-"""Reading a model's annotations takes longer than reading an answer."""
+"""Cached: reading the annotations of a model takes longer than reading an answer."""
 
 
 def _usable(model: type[S], value: Mapping[str, Any], readers: Mapping[str, Callable[[Any], Any]]) -> S:
-    """The Struct of the members that have their type, or that their reader can make something of."""
+    """The Struct from the members that have the right type, or that their reader can convert."""
     kept: dict[str, Any] = {}
     for field in _fields(model):
         if field.name not in value:
@@ -147,7 +145,7 @@ def _usable(model: type[S], value: Mapping[str, Any], readers: Mapping[str, Call
         if reader is not None:
             kept[field.name] = reader(member)
         elif isinstance(member, str):
-            # Not for msgspec: half of a surrogate pair is a text like any other (fixture openai/lone_surrogate).
+            # msgspec refuses half of a surrogate pair, but here it is a valid text (fixture openai/lone_surrogate).
             if field.type is Any or str in get_args(field.type):
                 kept[field.name] = member
         else:

@@ -1,17 +1,16 @@
 """OpenAI-style frames to events.
 
-The one decoder of every OpenAI-style vendor: what differs between them is either tolerated
-from all of them or a field of the vendor's row. Its rules beyond those of `core.events`:
+The one decoder for all OpenAI-style vendors: a difference between them is either tolerated from all of them or a field
+of the vendor's row. Its rules, in addition to those of `core.events`:
 
-- nothing is taken from a place in a list: choices go by their index, calls by theirs;
-- a finish is held until a later frame shows that no content of that choice follows, and the
-  last one until the end, so late content is not lost, a repeated finish is one event, and an
-  answer whose stream fails has not finished;
-- the end is `[DONE]`, or a clean end of the body once every choice has finished; a choice that
-  never finished makes the stream truncated, unless the vendor sends no finish reasons, and so
-  does one that was asked for and never came. One that was not asked for ends the stream.
+- choices and calls are identified by their index, never by their position in a list;
+- a finish is held until a later frame shows that no content of that choice follows, and the last one until the end: so
+  late content is not lost, a repeated finish is one event, and an answer whose stream fails has no finish;
+- the end is `[DONE]`, or a clean end of the body after every choice has finished. A choice without a finish makes the
+  stream truncated, unless the vendor sends no finish reasons, and so does a requested choice that is missing. A choice
+  that was not requested ends the stream.
 
-It must not know which dialect reads the events, nor guess at what was not sent.
+The decoder does not depend on the dialect that is written from its events, and does not guess what was not sent.
 """
 
 from collections.abc import Mapping, Sequence
@@ -58,23 +57,23 @@ class OpenAIDecoder:
         self._names_stop_sequence = names_stop_sequence
         self._ended = False
         self._saw_data = False
-        self._identity: StreamStarted | None = StreamStarted()  # None once it was given out
+        self._identity: StreamStarted | None = StreamStarted()  # None once it was sent
         self._fingerprint: str | None | UnsetType = UNSET
         self._tier: str | None | UnsetType = UNSET
         self._choices: dict[int, ChoiceState] = {}
-        self._held: list[ChoiceState] = []  # finished, and not given out yet
+        self._held: list[ChoiceState] = []  # choices that have finished, with their finish not sent yet
         self._usage: Usage | None = None
-        self._extras: dict[str, Any] = {}  # as last given out
-        self._early: list[Event] = []  # extras that came before the stream had an id
+        self._extras: dict[str, Any] = {}  # as last sent
+        self._early: list[Event] = []  # extras that arrived before the stream had an id
 
     @property
     def may_end_when_idle(self) -> bool:
-        """Every choice has finished, though the events may not say so yet (docs/spec/quirks.md Q16)."""
+        """Every choice has finished, although the finish events may not be sent yet (docs/spec/quirks.md Q16)."""
         return self._has_all_choices and all(state.finish is not None for state in self._choices.values())
 
     @property
     def _has_all_choices(self) -> bool:
-        """Every choice that was asked for has begun."""
+        """Every requested choice has started."""
         return len(self._choices) >= (self._requested or 1)
 
     def feed(self, frame: Frame, /) -> Sequence[Event]:
@@ -106,7 +105,7 @@ class OpenAIDecoder:
         return () if self._ended else self._fail([], StreamFailed(error))
 
     def read_whole(self, chunk: Chunk) -> Sequence[Event]:
-        """An answer that was not streamed. It is whole by itself, so a finish reason may be missing."""
+        """An answer that was not streamed. It is complete by itself, so a finish reason may be missing."""
         for choice in chunk.choices or ():
             # quirk: an empty delta beside the message (fixture perplexity/whole_with_empty_delta).
             choice.delta = choice.message or choice.delta
@@ -122,7 +121,7 @@ class OpenAIDecoder:
         return [*events, *self._end(is_done=True)]
 
     def _read(self, chunk: Chunk) -> list[Event]:
-        """The hot path: one frame, most often one choice with one piece of text."""
+        """The hot path: one frame, usually one choice with one piece of text."""
         events: list[Event] = []
         if chunk.system_fingerprint != self._fingerprint or chunk.service_tier != self._tier:
             self._tag(chunk, events)
@@ -132,7 +131,7 @@ class OpenAIDecoder:
             if error is not None:
                 return self._read_failure(chunk, events, StreamFailed(error))
             choices = choices or []
-        held = self._held  # of earlier frames: `_read_choice` makes a new list
+        held = self._held  # from earlier frames: `_read_choice` makes a new list
         for choice in choices:
             delta = choice.delta
             state = self._choices.get(choice.index)
@@ -171,13 +170,13 @@ class OpenAIDecoder:
         return events
 
     def _read_choice(self, choice: Choice, state: ChoiceState | None, events: list[Event]) -> StreamFailed | None:
-        """A choice that is new, or holds more than plain text."""
+        """A choice that is new, or has more than plain text."""
         delta = choice.delta
         if state is None:
             if self._requested is not None and choice.index >= self._requested:
                 return too_many_choices(self._requested)
             state = self._choices[choice.index] = ChoiceState(choice.index)
-            # quirk: a whole answer in the place of a stream (fixture openai-compatible/whole_message_in_a_frame).
+            # quirk: a whole answer instead of a stream (fixture openai-compatible/whole_message_in_a_frame).
             delta = delta or choice.message
         if delta is not None:
             if choice.logprobs is not state.logprobs and not state.closed:
@@ -204,7 +203,7 @@ class OpenAIDecoder:
         return None
 
     def _read_early(self, chunk: Chunk, known: StreamStarted) -> list[Event]:
-        """A frame before the stream was started, which the first event that cannot wait does.
+        """A frame before the stream has started; the first event that cannot wait starts it.
 
         quirk: Azure's first frame has neither id nor model, but has filter results, which wait for
         the next frame (fixture azure/prompt_filter_first).
@@ -226,7 +225,7 @@ class OpenAIDecoder:
         return self._started(events)
 
     def _started(self, events: list[Event]) -> list[Event]:
-        """The events, led by the start where it is still due. A failure without usage needs no start."""
+        """The events, after the start event if that was not sent yet. A failure without usage needs no start."""
         identity = self._identity
         is_failure = bool(events) and isinstance(events[0], StreamFailed)
         if identity is None or (is_failure and self._usage is None):
@@ -235,7 +234,7 @@ class OpenAIDecoder:
         return [identity, *self._early, *events]
 
     def _read_error_event(self, data: bytes) -> list[Event]:
-        """quirk: an error by the name of its event (fixture groq/error_event)."""
+        """quirk: an error that is marked only by the name of its event (fixture groq/error_event)."""
         try:
             value = jsonio.decode(data)
         except jsonio.InvalidJson:
@@ -250,7 +249,7 @@ class OpenAIDecoder:
         if error is not None:
             return self.fail(error)
         if not frame.terminated and not frame.raw.startswith(b":"):
-            return self._fail([], truncated())  # the beginning of a line: the body was cut (docs/spec/failures.md U17)
+            return self._fail([], truncated())  # part of a line: the body was cut (docs/spec/failures.md U17)
         return ()
 
     def _read_unreadable(self, frame: Frame, data: bytes) -> list[Event]:
@@ -265,7 +264,7 @@ class OpenAIDecoder:
         return self._fail([], invalid_frame() if frame.terminated else truncated())
 
     def _read_failure(self, chunk: Chunk, events: list[Event], failure: StreamFailed) -> list[Event]:
-        """The stream ends here; usage of the same frame is reported first."""
+        """The stream ends here; usage in the same frame is reported first."""
         self._report(chunk, events)
         return self._fail(events, failure)
 
@@ -274,11 +273,11 @@ class OpenAIDecoder:
         return self._started([*events, failure])
 
     def _release(self, held: list[ChoiceState], events: list[Event]) -> None:
-        """Gives out the finishes of earlier frames whose choices said nothing more in this one.
+        """Sends the finishes of earlier frames whose choices have no content in this one.
 
-        Once no choice is open any more they wait for the end of the stream: a failure may still come,
-        and then the answer has not finished. They come before this frame's events, but for what was carried beside the
-        choice itself (fixture azure/choice_without_delta).
+        When no choice is open any more they wait for the end of the stream: if it fails, the answer has not finished.
+        They are sent before this frame's events, but after what was carried beside the choice itself
+        (fixture azure/choice_without_delta).
         """
         if self.may_end_when_idle:
             return
@@ -309,7 +308,7 @@ class OpenAIDecoder:
             self._report_usage(chunk.x_groq.get("usage"), events)
 
     def _report_usage(self, report: object, events: list[Event]) -> bool:
-        """Whether there was a valid report; it is told where it says something new."""
+        """Whether there was a valid report. An event is added if it differs from the last one."""
         if not isinstance(report, Mapping):
             return False
         usage = read_usage(report)
@@ -350,7 +349,7 @@ class OpenAIDecoder:
 
 
 def _may_wait(event: Event) -> bool:
-    """Whether it says nothing of a choice: a better id, model or time may still come before one does."""
+    """Whether it does not belong to a choice: a better id, model or time can still arrive before one does."""
     return isinstance(event, UsageReported | UsageDiscarded) or (isinstance(event, Extra) and event.choice is None)
 
 
@@ -359,12 +358,12 @@ def _newest(value: str | None | UnsetType, before: str | None | UnsetType) -> st
 
 
 def error_in(chunk: Chunk) -> StreamweirError | None:
-    """The failure that a frame, or a whole answer, tells beside or instead of its choices."""
+    """The error in a frame or a whole answer, beside or instead of its choices."""
     if chunk.error:
         return classify(ErrorDetails({"error": chunk.error}))
     if chunk.x_groq is not None and chunk.x_groq.get("error"):
         return classify(ErrorDetails(chunk.x_groq))
     if chunk.choices is None and chunk.message:
-        # quirk: the error is the document itself (fixture vllm/error_object).
+        # quirk: the document itself is the error (fixture vllm/error_object).
         return classify(ErrorDetails({"code": chunk.code, "type": chunk.type, "message": chunk.message}))
     return None

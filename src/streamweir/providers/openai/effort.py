@@ -1,8 +1,8 @@
-"""The word for an effort to reason, where the request came in another API's format.
+"""The value of `reasoning_effort` for a request that came in another API's format.
 
-A caller of chat completions uses the word that the model's documentation has, and it is sent as it is. A caller of
-another API does not know the model behind its request, and asks for an effort with nearly every one: a word that the
-model does not know, or any word for one that does not reason, would be answered with an error.
+A caller of chat completions uses a value from the model's documentation, and it is sent unchanged. A caller of another
+API does not know the target's model, and requests an effort in nearly every request. A value that the model does not
+support, or any value for a model without reasoning, would be answered with an error.
 """
 
 import re
@@ -22,7 +22,7 @@ _OPENAI = tuple(
         (r"o[134](?:-|$)", "low medium high"),
     )
 )
-"""What OpenAI's models take, whoever serves them: the first pattern that matches counts."""
+"""The efforts of OpenAI's models, at any host: the first pattern that matches counts."""
 
 
 def efforts_of(model: str) -> frozenset[str]:
@@ -30,7 +30,7 @@ def efforts_of(model: str) -> frozenset[str]:
 
 
 def nearest_effort(effort: str, words: frozenset[str]) -> str | None:
-    """The word itself, else the next lower one; for `none`, the lowest. None: there is none, or it is not known."""
+    """The value itself, else the next lower one; for `none`, the lowest. None: there is none, or it is not known."""
     if effort in words:
         return effort
     if effort not in _ORDER:

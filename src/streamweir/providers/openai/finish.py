@@ -1,8 +1,7 @@
-"""Why a choice ended: the vendors' words, and ours.
+"""Finish reasons: the vendors' values to `FinishReason`.
 
-A word that we do not know is `OTHER` and is kept as it was. Some words do not say that an
-answer ended but that it was broken off: those are failures, for a broken answer must never
-look whole.
+An unknown value is `OTHER` and is kept as it was sent. Some values mean that the answer was broken off: those are
+failures, because a broken answer must never look complete.
 """
 
 from streamweir.core.errors import StreamweirError
@@ -37,7 +36,7 @@ _REASONS = {
 }
 
 _FAILURES = {
-    # What the interruption amounts to, as an HTTP status.
+    # The HTTP status that corresponds to the interruption.
     "error": 500,
     "abort": 500,
     "network_error": 500,
@@ -50,6 +49,6 @@ def read_finish(finish_reason: str) -> FinishReason:
 
 
 def failure_of(finish_reason: str) -> StreamweirError | None:
-    """The failure that a finish word stands for, if it does."""
+    """The failure that this finish reason stands for, if any."""
     status = _FAILURES.get(finish_reason.lower())
     return None if status is None else classify(ErrorDetails(None), status)

@@ -1,6 +1,6 @@
-"""The provider of a vendor's row: the OpenAI wire with that vendor's differences.
+"""The provider for a vendor's row: the OpenAI wire with that vendor's differences.
 
-Stateless: whatever belongs to one answer lives in the decoder that is made for it.
+It is stateless: the state of an answer is in the decoder that is made for it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -67,7 +67,7 @@ class OpenAIProvider:
 
 
 def text_only(request: ChatRequest) -> CallerError | None:
-    """The refusal of a model that takes nothing but text."""
+    """The refusal of a model that accepts only text."""
     for i, message in enumerate(request.messages):
         if not isinstance(message.content, tuple):
             continue

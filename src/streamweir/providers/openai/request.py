@@ -1,9 +1,8 @@
 """The body of a request to an OpenAI-style vendor.
 
-The caller's own body, whole, with what this vendor's row says changed in it. What the vendor
-cannot take is left out and named by its JSON path; a member that has the vendor's default
-value anyway is left out without a word. Usage is always asked for. The caller's body itself
-is never touched: another vendor may be tried with it.
+It is the caller's own body, changed as the vendor's row says. What the vendor does not accept is left out and named by
+its JSON path, unless it has the vendor's default value. Usage is always requested. The caller's body itself is never
+modified, because another vendor may be tried with it.
 """
 
 import hashlib
@@ -18,7 +17,7 @@ from streamweir.wire import jsonio
 
 _REASONING_TEXT = ("reasoning_content", "reasoning")
 _OTHER_LIMITS = frozenset({"max_new_tokens", "max_output_tokens", "n_predict", "num_predict"})
-"""Names of the limit that single servers take, some of them before those of the wire."""
+"""Names of the output limit that only some servers accept, some of them with precedence over the standard ones."""
 
 
 def write_body(request: ChatRequest, target: Target, vendor: Vendor) -> tuple[bytes, tuple[str, ...]]:
@@ -63,16 +62,16 @@ def _write_stream(
     if vendor.takes_stream_options and target.requests_usage:
         body["stream_options"] = {**options, "include_usage": True}
     else:
-        # Usage is reported to the caller all the same, so only the other options are lost.
+        # The caller gets the usage nevertheless, so only the other options are lost.
         dropped += [f"stream_options.{name}" for name, value in options.items() if value and name != "include_usage"]
 
 
 def _write_reasoning(
     body: dict[str, Any], request: ChatRequest, vendor: Vendor, refused: frozenset[str], dropped: list[str]
 ) -> None:
-    """`reasoning` and `reasoning_effort`, in the vendor's own way.
+    """`reasoning` and `reasoning_effort`, in the vendor's format.
 
-    `exclude` hides the reasoning from the caller: that is done on our side, whoever answers.
+    `exclude` hides the reasoning from the caller: the gateway does that itself, for every vendor.
     """
     body.pop("reasoning_effort", None)
     sent = body.pop("reasoning", None)
@@ -91,7 +90,7 @@ def _write_reasoning(
     takes_effort = "reasoning_effort" not in refused and word in (vendor.efforts or {word})
     if vendor.effort is Effort.WORD and word is not None and takes_effort:
         body["reasoning_effort"] = word
-        # A model that cannot but reason is told the least, and that it reasons all the same is said.
+        # A model that always reasons gets the lowest effort; the request for none is then reported as dropped.
         expressed = {"effort", "enabled"} if effort != "none" or word == "none" else set()
     elif vendor.effort is Effort.SWITCH and (requested.effort is not None or requested.enabled is not None):
         body.setdefault("thinking", {"type": "disabled" if is_off else "enabled"})
@@ -111,7 +110,7 @@ def _write_reasoning(
 
 
 def _write_tool_choice(body: dict[str, Any]) -> None:
-    """The words of other wires that we accept (`any`, a name without an object around it), in this one's."""
+    """Spellings of other APIs that are accepted (`any`, a name without an object), in OpenAI's."""
     sent = body.get("tool_choice")
     if sent == "any":
         body["tool_choice"] = "required"
@@ -121,7 +120,7 @@ def _write_tool_choice(body: dict[str, Any]) -> None:
 
 def _drop_refused(body: dict[str, Any], refused: frozenset[str], dropped: list[str]) -> None:
     if "tool_choice" in refused and body.get("tool_choice") == "none" and "tools" in body:
-        # No calls were asked for: without the word, that needs the tools gone as well.
+        # No calls were requested. Without `tool_choice`, the tools must be removed too.
         del body["tools"]
         dropped.append("tools")
     if refused.isdisjoint(body):
@@ -133,22 +132,22 @@ def _drop_refused(body: dict[str, Any], refused: frozenset[str], dropped: list[s
 
 def _write_limit(body: dict[str, Any], request: ChatRequest, model: str, vendor: Vendor, dropped: list[str]) -> None:
     if request.max_output_tokens is not None and not _OTHER_LIMITS.isdisjoint(body):
-        for name in sorted(_OTHER_LIMITS):  # by these a caller could have more than the limit that counts
+        for name in sorted(_OTHER_LIMITS):  # with these a caller could exceed the limit that is reserved
             _drop(body, name, "", dropped)
     if vendor.limit_member is not None and request.max_output_tokens is not None:
         body.pop("max_tokens", None)
         body.pop("max_completion_tokens", None)
         body[vendor.limit_member] = request.max_output_tokens
     elif "max_completion_tokens" in body:
-        body.pop("max_tokens", None)  # the older name of the same: together they are refused
+        body.pop("max_tokens", None)  # the older name of the same limit: both together are refused
     elif request.max_output_tokens is not None and "max_tokens" not in body:
         body[vendor.limit_added_for(model)] = request.max_output_tokens
 
 
 def _write_message(message: dict[str, Any], vendor: Vendor, path: str, dropped: list[str]) -> dict[str, Any]:
     if len(message) == 2 and isinstance(message.get("content"), str) and message.get("role") != "developer":
-        return message  # a role and a text: most are that, and everyone takes it
-    # A client that sends back what it got sends members that were null: null is absent, except for the content.
+        return message  # a role and a text: most messages, and every vendor accepts them
+    # A client that sends back an answer sends members that were null: null means absent, except for the content.
     written = {name: value for name, value in message.items() if value is not None or name == "content"}
     if not vendor.takes_cache_control:
         _drop(written, "cache_control", path, dropped)
@@ -181,7 +180,7 @@ def _write_reasoning_text(message: dict[str, Any], vendor: Vendor, path: str, dr
 
 
 def _write_call_ids(message: dict[str, Any], length: int) -> None:
-    """Ids that another vendor made, in a form that this one takes: calls and results are changed alike."""
+    """Ids that another vendor made, in a form that this one accepts. Calls and results are changed in the same way."""
     if "tool_calls" in message:
         message["tool_calls"] = [{**call, "id": _short_id(call["id"], length)} for call in message["tool_calls"]]
     if "tool_call_id" in message:
@@ -203,6 +202,6 @@ def _without_marks(value: dict[str, Any], vendor: Vendor, path: str, dropped: li
 
 
 def _drop(members: dict[str, Any], name: str, path: str, dropped: list[str]) -> None:
-    """Takes a member out, and names it where it said anything."""
+    """Removes a member, and names it unless it was empty."""
     if members.pop(name, None):
         dropped.append(f"{path}.{name}" if path else name)

@@ -1,8 +1,8 @@
-"""Turns that another API can have and this wire cannot, put in a form that it takes.
+"""Messages that are valid in another API and not in this one, rewritten in a form that is accepted.
 
-A tool's result is text here: pictures and files in one follow as a message of the user's, behind the last result of
-the turn. A system message in the midst of a conversation is refused by templates that want it first: for servers with
-such templates it becomes the user's text, in its place. Bodies of chat completions go on as their callers wrote them.
+A tool result is text here: its images and files follow in a user message, after the last result of the turn. Some chat
+templates refuse a system message that is not the first: for servers with such templates it becomes user text at the
+same position. Bodies of chat completions are passed on as their callers wrote them.
 """
 
 from typing import Any
@@ -13,7 +13,7 @@ Part = dict[str, Any]
 
 def arrange(messages: list[Message], *, system_first: bool) -> list[Message]:
     arranged: list[Message] = []
-    waiting: list[Part] = []  # of the results so far
+    waiting: list[Part] = []  # from the results so far
     has_begun = False
     for message in messages:
         role = message["role"]
@@ -35,7 +35,7 @@ def arrange(messages: list[Message], *, system_first: bool) -> list[Message]:
 
 
 def _append_as_user(arranged: list[Message], parts: list[Part]) -> None:
-    """As the user: templates that want the roles to take turns get one message for what follows itself."""
+    """Joined with the last message if that is the user's too: some templates require alternating roles."""
     if _is_users_turn(arranged):
         last = arranged[-1]
         arranged[-1] = {**last, "content": [*_parts_of(last["content"]), *parts]}

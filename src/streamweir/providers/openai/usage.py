@@ -1,10 +1,9 @@
-"""The `usage` object of an OpenAI-style wire, sorted into the disjoint buckets of `core.usage`.
+"""The `usage` object of an OpenAI-style wire, in the disjoint categories of `core.usage`.
 
-Vendors agree on `prompt_tokens` and `completion_tokens` and on little else. A report without
-both is partial and says nothing. The derived totals are always those that were reported:
-what a vendor says of cached, audio or reasoning tokens is cut to fit inside them, each token in one
-bucket: one that is both cached and audio is cached. One typed
-read per report; of one that does not fit the types, what can be a count is read alone.
+Vendors agree on `prompt_tokens` and `completion_tokens`, and on little else. A report without both is partial and is
+ignored. The totals are always the reported ones: counts of cached, audio or reasoning tokens are clamped to fit into
+them, with each token in one category (one that is both cached and audio counts as cached). There is one typed read per
+report; if a report does not fit the types, only its valid counts are read.
 """
 
 from collections.abc import Mapping
@@ -45,7 +44,7 @@ class _CacheCreation(Struct, frozen=True, gc=False):
 
 
 class _Report(Struct, frozen=True, gc=False):
-    """Every name under which a vendor is known to report something that we count."""
+    """All names under which a vendor reports something that is counted here."""
 
     prompt_tokens: _Count = None
     completion_tokens: _Count = None
@@ -75,7 +74,7 @@ _NO_COMPLETION_DETAILS = _CompletionDetails()
 
 
 def read_usage(report: Report) -> Usage | None:
-    """The report, or None where its core counts are not valid."""
+    """The usage; None if the core counts are not valid."""
     try:
         reported_usage = msgspec.convert(report, _Report)
     except msgspec.ValidationError:
@@ -88,7 +87,7 @@ def read_usage(report: Report) -> Usage | None:
     if prompt is None or completion is None:
         return None
     if total is not None and total > prompt + completion:
-        # quirk: xAI leaves reasoning out of completion_tokens (fixture xai/reasoning_beside_completion).
+        # quirk: xAI does not include reasoning in completion_tokens (fixture xai/reasoning_beside_completion).
         completion = total - prompt
     in_prompt = reported_usage.prompt_tokens_details or reported_usage.prompt_token_details or _NO_PROMPT_DETAILS
     in_completion = (
@@ -136,8 +135,8 @@ def _cached(reported_usage: _Report, details: _PromptDetails) -> int | None:
 
 
 def _audio_input(details: _PromptDetails) -> int | None:
-    """Audio that was not read from a cache. OpenAI counts a cached token of audio as both, and seldom says how many
-    are: where it does not, as few as the total allows, for a discount is given only where it is known."""
+    """Audio that was not read from a cache. OpenAI counts a cached audio token as both, and seldom reports how many
+    there are: if it does not, the minimum that the total allows, because a discount is given only if it is known."""
     audio, cached = details.audio_tokens, details.cached_tokens_details
     if audio is None or cached is None or cached.audio_tokens is None:
         return audio
@@ -145,7 +144,7 @@ def _audio_input(details: _PromptDetails) -> int | None:
 
 
 def _written(reported_usage: _Report, details: _PromptDetails, written_1h: int | None) -> int | None:
-    """Input written to the cache for five minutes: all of it, but what is known to be kept for an hour."""
+    """Input written to the cache for five minutes: all of it, except what is known to be kept for an hour."""
     written = _first(
         details.cache_creation_tokens, details.cache_write_tokens, reported_usage.cache_creation_input_tokens
     )
@@ -167,7 +166,7 @@ def _details(report: Report, name: str, other_name: str) -> dict[str, Any] | Non
 
 
 def _usable(report: Report) -> dict[str, Any]:
-    """What of a report has its type: the counts that can be some, and those of its objects that are objects."""
+    """The members of a report that have the right type: valid counts, and objects that are objects."""
     objects = {name: _counts(report[name]) for name in _OBJECTS if isinstance(report.get(name), Mapping)}
     counts = {name: count for name, count in _counts(report).items() if name not in _OBJECTS}
     return {**counts, **objects}

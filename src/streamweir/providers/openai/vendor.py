@@ -1,9 +1,8 @@
-"""A vendor that speaks the OpenAI wire, as data.
+"""A vendor that uses the OpenAI wire, as data.
 
-Every field is a way in which vendors were seen or are documented to differ; the defaults are
-those of a careful guess at an unknown server. Adding a vendor is adding a row to
-`providers.compatible`; a difference that no field can say becomes a new field here, never an
-`if` on a name.
+Every field is an observed or documented difference between vendors; the defaults are conservative values for an unknown
+server. Adding a vendor is adding a row to `providers.compatible`. A difference that no field can express becomes a new
+field here, never an `if` on a name.
 """
 
 import re
@@ -28,66 +27,66 @@ class Effort(StrEnum):
     ENABLE = "enable"
     """`enable_thinking: true | false`, with `thinking_budget` beside it for a number of tokens."""
     NONE = "none"
-    """It cannot be asked."""
+    """It cannot be requested."""
 
 
 class Vendor(Struct, frozen=True, kw_only=True):
     name: str
     base_url: str
-    """The public address with its version prefix; for self-hosted servers, where they listen by default."""
+    """The public address with its version prefix; for self-hosted servers, their default address."""
     path: str = "/chat/completions"
     native_wire: NativeWire | None = None
-    """The wire that this vendor writes to the byte, so that a frontend of the same wire may pass its frames on."""
+    """The streaming format that this vendor writes exactly: a frontend of the same format may pass its frames on."""
 
     sends_finish: bool = True
-    """False: no finish reason ever comes; `[DONE]` alone ends the answer."""
+    """False: it never sends a finish reason; only `[DONE]` ends the answer."""
     names_stop_sequence: bool = False
-    """True: the `stop_reason` beside a finish reason is the stop sequence that ended the answer."""
+    """True: `stop_reason` beside a finish reason is the stop sequence that ended the answer."""
     abort_stops_billing: bool = False
-    """Closing the connection ends the work and the bill. False: both are known to go on, or nothing is known."""
+    """Closing the connection stops the work and the billing. False: it does not, or that is not known."""
     takes_stream_options: bool = True
-    """False: it refuses `stream_options`, and reports usage unasked if at all."""
+    """False: it refuses `stream_options`, and reports usage without being asked, if at all."""
 
     takes_developer_role: bool = False
     """False: `developer` messages are sent as `system`."""
     system_first: bool = False
-    """True: its templates refuse a system message that is not the first, which other APIs allow."""
+    """True: its chat templates refuse a system message that is not the first; other APIs allow one."""
     takes_names: bool = True
     """False: `name` is refused on messages."""
     limit_member: str | None = None
-    """The one name under which the limit of the answer is taken; None: under either."""
+    """The only name under which it accepts the output limit; None: it accepts either."""
     added_limit: str = "max_tokens"
-    """Where either is taken, the name for a limit that the caller did not set and the gateway does: see
+    """If either name is accepted, the name for a limit that the gateway adds because the caller set none; see
     `limit_added_for`."""
     renames: tuple[tuple[str, str], ...] = ()
-    """Members that go under another name: ours, theirs."""
+    """Members that have another name: the gateway's, the vendor's."""
     refuses: frozenset[str] = frozenset()
     """Members that the vendor answers with an error, or is documented to ignore: left out and named.
 
-    Only `n` is not left out: asked for several choices, the vendor is not asked at all.
+    Only `n` is not left out: if several choices are requested, the vendor is not called at all.
     """
     model_refuses: tuple[tuple[str, frozenset[str]], ...] = ()
-    """The same for some of its models: a pattern for the beginning of their names, and the members."""
+    """The same for some of its models: a pattern for the start of their names, and the members."""
     message_members: frozenset[str] | None = None
-    """All that it takes on a message, where it refuses the others; None: it does not look."""
+    """All members of a message that it accepts, if it refuses others; None: it does not refuse any."""
     call_id_length: int | None = None
-    """The ids of tool calls must be this many letters and digits; None: any id that a vendor made."""
+    """The ids of tool calls must have this many letters and digits; None: any id is accepted."""
     max_temperature: float = 2.0
     takes_text_only: bool = False
-    """True: a part of a message that is no text is refused, for without it the request is another one."""
+    """True: message parts other than text are refused, because the request would be a different one without them."""
     formats: frozenset[str] = frozenset({"json_object", "json_schema"})
-    """The types of `response_format` that it takes, besides `text`."""
+    """The types of `response_format` that it accepts, besides `text`."""
     effort: Effort = Effort.WORD
     efforts: frozenset[str] | None = None
-    """The words of `reasoning_effort` that it takes; None: it knows best."""
+    """The values of `reasoning_effort` that it accepts; None: not known, so any value is sent."""
     takes_cache_control: bool = False
     """False: `cache_control` is refused on messages, parts and tools."""
     reasoning_text: str = ""
-    """The member of an assistant message in which its reasoning is taken back; none: it is not."""
+    """The member of an assistant message in which it accepts earlier reasoning; empty: in none."""
     takes_reasoning_details: bool = False
 
     def refused_by(self, model: str) -> frozenset[str]:
-        """The members that this model of the vendor's does not take."""
+        """The members that this model does not accept."""
         refused = self.refuses
         for pattern, members in self.model_refuses:
             if re.match(pattern, model):
@@ -95,5 +94,5 @@ class Vendor(Struct, frozen=True, kw_only=True):
         return refused
 
     def limit_added_for(self, model: str) -> str:
-        """OpenAI's models that reason refuse the older name, whoever serves them."""
+        """OpenAI's reasoning models refuse the older name, at any host."""
         return "max_completion_tokens" if _REASONS.search(model) else self.added_limit
