@@ -49,7 +49,7 @@ class Run(StrEnum):
 
 
 class FoldedRun(Struct):
-    """What a choice said in one go, before it went on with something else."""
+    """Consecutive output of one kind: it ends where output of another kind begins."""
 
     kind: Run
     text: str = ""
@@ -71,7 +71,7 @@ class FoldedChoice(Struct):
     raw_reason: str
     stop_sequence: str | None = None
     runs: list[FoldedRun] = field(default_factory=list)
-    """The same text, reasoning and calls, in the order in which they came."""
+    """The same text, reasoning and calls, in the order in which they were received."""
 
 
 class Completion(Struct):
@@ -96,7 +96,7 @@ class _Run(Struct):
     kind: Run
     pieces: list[str] = field(default_factory=list)
     details: list[dict[str, Any]] = field(default_factory=list)
-    place: object = None
+    index: object = None
     call: int = 0
 
 
@@ -111,7 +111,7 @@ class _Choice(Struct):
     stop_sequence: str | None = None
 
     def run(self, kind: Run) -> _Run:
-        """The one that goes on."""
+        """The current run; a new one if the kind changes."""
         if not self.runs or self.runs[-1].kind is not kind:
             self.runs.append(_Run(kind))
         return self.runs[-1]
@@ -185,12 +185,12 @@ class Accumulator:
         return choice
 
     def _add_reasoning(self, choice: _Choice, event: ReasoningDelta) -> None:
-        run, place = choice.run(Run.REASONING), place_of(event.details)
-        if place is not None and run.place is not None and place != run.place:
+        run, index = choice.run(Run.REASONING), reasoning_index(event.details)
+        if index is not None and run.index is not None and index != run.index:
             run = _Run(Run.REASONING)
             choice.runs.append(run)
-        if place is not None:
-            run.place = place
+        if index is not None:
+            run.index = index
         if event.text:
             run.pieces.append(event.text)
         run.details.extend(event.details)
@@ -216,8 +216,8 @@ def join_text(pieces: list[str]) -> str:
     return text
 
 
-def place_of(details: Sequence[dict[str, Any]]) -> object:
-    """Of the block that reasoning belongs to: two blocks in a row have different ones. None: it does not say."""
+def reasoning_index(details: Sequence[dict[str, Any]]) -> object:
+    """The index of the block that this reasoning belongs to: consecutive blocks have different ones. None: unknown."""
     return details[0].get("index") if details else None
 
 
@@ -256,7 +256,7 @@ def _fold_choice(choice: _Choice) -> FoldedChoice:
 
 
 def _text_of(choice: _Choice, kind: Run) -> str | None:
-    """Joined at once: two halves of a character may stand in different runs."""
+    """Joined over all runs: the two halves of a surrogate pair can be in different runs."""
     pieces = [piece for run in choice.runs if run.kind is kind for piece in run.pieces]
     return join_text(pieces) if pieces else None
 

@@ -5,7 +5,7 @@ The rules that every decoder keeps and every encoder relies on:
 1. Exactly one terminal event (`StreamCompleted` or `StreamFailed`), and it is last.
    End of input without the wire's own terminal condition is a failure.
 2. `StreamStarted` comes first, once, unless the stream failed before it could start.
-3. `call` is our ordinal 0, 1, 2 per choice, never the vendor's index. A call's
+3. `call` is the gateway's ordinal 0, 1, 2 per choice, never the vendor's index. A call's
    `ToolCallStarted` comes before its `ToolCallDelta`s.
 4. `LogprobsDelta` comes before the delta of the same choice that it describes.
 5. A choice finishes at most once, and nothing of that choice follows.

@@ -56,7 +56,7 @@ class RefusalPart(Struct, frozen=True):
 
 
 class OtherPart(Struct, frozen=True):
-    """A part of an unknown type: for providers that take the body unchanged."""
+    """A part of an unknown type: for providers that accept the body unchanged."""
 
     type: str
     members: dict[str, Any]

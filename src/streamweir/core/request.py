@@ -30,13 +30,13 @@ MAX_TOKENS = 10_000_000
 REFUSED_MEMBERS = frozenset(
     {"api_base", "base_url", "api_key", "api_version", "extra_headers", "extra_query", "extra_body", "headers", "proxy"}
 )
-"""Members by which a caller could choose the upstream's address or account."""
+"""Members with which a caller could choose the upstream's address or account."""
 
 OF_ANOTHER_MODEL = "another-model"
-"""A `format` of entries of `reasoning_details` that no provider knows: see `ChatRequest.messages_for`."""
+"""A `format` of `reasoning_details` entries that no provider uses; see `ChatRequest.messages_for`."""
 
 Effort = str
-"""none, minimal, low, medium, high, xhigh, max, ...: vendors add words, so any is accepted and passed on."""
+"""none, minimal, low, medium, high, xhigh, max, ...: vendors add values, so any value is accepted and passed on."""
 
 
 class RequestRules(Struct, frozen=True, kw_only=True):
@@ -165,35 +165,35 @@ class ServerTool(NamedTuple):
     """A tool that a provider must run itself, if it has one of this kind."""
 
     kind: str
-    """`web_search`, or a type that only the caller's API knows."""
+    """`web_search`, or a type that only the caller's API has."""
     path: str
-    """Where the caller asked for it."""
+    """The JSON path in the caller's request."""
 
 
 class NativeRequest(Struct, frozen=True, kw_only=True):
     """The request in the caller's own format, for an upstream of the same format; and how it was translated."""
 
     wire: str
-    """Of `wire.native`."""
+    """A value of `wire.native.NativeWire`."""
     body: dict[str, Any]
-    """The members as they were sent, in their order, less what may not be asked for."""
+    """The members as they were sent, in their order, without those that the gateway does not allow."""
     headers: tuple[tuple[str, str], ...] = ()
-    """That go on with it."""
+    """Request headers to send with it."""
     dropped: tuple[str, ...] = ()
     """JSON paths of the members that were left out of `body`."""
     untranslated: tuple[str, ...] = ()
     """JSON paths of the members that the body of chat completions cannot express."""
     own_names: Mapping[str, str] = {}
-    """Paths in the body of chat completions, with `[]` for every place in a list, and what they are called in this
+    """JSON paths in the body of chat completions, with `[]` for a list index, and their names in the caller's
     format."""
     tool_names: Mapping[str, str] = {}
-    """Names of tools in the body of chat completions, and the caller's names of them, where they differ."""
+    """Tool names in the body of chat completions, and the caller's names, where they differ."""
     server_tools: tuple[ServerTool, ...] = ()
     hides_reasoning: bool = False
-    """The caller wants no reasoning text, but the data that sends the reasoning back."""
+    """The caller wants no reasoning text, only the data with which the reasoning can be sent back."""
     reasoning_models: Mapping[str, str] = {}
-    """Which model wrote an entry of `reasoning_details`, by its path in the body of chat completions, where that is
-    known."""
+    """The model that wrote an entry of `reasoning_details`, by the entry's path in the body of chat completions, if
+    it is known."""
 
 
 class ChatRequest(Prompt, frozen=True, kw_only=True):
@@ -241,9 +241,9 @@ class ChatRequest(Prompt, frozen=True, kw_only=True):
         return Prompt(messages=self.messages, tools=self.tools)
 
     def messages_for(self, model: str) -> tuple[Message, ...]:
-        """The messages for a model that takes back no reasoning entries but its own.
+        """The messages for a model that accepts only reasoning entries of its own.
 
-        An entry of another model has a `format` that no provider knows: it is left out and named, as a foreign one.
+        An entry of another model gets a `format` that no provider uses: it is left out and named, like a foreign one.
         """
         models = self.native.reasoning_models if self.native is not None else {}
         others = {path for path, name in models.items() if name.rpartition("/")[2] != model.rpartition("/")[2]}

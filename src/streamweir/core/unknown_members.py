@@ -31,7 +31,7 @@ def unknown_paths(request: ChatRequest) -> list[str]:
     for i, message in enumerate(body["messages"]):
         paths += _unknown_in_message(message, f"messages[{i}]")
     for i, tool in enumerate(body.get("tools") or ()):
-        if isinstance(tool.get("function"), dict):  # others are taken or left out whole
+        if isinstance(tool.get("function"), dict):  # others are sent or left out as a whole
             paths += _unknown_in(tool, Tool.__struct_fields__, f"tools[{i}]")
             paths += _unknown_in(tool["function"], Function.__struct_fields__, f"tools[{i}].function")
     if request.uses_legacy_functions:

@@ -1,8 +1,8 @@
-"""The tap of Anthropic's Messages wire: frames go out as they came, those of unknown types too.
+"""The tap of Anthropic's Messages wire: passes frames on unchanged, including those of unknown types.
 
-Its callers know this wire better than we do, so nothing is checked but what the gateway promises: the stop reason waits
-for `message_stop`, and an answer that breaks off ends with an error. A stream of this wire is never translated from its
-midst: what cannot be passed (`failure`) is its end. What accounting needs goes into the meter's record.
+The callers use this wire themselves, so only the gateway's own promises are checked: the stop reason waits for
+`message_stop`, and an answer that breaks off ends with an error. A stream of this wire is never translated in
+mid-stream: a frame that cannot be passed on (`failure`) ends it. The data for accounting goes into the meter's record.
 """
 
 from collections.abc import Iterator, Mapping
@@ -26,17 +26,17 @@ from streamweir.wire.messages import STOP_REASONS
 from streamweir.wire.sse import Frame
 
 _decode = Decoder(StreamEvent).decode
-"""For text alone: of other members it checks neither types nor depth."""
+"""For text only: it checks neither types nor depth of other members."""
 _ENDS = {b"message_stop": "message_stop", b"error": "error"}
-"""The `event` lines by which a client knows an end, and the types that belong to them."""
+"""The `event` lines by which a client recognises an end, and the types that belong to them."""
 MAX_END_BYTES = 1024 * 1024
-"""Of the frames from the stop reason on, which wait for `message_stop`. Real ones have a few hundred bytes."""
+"""The size of the frames from the stop reason on, which wait for `message_stop`. Normally it is some hundred bytes."""
 
 
 class MessagesTap:
     """See `pipeline.native.Tap`."""
 
-    has_finished = False  # message_stop is demanded
+    has_finished = False  # message_stop is required
 
     held: list[tuple[Frame, bytes]] = []  # noqa: RUF012 (never filled: what was not sent is never sent)
 
@@ -47,19 +47,19 @@ class MessagesTap:
         self.failure: StreamweirError | None = None
         self._usage = UsageFold()
         self._start: Frame | None = None
-        self._finish: Frame | None = None  # that with the stop reason
+        self._finish: Frame | None = None  # the frame with the stop reason
         self._end_frames: list[Frame] = []  # from the stop reason on; sent with message_stop
         self._end_bytes = 0
         self._reason = ""
-        self._foreign: set[int] = set()  # blocks that are not the model's own words
+        self._foreign: set[int] = set()  # indexes of blocks that are not the model's own output
         self._has_blocks = False
-        self._has_first = False  # a report of usage, as the answer begins
-        self._wants_last = False  # content came after it, and no other report
+        self._has_first = False  # usage was reported at the start of the answer
+        self._wants_last = False  # content followed, and no further report
         self._deliver = record.delivered.write
 
     def feed(self, frame: Frame, /) -> bytes | None:
         data, raw = frame.data, frame.raw
-        if not raw.isascii() and not _is_utf8(raw):  # no line of it, or a client fails
+        if not raw.isascii() and not _is_utf8(raw):  # clients fail on any line that is not UTF-8
             return None if self.ended else self._fail(invalid_frame())
         if data is None or self.ended:
             return self._feed_dataless(frame)
@@ -97,7 +97,7 @@ class MessagesTap:
             self._report(event.usage)
             self.failure = error_in(data)
             return None
-        if _ENDS.get(frame.event, kind) != kind:  # a client that goes by the line alone would take it for the end
+        if _ENDS.get(frame.event, kind) != kind:  # a client that reads only the line would take it for the end
             return self._fail(invalid_frame())
         if kind == "message_stop":
             return self._end(frame)
@@ -124,7 +124,7 @@ class MessagesTap:
         self.failure = error_in_dataless_block(frame.raw)
         if self.failure is not None:
             return None
-        return self._pass(frame) if frame.terminated else b""  # the rest of a frame that was cut
+        return self._pass(frame) if frame.terminated else b""  # the remainder of a frame that was cut
 
     def _feed_unreadable(self, frame: Frame, data: bytes) -> bytes | None:
         if data.strip() in (b"[DONE]", b""):
@@ -136,7 +136,7 @@ class MessagesTap:
         return None
 
     def _pass(self, frame: Frame) -> bytes | None:
-        """At once; behind a stop reason, with the end."""
+        """At once; after a stop reason, with the end."""
         return self._hold(frame) if self._end_frames else frame.raw
 
     def _hold(self, frame: Frame) -> bytes | None:
@@ -148,7 +148,7 @@ class MessagesTap:
         return b""
 
     def _take_start(self, message: Mapping[str, Any], frame: Frame) -> bool:
-        """False: it is another message, in the midst of this one."""
+        """False: it is a different message inside this one."""
         record, id = self.record, text_of(message, "id")
         if self._start is not None and self._has_blocks and id != record.completion_id:
             return False
@@ -172,7 +172,7 @@ class MessagesTap:
         elif kind == "text":
             self._deliver(text_of(block, "text") or "")
         elif kind == "thinking":
-            self._reason_with(text_of(block, "thinking"))
+            self._note_reasoning(text_of(block, "thinking"))
         elif kind == "redacted_thinking":
             self.has_reasoned = True
         elif index != NO_INDEX:
@@ -184,11 +184,11 @@ class MessagesTap:
         if delta is None or event.index in self._foreign:
             return
         if delta.thinking:
-            self._reason_with(delta.thinking)
+            self._note_reasoning(delta.thinking)
         else:
             self._deliver(delta.text or delta.partial_json or "")
 
-    def _reason_with(self, text: str | None) -> None:
+    def _note_reasoning(self, text: str | None) -> None:
         if text:
             self.has_reasoned = True
             self.record.reasoning_text.write(text)
@@ -223,7 +223,7 @@ def _is_utf8(raw: bytes) -> bool:
 
 
 def take_message(body: bytes, record: Record, _choices: int | None = None) -> bytes | None:
-    """The body of a whole message as it came, with what it says in the record. None: it is not one."""
+    """The body of a whole message, unchanged; its data is written to the record. None: it is not a message."""
     try:
         value = jsonio.decode(body)
     except jsonio.InvalidJson:

@@ -281,7 +281,7 @@ class Meter:
 
 
 def note(record: Record, event: Event) -> None:
-    """What an event says, in a record that no meter is fed for."""
+    """Writes the content of an event to a record, where there is no meter."""
     if type(event) is TextDelta:
         record.delivered.write(event.text)
     elif type(event) is StreamCompleted:

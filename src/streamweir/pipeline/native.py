@@ -1,7 +1,7 @@
 """How frames of a native wire format are passed on: a table by format.
 
 A provider that writes a format exactly and a frontend that uses it are a native pair (`pipeline.plan`). The exchange
-finds here what passes on its frames (`tap`) and its whole bodies (`take_whole`), and imports none of them.
+finds the functions here that pass on frames (`tap`) and whole bodies (`take_whole`), and imports neither itself.
 """
 
 from collections.abc import Callable, Iterable
@@ -23,7 +23,7 @@ class Tap(Protocol):
     ended: bool
     """The end of the answer was sent."""
     has_reasoned: bool
-    """Reasoning was passed on, which starts an answer as text does."""
+    """Reasoning was passed on: like text, it starts an answer."""
     failure: StreamweirError | None
     """Why a frame was not passed on, for a wire that is never translated in mid-stream: the answer ends with it."""
     held: list[tuple[Frame, bytes]]
@@ -49,7 +49,7 @@ class NativePath(NamedTuple):
     take_whole: Callable[[bytes, Record, int | None], bytes | None]
     """The body of a whole answer as the caller gets it; its data is written to the record. None: it is decoded."""
     passes_large: bool = False
-    """A body that is too large for the event loop is passed on as it came, if it could be read elsewhere."""
+    """A body that is too large for the event loop is passed on unchanged, if another process could read it."""
 
 
 def _messages_tap(record: Record, includes_usage: bool, choices: int | None, /) -> Tap:
@@ -63,7 +63,7 @@ def _take_message(body: bytes, record: Record, choices: int | None, /) -> bytes 
 
 
 _MESSAGES = "streamweir.pipeline.messages_tap"
-"""Imported when it is needed: it reads with the provider's modules, as the registry of providers imports them."""
+"""Imported when it is needed, because it imports the provider's modules."""
 
 NATIVE: dict[NativeWire, NativePath] = {
     NativeWire.OPENAI_CHAT: NativePath(ChatTap, take_canonical),

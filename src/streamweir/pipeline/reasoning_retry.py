@@ -1,8 +1,8 @@
-"""A request without its reasoning, for a provider that refused the signatures of it.
+"""A request without its reasoning, for a provider that refused its signatures.
 
-Signatures are bound to a model and an account. A conversation that moves to another target of the same API can hold
-some that are not valid there: the same request without the reasoning is valid. Only requests in the provider's own
-format are changed here; others are written without foreign reasoning from the start.
+Signatures are bound to a model and an account. A conversation that is moved to another target of the same API can
+contain signatures that are not valid there. The same request without the reasoning is valid. Only requests in the
+provider's own format are changed here; others are written without foreign reasoning from the start.
 """
 
 import re
@@ -35,7 +35,7 @@ def without_reasoning(request: ChatRequest, error: StreamweirError) -> ChatReque
 
 
 def _changed(message: dict[str, Any], path: str, dropped: list[str]) -> dict[str, Any] | None:
-    """None: nothing is left of it."""
+    """None: nothing is left of the message."""
     content = message["content"]
     if not isinstance(content, list):
         return message

@@ -26,7 +26,7 @@ class UsageSource(StrEnum):
 
 Count = tuple[int, UsageSource]
 Counter = Callable[[str], Count]
-"""A text to its tokens."""
+"""Counts the tokens of a text."""
 
 
 def size_of(text: str) -> int:

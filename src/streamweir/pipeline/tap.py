@@ -195,7 +195,7 @@ class ChatTap:
         delta = chunk.choices[0].delta
         if chunk.usage is None and (delta.content or delta.role is not UNSET):
             self._text_head = self._head
-        return self._let_go() + passed if self.held else passed
+        return self._release() + passed if self.held else passed
 
     def _decode_checked(self, data: bytes, raw: bytes) -> _Chunk:
         """A frame with another beginning: it must still have the id, the model and the time of the others."""
@@ -268,10 +268,10 @@ class ChatTap:
             return None
         self.ended = self.record.completed = True
         self.record.usage = self._usage
-        return self._let_go() + DONE
+        return self._release() + DONE
 
-    def _let_go(self) -> bytes:
-        """The bytes that were held; what they say goes into the record with them."""
+    def _release(self) -> bytes:
+        """The held bytes; their data goes into the record now."""
         held = b"".join([passed for _, passed in self.held])
         self.held.clear()
         for index, seen in self.choices.items():
@@ -296,7 +296,7 @@ def _is_utf8(data: bytes) -> bool:
 
 def _without_null_usage(raw: bytes) -> bytes:
     """The frame without the member; empty if it cannot be cut out safely."""
-    if raw.endswith(_LAST_NULL_USAGE):  # the document's last member: there is no other place for it
+    if raw.endswith(_LAST_NULL_USAGE):  # the last member of the document: it cannot be anywhere else
         return raw[: -len(_LAST_NULL_USAGE)] + b"}\n\n"
     parts = raw.split(NULL_USAGE)
     return parts[0] + parts[1] if len(parts) == 2 else b""

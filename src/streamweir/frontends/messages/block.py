@@ -13,7 +13,7 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from streamweir.core.completion import entry_key, join_text, place_of
+from streamweir.core.completion import entry_key, join_text, reasoning_index
 from streamweir.frontends.base import Reply
 from streamweir.frontends.carried import carry
 from streamweir.frontends.identifier import ALNUM, digest_text
@@ -27,7 +27,7 @@ NO_INDEX = -1
 
 class _Thinking(Struct):
     index: int
-    place: object = None
+    source_index: object = None
     pieces: list[str] = field(default_factory=list)
     details: list[dict[str, Any]] = field(default_factory=list)
 
@@ -73,16 +73,16 @@ class Blocks:
         if not text and not details:
             return []
         documents: list[Document] = []
-        thinking, place = self._thinking, place_of(details)
-        if thinking is not None and None not in (thinking.place, place) and thinking.place != place:
+        thinking, index = self._thinking, reasoning_index(details)
+        if thinking is not None and None not in (thinking.source_index, index) and thinking.source_index != index:
             thinking = None
         if thinking is None:
             documents = self._leave()
             thinking = self._thinking = _Thinking(NO_INDEX if self._hides_reasoning else self._take_index())
             if not self._hides_reasoning:
                 documents.append(_start(thinking.index, _empty_thinking()))
-        if place is not None:
-            thinking.place = place
+        if index is not None:
+            thinking.source_index = index
         for entry in details:
             _note(entry, thinking.details)
         if text:

@@ -128,7 +128,7 @@ _TOKENS_PER_PART = 1024
 _TOKENS_PER_MESSAGE, _FEW_MESSAGES = 4, 16
 """What a message takes besides its text: nothing to speak of, unless somebody sends thousands of a letter each."""
 _MAX_KEY_LENGTH = 255
-_PLACE = re.compile(r"\[\d+\]")
+_INDEX = re.compile(r"\[\d+\]")
 
 
 def estimate_prompt(chat: ChatRequest) -> int:
@@ -203,7 +203,7 @@ def _with_own_paths(request: UpstreamRequest, native: NativeRequest, wire: Nativ
     paths, own = dict.fromkeys(native.untranslated), {tool.path for tool in native.server_tools}
     for path in request.dropped:
         # The places of messages and tools are those of the translation, which are not the caller's.
-        name = path if path in own else _PLACE.sub("[]", path)
+        name = path if path in own else _INDEX.sub("[]", path)
         # Every block can have a `cache_control`: one name stands for all.
         paths["cache_control" if name.endswith("cache_control") else native.own_names.get(name, name)] = None
     return structs.replace(request, dropped=tuple(paths))
