@@ -15,6 +15,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from streamweir.core.completion import entry_key
 from streamweir.wire import jsonio
 
 MARK = "sw1."
@@ -48,6 +49,18 @@ def carry(model: str | None, entries: Sequence[dict[str, Any]], text: str = "") 
     # Entries are encrypted, and hardly get smaller. Compressing megabytes of them would block the event loop.
     level = 0 if len(data) > MAX_PACKED else -1
     return MARK + base64.urlsafe_b64encode(zlib.compress(data, level)).decode().rstrip("=")
+
+
+def add_piece(entry: dict[str, Any], entries: list[dict[str, Any]]) -> None:
+    """Joins a piece of an entry to the one before, as `core.completion.merge_details` does, at once and without text.
+
+    Some upstreams send a piece with every token, and a long thought ends in one step.
+    """
+    piece = {name: value for name, value in entry.items() if name not in ("text", "summary")}
+    if entries and entry_key(piece) == entry_key(last := entries[-1]):
+        last.update((name, value) for name, value in piece.items() if value is not None or name not in last)
+    else:
+        entries.append(piece)
 
 
 def is_carried(value: object) -> bool:

@@ -13,9 +13,9 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from streamweir.core.completion import entry_key, join_text, reasoning_index
+from streamweir.core.completion import join_text, reasoning_index
 from streamweir.frontends.base import Reply
-from streamweir.frontends.carried import carry
+from streamweir.frontends.carried import add_piece, carry
 from streamweir.frontends.identifier import ALNUM, digest_text
 from streamweir.wire import jsonio
 from streamweir.wire.jsonio import FAST_BYTES
@@ -84,7 +84,7 @@ class Blocks:
         if index is not None:
             thinking.source_index = index
         for entry in details:
-            _note(entry, thinking.details)
+            add_piece(entry, thinking.details)
         if text:
             if self._hides_reasoning:
                 thinking.pieces.append(text)
@@ -164,7 +164,7 @@ class Blocks:
         others = [entry for entry in details if not _is_own(entry)]
         if not own and self._thinking is not None:
             for entry in others:
-                _note(entry, self._thinking.details)
+                add_piece(entry, self._thinking.details)
             return []
         documents = self._leave()
         for data in [*own, *([carry(self._model, others)] if others else [])]:
@@ -192,18 +192,6 @@ def _stop(index: int) -> Document:
 
 def _empty_thinking() -> Document:
     return {"type": "thinking", "thinking": "", "signature": ""}
-
-
-def _note(entry: dict[str, Any], entries: list[dict[str, Any]]) -> None:
-    """Joins a piece of an entry to the one before, as `core.completion.merge_details` does, at once and without text.
-
-    Some upstreams send a piece with every token, and a long thought ends in one step.
-    """
-    piece = {name: value for name, value in entry.items() if name not in ("text", "summary")}
-    if entries and entry_key(piece) == entry_key(last := entries[-1]):
-        last.update((name, value) for name, value in piece.items() if value is not None or name not in last)
-    else:
-        entries.append(piece)
 
 
 def _is_own(entry: dict[str, Any]) -> bool:

@@ -8,25 +8,12 @@ from typing import Any
 
 from streamweir.core.errors import CallerError
 from streamweir.core.validation import missing_parameter
+from streamweir.frontends.members import Drops, text_in
 
 Block = dict[str, Any]
 Part = dict[str, Any]
 
 _SEEN = frozenset({"type", "text", "source", "title", "cache_control", "content"})
-
-
-class Drops:
-    """What a request says and its translation does not, by JSON path, in the order in which it was found."""
-
-    def __init__(self) -> None:
-        self._paths: dict[str, None] = {}
-
-    def add(self, path: str) -> None:
-        self._paths[path] = None
-
-    @property
-    def paths(self) -> tuple[str, ...]:
-        return tuple(self._paths)
 
 
 def parts_of(blocks: list[Block], path: str, drops: Drops) -> list[Part]:
@@ -64,16 +51,6 @@ def type_of(block: Block, path: str) -> str:
     if not isinstance(kind, str):
         raise CallerError("invalid_type", "The type of a content block must be a string.", param=f"{path}.type")
     return kind
-
-
-def text_in(value: Any, name: str, path: str) -> str:
-    """A member that must be a text."""
-    text = value.get(name)
-    if text is None:
-        raise missing_parameter(f"{path}.{name}")
-    if not isinstance(text, str):
-        raise CallerError("invalid_type", f"{path}.{name} must be a string.", param=f"{path}.{name}")
-    return text
 
 
 def blocks_in(value: Any, path: str) -> list[Block]:

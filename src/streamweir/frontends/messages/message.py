@@ -12,17 +12,16 @@ from typing import Any
 
 from streamweir.core.errors import CallerError
 from streamweir.frontends.carried import Carried, CarriedReader, is_carried
+from streamweir.frontends.members import Drops, text_in
 from streamweir.frontends.messages.content import (
     Block,
-    Drops,
     Part,
     blocks_in,
     part_of,
     refuse_uploads,
-    text_in,
     type_of,
 )
-from streamweir.frontends.messages.name import ToolNames
+from streamweir.frontends.tool_name import ToolNames
 from streamweir.wire import jsonio
 from streamweir.wire.messages import REASONING_FORMAT
 

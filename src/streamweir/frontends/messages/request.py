@@ -14,11 +14,11 @@ from msgspec import Meta, Struct, structs
 from streamweir.core.errors import CallerError
 from streamweir.core.request import MAX_MESSAGES, MAX_TOKENS, REFUSED_MEMBERS, ChatRequest, read_request, refused_member
 from streamweir.core.validation import convert, missing_parameter
-from streamweir.frontends.messages.content import Drops
+from streamweir.frontends.members import Drops
 from streamweir.frontends.messages.message import Conversation
-from streamweir.frontends.messages.name import ToolNames
 from streamweir.frontends.messages.native import native_of
 from streamweir.frontends.messages.tool import plan_tools
+from streamweir.frontends.tool_name import ToolNames
 
 _TIERS = {"auto": "auto", "standard_only": "default"}
 _OUTPUT = ("effort", "format")

@@ -13,8 +13,8 @@ from msgspec import Struct, field
 
 from streamweir.core.errors import CallerError
 from streamweir.core.request import ServerTool
-from streamweir.frontends.messages.content import Drops, text_in
-from streamweir.frontends.messages.name import ToolNames
+from streamweir.frontends.members import Drops, text_in
+from streamweir.frontends.tool_name import ToolNames
 
 _WEB_SEARCH = re.compile(r"web_search_20\d{6}")
 _TAKEN = frozenset({"type", "name", "description", "input_schema", "strict", "cache_control", "defer_loading"})
