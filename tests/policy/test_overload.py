@@ -11,7 +11,7 @@ from random import Random
 
 import pytest
 
-from streamweir.policy.overload import INTERVAL_S, TARGET_S, WITHOUT_KEY_PER_S, OpeningLimit
+from streamweir.policy.overload import INTERVAL_S, TARGET_S, UNKNOWN_KEYS_PER_S, OpeningLimit
 
 STEPS = 4
 STEP_S = 0.00025
@@ -58,7 +58,7 @@ class Loop:
         self.chance.shuffle(came)
         for key in came:
             if self.limit.may_open(key, self.now):
-                self.limit.opened(key, self.now)
+                self.limit.enter(key, self.now)
                 self.open.append((key, self.now, 0))
             else:
                 self.refused[key] = self.refused.get(key, 0) + 1
@@ -72,7 +72,7 @@ class Loop:
         for key, since, steps in ready:
             self.now += STEP_S
             if steps + 1 == 2:
-                self.limit.left()
+                self.limit.leave()
                 self.away.append((key, since, self.now + self.upstream_s))
             elif steps + 1 < STEPS:
                 self.open.append((key, since, steps + 1))
@@ -135,7 +135,7 @@ def test_a_burst_is_no_overload() -> None:
     limit = OpeningLimit()
     for _ in range(5000):
         assert limit.may_open("a", 0.0)
-        limit.opened("a", 0.0)
+        limit.enter("a", 0.0)
     for number in range(20):
         limit.turn_took(0.0001, number * INTERVAL_S / 10)
     assert limit.may_open("a", 1.0)
@@ -147,9 +147,9 @@ def test_one_long_turn_refuses_nobody_who_comes_after_it() -> None:
         limit.turn_took(0.5 if number == 50 else 0.0001, number * INTERVAL_S / 10)
         for _ in range(40):
             assert limit.may_open("a", number * INTERVAL_S / 10)
-            limit.opened("a", 0.0)
+            limit.enter("a", 0.0)
         for _ in range(40):
-            limit.left()
+            limit.leave()
     assert limit.limit == inf
 
 
@@ -187,8 +187,8 @@ def test_the_past_of_very_many_keys_is_bounded() -> None:
 
 def test_strangers_are_told_at_a_rate_that_is_theirs_alone() -> None:
     limit = OpeningLimit()
-    assert all(limit.may_tell(0.0) for _ in range(10_000)), "there is no limit"
+    assert all(limit.may_reject_unknown(0.0) for _ in range(10_000)), "there is no limit"
     limit.turn_took(0.5, 0.5)
-    told = sum(limit.may_tell(1.0 + number / 10_000) for number in range(50_000))
-    assert WITHOUT_KEY_PER_S <= told <= 7 * WITHOUT_KEY_PER_S
+    told = sum(limit.may_reject_unknown(1.0 + number / 10_000) for number in range(50_000))
+    assert UNKNOWN_KEYS_PER_S <= told <= 7 * UNKNOWN_KEYS_PER_S
     assert limit.may_open("a", 6.0)

@@ -36,7 +36,7 @@ def test_what_is_given_back_can_be_taken_and_a_key_without_any_leaves_nothing_be
     held = shares.held("a")
     assert (held, shares.may_take("a")) == (4, False)
     for _ in range(held):
-        shares.give_back("a")
+        shares.release("a")
     assert (shares.total, shares.held("a"), shares.may_take("a")) == (0, 0, True)
 
 
@@ -47,7 +47,7 @@ def test_a_smaller_bound_takes_nothing_away_but_lets_nobody_in() -> None:
     shares.bound = 5
     assert (shares.total, shares.may_take("a"), shares.may_take("b")) == (10, False, False)
     for _ in range(8):
-        shares.give_back("a")
+        shares.release("a")
     assert shares.may_take("b")
 
 

@@ -9,7 +9,7 @@ from math import inf
 
 import pytest
 
-from streamweir.policy.overload import WITHOUT_KEY_PER_S
+from streamweir.policy.overload import UNKNOWN_KEYS_PER_S
 from streamweir.server.http.listener import _KEPT_A_TURN
 from streamweir.server.process.gateway import Gateway
 from support.answers import openai_frames
@@ -124,11 +124,11 @@ async def test_of_those_without_a_good_key_only_some_are_told_so_while_there_is_
         overload = gate.gateway._overload
         assert overload.refusal_of(data, closes=False) is None, "there is no limit"
         close(gate.gateway)
-        refused = [overload.refusal_of(data, closes=False) for _ in range(10 * WITHOUT_KEY_PER_S)]
+        refused = [overload.refusal_of(data, closes=False) for _ in range(10 * UNKNOWN_KEYS_PER_S)]
         assert refused[0] is None
         assert refused[-1] is not None
         assert refused[-1].startswith(b"HTTP/1.1 503 ")
-        assert refusals(gate, "unknown_key") > WITHOUT_KEY_PER_S
+        assert refusals(gate, "unknown_key") > UNKNOWN_KEYS_PER_S
         assert refusals(gate, "queueing") == 0
         open_again(gate.gateway)
 

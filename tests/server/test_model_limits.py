@@ -39,7 +39,7 @@ def test_the_longest_answer_is_that_of_the_operator_or_the_documented_one_within
     book = PriceBook(table(**{"gpt-4o": 10_000, "llama": 8000}))
     limits = ModelLimitsTable(KINDS, book, STORE, {TargetId("g", "gpt-4o"): 20_000, TargetId("o", "mine"): 7})
     names = ("o/gpt-4o", "g/gpt-4o", "g/llama", "o/mine", "g/mine", "o/gpt-4.1")
-    found = {name: limits.most_output(TargetId(*name.split("/"))) for name in names}
+    found = {name: limits.max_output(TargetId(*name.split("/"))) for name in names}
     assert list(found.values()) == [10_000, 20_000, 8000, 7, None, 32_768]
     assert limits.of(route("o/mine", "o/gpt-4o")).answer == 7
 

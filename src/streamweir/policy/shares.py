@@ -1,9 +1,9 @@
-"""How much of something bounded each key may hold, so that none can take what the others need.
+"""The share of a bounded resource that each key may hold, so that no key can take what others need.
 
 A key may take one more while it holds fewer than `FACTOR` times what is free (dynamic thresholds, Choudhury and
-Hahne 1998). So one busy key gets at most FACTOR / (FACTOR + 1) of it all, n of them get equal parts, something is
-always left for one that comes anew, and nothing need be known of who is active. The bound may change at any time:
-what is held stays held. Pure; not a limit per key that an operator sets, for those are `policy.limits`.
+Hahne 1998). So one busy key gets at most FACTOR / (FACTOR + 1) of the resource, n busy keys get equal parts, and
+something is always left for a new key. It is not necessary to know which keys are active. The bound may change at any
+time; what is held stays held. Pure. Limits that an operator sets for a key are in `policy.limits`.
 """
 
 from math import inf
@@ -31,7 +31,7 @@ class Shares:
         self._held[key] = self._held.get(key, 0) + 1
         self.total += 1
 
-    def give_back(self, key: str) -> None:
+    def release(self, key: str) -> None:
         remaining = self._held[key] - 1
         self.total -= 1
         if remaining:

@@ -105,11 +105,11 @@ class Accounting:
         """Limits are counted here alone, though others serve as well and there is a Valkey to count in."""
         return self._limiter.is_degraded
 
-    def peek(self, key: Key) -> None:
+    def check_rate(self, key: Key) -> None:
         """Checks the limits by the head alone. Raises `Refusal`."""
         if not key.has_limits:
             return
-        decision = self._limiter.peek(key)
+        decision = self._limiter.check_rate(key)
         if decision is not None and decision.refusal is not None:
             raise Refusal(_error_of(decision.refusal, decision, key), headers_of(decision))
 

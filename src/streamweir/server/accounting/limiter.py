@@ -66,7 +66,7 @@ class Limiter(Protocol):
         """The request was not made, and does not count."""
         ...
 
-    def peek(self, key: Key) -> Decision | None:
+    def check_rate(self, key: Key) -> Decision | None:
         """Why any request of the key would be refused now, whatever its size. None: none, or that is not known here."""
         ...
 
@@ -150,7 +150,7 @@ class MemoryLimiter:
     def release(self, request_id: str) -> None:
         self._limits.release(request_id, time.monotonic())
 
-    def peek(self, key: Key) -> Decision | None:
+    def check_rate(self, key: Key) -> Decision | None:
         return self._limits.find_refusal(key.id, key, time.monotonic())
 
     def renew(self, request_ids: Iterable[str]) -> None:

@@ -146,7 +146,7 @@ class SharedLimiter:
         else:
             self.release(request_id)
 
-    def peek(self, key: Key) -> Decision | None:  # noqa: ARG002 (what others have used is not known here)
+    def check_rate(self, key: Key) -> Decision | None:  # noqa: ARG002 (what others have used is not known here)
         return None
 
     def renew(self, request_ids: Iterable[str]) -> None:

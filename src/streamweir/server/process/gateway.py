@@ -56,8 +56,8 @@ from streamweir.server.request.admission import (
     Admission,
     Resource,
     admit,
-    find,
     may_read_metrics,
+    parse_path,
 )
 from streamweir.server.request.early_responses import EarlyResponses
 from streamweir.server.request.key_wait import KeyWaits
@@ -179,7 +179,7 @@ class Gateway:
             self, http_limits_of(config), reserved_paths=_RESERVED, batch=batch
         )
         self.server.upstream_files = self._upstream_files
-        self.server.refusal = self._overload.no_file
+        self.server.refusal = self._overload.no_files_refusal
         self.server.probe = lambda data: plain_probe(data, self.readiness)
         self.metrics.queued = lambda: self.server.queued
         self._observer.timers = self.server.timers
@@ -336,7 +336,7 @@ class Gateway:
 
     def begin(self, request: Request, response: Response, /) -> bool:
         """Chat alone has its body read for it. What else wants one asks for it, when it knows who asks."""
-        where = find(request.path)
+        where = parse_path(request.path)
         if where is None:
             self.serve(request, response)
             return True
@@ -349,7 +349,7 @@ class Gateway:
                 self.bodies.hold(request, admission.key.id)
         except Refusal as refusal:
             if refusal.error.code in _WITHOUT_VALID_KEY:
-                self._overload.look()
+                self._overload.measure()
             if refusal.error.code != "invalid_api_key" or not self._late_keys.wait(request, response):
                 response.send(self._early_responses.answer(request, refusal.error, refusal.headers))
             return True
@@ -394,7 +394,7 @@ class Gateway:
         return self._early_responses.answer(request, error)
 
     def _show_models(self, request: Request, response: Response, admission: Admission) -> None:
-        runtime, key, frontend, model = admission.runtime, admission.key, admission.frontend, admission.where.rest
+        runtime, key, frontend, model = admission.runtime, admission.key, admission.frontend, admission.where.model
         try:
             answer = answer_models(runtime, key, frontend, model, request.query, now_ms())
         except StreamweirError as error:
@@ -416,7 +416,7 @@ class Gateway:
         return None
 
     def _check_capacity(self, key: Key) -> None:
-        error = self._overload.why_not(key)
+        error = self._overload.why_refused(key)
         if error is not None:
             raise Refusal(error)
 
@@ -429,7 +429,7 @@ class Gateway:
 
     def _sample(self, lag_s: float) -> None:
         self.metrics.loop_lag.observe(lag_s)
-        self._overload.say()
+        self._overload.log_refusals()
         if self._pressure.sample(used_memory_bytes(), lag_s, self.bodies.held_bytes) is Level.CUT:
             error = GatewayFault("overloaded", "The gateway is overloaded.", retry_after_s=retry_after_s())
             self._requests.stop_largest(error)

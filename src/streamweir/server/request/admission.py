@@ -39,12 +39,12 @@ _METHODS = {Resource.CHAT: ("POST",), Resource.COUNT: ("POST",), Resource.MODELS
 
 
 class ResourcePath(Struct, frozen=True):
-    """A path of the data plane. `rest` is the model's id in `/v1/models/{id}`."""
+    """A path of the data plane. `model` is the id in `/v1/models/{id}`."""
 
     frontend: Frontend | None
-    """None: the key's, else that of the configuration."""
+    """None: the key's frontend, else the configured one."""
     resource: Resource | None
-    rest: str = ""
+    model: str = ""
 
 
 class Admission(Struct, frozen=True, kw_only=True):
@@ -56,8 +56,8 @@ class Admission(Struct, frozen=True, kw_only=True):
     """Generation of the key directory when the key was found."""
 
 
-def find(path: str) -> ResourcePath | None:
-    """None: not of the data plane."""
+def parse_path(path: str) -> ResourcePath | None:
+    """None: the path does not belong to the data plane."""
     if path in FRONTENDS.by_path:
         return ResourcePath(FRONTENDS.by_path[path], Resource.CHAT)
     if path in FRONTENDS.by_count_path:
@@ -68,7 +68,7 @@ def find(path: str) -> ResourcePath | None:
         first, _, rest = rest.partition("/")
     if first != "v1":
         return None
-    if frontend is None:  # below a path of an API that has it for itself
+    if frontend is None:  # a path below one that only one API has
         frontend = FRONTENDS.by_path.get(path.rpartition("/")[0])
     if rest == "models" or rest.startswith("models/"):
         return ResourcePath(frontend, Resource.MODELS, rest.removeprefix("models").removeprefix("/"))
@@ -127,7 +127,7 @@ def _admit_key(
         _check_body_format(headers)
     elif resource is Resource.CHAT:
         _check_body_format(headers)
-        accounting.peek(key)
+        accounting.check_rate(key)
     return Admission(
         runtime=runtime,
         frontend=where.frontend or _frontend_of_client(where, headers) or own_frontend(key) or runtime.frontend,
@@ -157,10 +157,10 @@ def _check_key(key: Key, directory: KeyDirectory, now: float) -> None:
 def may_read_metrics(
     request: Request, runtime: RuntimeConfig, directory: KeyDirectory, now: float
 ) -> StreamweirError | None:
-    """A key with the scope `admin` may; this machine, or anyone, where the operator says so.
+    """Allowed for a key with the scope `admin`; for this machine, or for anyone, if the operator has configured that.
 
-    That a connection comes from this machine proves nothing by itself: a proxy on it may forward anybody, and need not
-    say so.
+    A connection from this machine proves nothing by itself: a proxy on it may forward requests of anyone, without a
+    header that shows it.
     """
     server = runtime.config.server
     if server.metrics_public or (server.metrics_local and is_local(request)):
@@ -175,9 +175,9 @@ def may_read_metrics(
 
 
 def frontend_of(request: Request, runtime: RuntimeConfig, directory: KeyDirectory) -> Frontend:
-    """For an answer to a request that was not admitted: by its path, else by a header that only clients of one API
-    send, else by its key if it has a good one."""
-    where = find(request.path)
+    """The frontend for the answer to a request that was not admitted: by its path, else by a header that only clients
+    of one API send, else by its key if that is valid."""
+    where = parse_path(request.path)
     frontend = None if where is None else where.frontend or _frontend_of_client(where, request.headers)
     if frontend is not None:
         return frontend
@@ -186,7 +186,7 @@ def frontend_of(request: Request, runtime: RuntimeConfig, directory: KeyDirector
 
 
 def _frontend_of_client(where: ResourcePath, headers: Mapping[str, str]) -> Frontend | None:
-    """Not for a chat: its path says which API is meant, or that several dialects share it."""
+    """Not for a chat: its path determines the API, or several dialects share it."""
     if where.resource is Resource.CHAT:
         return None
     return next((each for header, each in FRONTENDS.by_client_header.items() if header in headers), None)
@@ -213,7 +213,7 @@ def peer_of(request: Request, runtime: RuntimeConfig) -> str:
 
 
 def is_local(request: Request) -> bool:
-    """From this machine, and not on behalf of another."""
+    """Whether it comes from this machine, and not through a proxy."""
     if "x-forwarded-for" in request.headers or "forwarded" in request.headers:
         return False
     return _is_in(request.peer, ("127.0.0.0/8", "::1/128"))

@@ -24,7 +24,7 @@ from streamweir.server.relay.relay import Relay
 
 
 class OutputAllowance:
-    """Of one request, through all its attempts."""
+    """The allowance of one request, for all its attempts."""
 
     def __init__(
         self,
@@ -89,7 +89,7 @@ class OutputAllowance:
 
 
 def _progress_of(relay: Relay, meter: Meter, target: TargetId, epoch_ms: float) -> AttemptProgress:
-    """`epoch_ms`: when the relay's clock was 0, by the clock that the request's arrival is told by."""
+    """`epoch_ms`: when the relay's clock was 0, by the clock of the request's arrival time."""
     first_at, sent_at = relay.first_token_at, relay.sent_at
     return AttemptProgress(
         str(target),

@@ -1,4 +1,4 @@
-"""What the attempts of a request are made of: the targets that it may try, and what each attempt needs.
+"""The targets that a request may try, and the parts of each attempt.
 
 `Candidates` is the list of targets. Another target, or the same one again, is tried only within the retry budget and
 before the time at which the status has to be sent. A target that cannot serve the request is not in the list. Whether
@@ -7,8 +7,8 @@ a retry is allowed at all (nothing has been sent) is known in `server.request.re
 For each attempt the upstream's request, the exchange and the timeouts are made from the request and the
 `RuntimeConfig` that it began with, and nothing else.
 
-The size of a prompt is estimated by a rule of thumb, on the event loop and for every request. Where the exact count
-matters, the provider reports it or a tokenizer counts.
+The size of a prompt is estimated by a rule of thumb, on the event loop and for every request. If an exact count is
+needed, the provider reports it or a tokenizer counts.
 """
 
 import re
@@ -48,7 +48,7 @@ from streamweir.wire.native import NativeWire
 
 
 def find_route(runtime: RuntimeConfig, key: Key, chat: ChatRequest) -> Route:
-    """By the name that the request asks for, where the key may use it."""
+    """The route for the requested model name, if the key may use it."""
     model = chat.model or runtime.default_model
     if model is None:
         raise CallerError("missing_required_parameter", "Missing required parameter: 'model'.", param="model")
@@ -59,7 +59,7 @@ def find_route(runtime: RuntimeConfig, key: Key, chat: ChatRequest) -> Route:
 
 
 def fit_route(runtime: RuntimeConfig, route: Route, chat: ChatRequest) -> Route:
-    """The route, less the targets that cannot serve the request. Raises the first one's refusal where none can."""
+    """The route without the targets that cannot serve the request. Raises the first refusal if none can."""
     providers = runtime.providers
     fit: tuple[WeightedTarget, ...] = ()
     reason: CallerError | None = None
@@ -80,27 +80,27 @@ class Candidates:
     __slots__ = ("_extra", "_runtime", "_untried", "target")
 
     def __init__(self, runtime: RuntimeConfig, targets: list[TargetId]) -> None:
-        """The first of `targets` is taken; another one, or the same again, must be taken before it is tried."""
+        """The first of `targets` is taken already; another one, or the same again, must be taken before it is tried."""
         self.target, *self._untried = targets
         self._runtime = runtime
         self._extra = 0
 
     @property
     def is_last(self) -> bool:
-        """Nobody can be asked after this one."""
+        """No further target can be tried after this one."""
         now = time.monotonic()
         if not self._untried or self._extra >= MAX_EXTRA_ATTEMPTS or not self._runtime.budget.has_budget(now):
             return True
         return all(self._runtime.router.is_unavailable(target, now) for target in self._untried)
 
     def repeat(self) -> None:
-        """The same once more, at once: what failed has been put right, and counts for nothing."""
+        """The same target again, at once: the cause of the failure was removed, and does not count as a retry."""
         self.target = self._runtime.router.take(self.target, time.monotonic()) or self.target
 
     async def advance(
         self, error: StreamweirError, arrived_s: float, sleep: Callable[[float], Awaitable[None]]
     ) -> None:
-        """To the next that may be tried after this error. Raises the error where there is none."""
+        """Moves to the next target that may be tried after this error. Raises the error if there is none."""
         runtime, now = self._runtime, time.monotonic()
         may_move, may_repeat = bool(self._untried) and may_try_elsewhere(error), may_try_again(error)
         if self._extra >= MAX_EXTRA_ATTEMPTS or not (may_move or may_repeat) or not runtime.budget.may_retry(now):
@@ -116,7 +116,7 @@ class Candidates:
         if not may_repeat or now + wait_s >= arrived_s + commit_s:
             raise error
         await sleep(wait_s)
-        # The loop counts in whole milliseconds, and may wake us just before the target's own pause is over.
+        # The event loop counts in whole milliseconds, and can resume just before the target's own pause is over.
         taken = runtime.router.take(self.target, max(time.monotonic(), now + wait_s))
         if taken is None:
             raise error
@@ -124,9 +124,9 @@ class Candidates:
 
 
 _TOKENS_PER_PART = 1024
-"""An image or a recording: what a large picture costs with the providers that say so."""
+"""An image or a recording: the tokens of a large image, with the providers that document it."""
 _TOKENS_PER_MESSAGE, _FEW_MESSAGES = 4, 16
-"""What a message takes besides its text: nothing to speak of, unless somebody sends thousands of a letter each."""
+"""The tokens of a message besides its text: negligible, except in requests with thousands of very short messages."""
 _MAX_KEY_LENGTH = 255
 _INDEX = re.compile(r"\[\d+\]")
 
@@ -154,7 +154,7 @@ def estimate_prompt(chat: ChatRequest) -> int:
 
 
 def read_idempotency(headers: Mapping[str, str], body: bytes) -> tuple[bytes | None, bytes | None]:
-    """The digest of the caller's `Idempotency-Key` and of the body that goes with it."""
+    """The digests of the caller's `Idempotency-Key` and of the body that belongs to it."""
     sent = headers.get("idempotency-key")
     if sent is None:
         return None, None
@@ -166,22 +166,22 @@ def read_idempotency(headers: Mapping[str, str], body: bytes) -> tuple[bytes | N
 def limit_for(
     runtime: RuntimeConfig, chat: ChatRequest, target: TargetId, reservation: Reservation | None
 ) -> tuple[int | None, tuple[str, ...]]:
-    """What the target is told in the place of the caller's limit, for each choice, and what the record says of it.
+    """The output limit that is sent instead of the caller's, for each choice, and the flags for the record.
 
-    None: what the caller said holds. No target is told more than it takes: most answer that with an error.
+    None: the caller's limit is sent. No target gets a limit above its maximum: most answer that with an error.
     """
     limit, flags = (None, ()) if reservation is None else (reservation.limit, reservation.flags)
-    asked = chat.max_output_tokens if limit is None else limit
-    most = None if asked is None else runtime.model_limits.most_output(target)
-    if asked is None or most is None or asked <= most:
+    requested = chat.max_output_tokens if limit is None else limit
+    maximum = None if requested is None else runtime.model_limits.max_output(target)
+    if requested is None or maximum is None or requested <= maximum:
         return limit, flags
-    return most, (*flags, "max_tokens_clamped")
+    return maximum, (*flags, "max_tokens_clamped")
 
 
 def build_request(
     runtime: RuntimeConfig, chat: ChatRequest, target: TargetId, limit: int | None = None
 ) -> UpstreamRequest:
-    """`limit`: tokens of each choice, in the place of the caller's."""
+    """`limit`: output tokens of each choice, instead of the caller's."""
     original = chat
     if limit is not None:
         chat = with_limit(chat, limit)
@@ -197,20 +197,20 @@ def build_request(
 
 
 def _with_own_paths(request: UpstreamRequest, native: NativeRequest, wire: NativeWire | None) -> UpstreamRequest:
-    """With `dropped` in the terms of the caller's API."""
+    """With the paths in `dropped` as in the caller's API."""
     if native.wire == wire:
-        return request  # it is sent as it came
+        return request  # it is sent unchanged
     paths, own = dict.fromkeys(native.untranslated), {tool.path for tool in native.server_tools}
     for path in request.dropped:
-        # The places of messages and tools are those of the translation, which are not the caller's.
+        # The indexes of messages and tools are those of the translation, not the caller's.
         name = path if path in own else _INDEX.sub("[]", path)
-        # Every block can have a `cache_control`: one name stands for all.
+        # Every block can have a `cache_control`: one path is named for all of them.
         paths["cache_control" if name.endswith("cache_control") else native.own_names.get(name, name)] = None
     return structs.replace(request, dropped=tuple(paths))
 
 
 def repaired(runtime: RuntimeConfig, chat: ChatRequest, target: TargetId, error: StreamweirError) -> ChatRequest | None:
-    """The request for one more attempt at the same target, without what it refused. None: the error stays."""
+    """The request for one more attempt at the same target, without what it refused. None: the error is final."""
     if is_refusal_of_stream_options(error) and not runtime.refusals.refuses(target):
         runtime.refusals.note(target)  # further requests omit it
         return chat
@@ -227,10 +227,10 @@ def make_exchange(
     prompt_tokens: int,
     tokenizer: Tokenizer | None,
 ) -> tuple[Exchange | WholeExchange, Meter]:
-    """`sent_bytes`: of the body that goes to the provider, by which its word on the prompt is judged.
+    """`sent_bytes`: the size of the body for the provider, which bounds a plausible report of prompt tokens.
 
-    `prompt_tokens`: as estimated when it was booked.
-    `tokenizer`: the model's own, which counts where usage is due to the caller and nobody reported it.
+    `prompt_tokens`: the estimate that was reserved.
+    `tokenizer`: the model's own, which counts if usage must be sent to the caller and the provider reported none.
     """
     provider_runtime = runtime.providers[target.provider]
     native = chat.native
@@ -265,12 +265,12 @@ def make_exchange(
 def timeouts_of(
     runtime: RuntimeConfig, chat: ChatRequest, target: TargetId, frontend: Frontend, arrived_s: float, *, is_last: bool
 ) -> AttemptTimeouts:
-    """`is_last`: nobody can be asked after this one."""
+    """`is_last`: no further target can be tried after this one."""
     server, own = runtime.timeouts, runtime.providers[target.provider].timeouts
     first_event_s = own.first_event_s if chat.stream else server.first_event_s
     if is_last:
-        # No other target can answer: a short timeout that was meant for failover must not end a slow answer.
-        # A buffered answer shows nothing until it is whole, so only the total time bounds it.
+        # No other target can answer: a short timeout that was configured for failover must not end a slow answer.
+        # A whole answer sends nothing until it is complete, so only the total time bounds it.
         first_event_s = max(first_event_s, server.first_event_s) if chat.stream else own.total_s
     return AttemptTimeouts(
         commit_at=arrived_s + own.commit_s,
@@ -287,7 +287,7 @@ def timeouts_of(
 
 
 def max_output_tokens(chat: ChatRequest, longest: int | None = None) -> int | None:
-    """The limit of the caller, for all choices together. None: there is none.
+    """The caller's limit, for all choices together. None: there is none.
 
     `longest`: the longest answer of any of its targets, for each choice. None: not known.
     """
@@ -298,7 +298,7 @@ def max_output_tokens(chat: ChatRequest, longest: int | None = None) -> int | No
 
 
 def choices_of(chat: ChatRequest) -> int:
-    """How many answers are made, and billed: some servers make more of them than they give."""
+    """The number of answers that are made and billed: some servers make more of them than they send."""
     if "best_of" not in chat.body:
         return chat.n
     best_of = chat.body["best_of"]

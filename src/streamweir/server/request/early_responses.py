@@ -18,7 +18,7 @@ from streamweir.server.accounting.settlement import EndedRequest, Settlements
 from streamweir.server.http.answers import failure_answer
 from streamweir.server.http.message import Answer, Headers, Request
 from streamweir.server.http.security_headers import with_security_headers
-from streamweir.server.request.admission import Admission, find, frontend_of, key_of, new_record
+from streamweir.server.request.admission import Admission, frontend_of, key_of, new_record, parse_path
 from streamweir.server.request.runtime import RuntimeConfig
 from streamweir.server.telemetry.log import log_fault
 from streamweir.server.telemetry.metrics import Metrics
@@ -74,13 +74,13 @@ class EarlyResponses:
             return self.answer(request, reason)
         log_fault(reason, request.id)
         fault = GatewayFault("internal_error", "The gateway failed to answer.", event_id=request.id)
-        where = find(request.path)  # by its path alone: the other sources may be what failed
+        where = parse_path(request.path)  # only by its path: the key directory may be what failed
         return self.answer(request, fault, (), (where and where.frontend) or self._runtime().frontend)
 
     def settle(
         self, request: Request, status: int, verdict: Verdict, frontend: Frontend | None = None, key: Key | None = None
     ) -> None:
-        """Records a request that was answered, or whose caller has gone."""
+        """Records a request that was answered, or whose caller has disconnected."""
         record = self._record_of(request, frontend or self._runtime().frontend, key, status, verdict)
         self._settlements.settle(EndedRequest(record=record))
 
@@ -93,7 +93,7 @@ class EarlyResponses:
             self.settle(request, 499, Verdict.CLIENT_GONE)
 
     def answered(self, request: Request, status: int) -> None:
-        """Answered by the control plane. Only refusals are recorded: lines for probes would hide the rest."""
+        """Answered by the control plane. Only refusals are recorded: lines for probes would hide other lines."""
         if 400 <= status < 500:
             self.settle(request, status, Verdict.REJECTED)
 

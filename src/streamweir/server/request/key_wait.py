@@ -1,7 +1,7 @@
 """A request whose key this process does not know yet: it waits, with its body unread, for a refresh of the keys.
 
-Then it begins anew, as if it had come a moment later: `Application.begin` knows the key, or refuses it. What a
-look-up costs and how often there is one is `server.accounting.key_lookup`.
+Then it begins again as if it had arrived then: `Application.begin` finds the key, or refuses the request. The cost and
+the frequency of look-ups are limited in `server.accounting.key_lookup`.
 """
 
 import asyncio
@@ -16,7 +16,7 @@ from streamweir.server.http.message import Application, Request, Response
 
 class KeyWaits:
     def __init__(self, lookup: KeyLookup | None, app: Application, on_gone: Callable[[Request], None]) -> None:
-        """`lookup`: None where there is no database. `on_gone` is called if a caller disconnects while it waits."""
+        """`lookup`: None if there is no database. `on_gone` is called if a caller disconnects while it waits."""
         self._lookup = lookup
         self._app = app
         self._on_gone = on_gone

@@ -1,9 +1,9 @@
-"""`GET /v1/models`: the models that a key may use, and what they cost.
+"""`GET /v1/models`: the models that a key may use, and their prices.
 
-Any model of a configured provider can be asked for by name; listed are those that are known
-beforehand: the aliases that are no patterns, the models that the operator named, and those of the built-in providers.
-A model that several targets may answer is shown at the dearest of each of their rates, so that
-nobody pays more than was shown; where one of them has no price, none is shown.
+Any model of a configured provider can be requested by name. Listed are those that are known in advance: the aliases
+that are not patterns, the models that the operator named, and those of the built-in providers. If several targets can
+answer for a model, the highest of each of their rates is shown, so that no caller pays more than what was shown; if one
+of them has no price, none is shown.
 """
 
 from typing import Any
@@ -25,7 +25,7 @@ _BUILT_IN = {"sim": sim.MODELS, "local": (local.MODEL,)}
 
 
 def answer_models(runtime: RuntimeConfig, key: Key, frontend: Frontend, model: str, query: str, at_ms: int) -> Answer:
-    """`model`: what follows `/v1/models/` in the URL; empty: all models. `query`: of the URL. Raises `CallerError`."""
+    """`model`: the part after `/v1/models/` in the URL; empty: all models. Raises `CallerError`."""
     if model:
         return json_answer(frontend.write_model(_find(runtime, key, unquote(model), at_ms)))
     models = [
@@ -37,12 +37,12 @@ def answer_models(runtime: RuntimeConfig, key: Key, frontend: Frontend, model: s
 
 
 def model_ids(runtime: RuntimeConfig) -> list[str]:
-    """Those that are listed to a key which may use every model."""
+    """The models that are listed for a key that may use every model."""
     return [model for model, _ in _models(runtime) if runtime.router.resolve(model) is not None]
 
 
 def _find(runtime: RuntimeConfig, key: Key, model: str, at_ms: int) -> ListedModel:
-    """Any model that a request could name, listed or not; what the key may not use is as good as unknown."""
+    """Any model that a request could name, listed or not. A model that the key may not use is treated as unknown."""
     route = runtime.router.resolve(model)
     if route is None or not key.may_use(model):
         raise CallerError("model_not_found", f'model "{model}" not found', param="model")

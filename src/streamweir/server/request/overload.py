@@ -1,14 +1,14 @@
-"""Whether one more request can be opened now: the gateway's answer to more work than it can do.
+"""Overload: whether one more request can be opened now, and the refusals if it cannot.
 
-    begin    `why_not(key)`           before a body is read: an error where this one is refused
-    serve    `enter(key)`             counts it: until an upstream is asked as being opened, until its end as in flight
-    early    `refusal_of(data)`       a whole refusal for the bytes of a request, without reading it in full
+    begin    `why_refused(key)`   before a body is read: the error if this request is refused
+    serve    `enter(key)`         counts it: as being opened until an upstream is called, as in flight until its end
+    early    `refusal_of(data)`   a complete refusal for the bytes of a request, without parsing it completely
 
-What is judged is in `policy.overload` (how many are being opened, by the loop's turns) and `policy.shares` (how many
-each key has in flight). Here the turns are measured: two callbacks, one turn apart, no more often than a turn may take
-and only while requests come; while there is a limit, every `LOOK_S`. Beyond that: files (`server.http.listener`). A
-refusal has no row and no line of its own, for it must cost next to nothing when it is needed most; they are counted,
-and every `SAY_S` at most one line says how many there were.
+`policy.overload` decides by the number of requests that are being opened and the duration of turns, `policy.shares` by
+the requests that each key has in flight. This module measures the turns: two callbacks, one turn apart, at most once
+per target duration and only while requests arrive; while there is a limit, every `MEASURE_INTERVAL_S`. It also checks
+for free file descriptors (`server.http.listener`). A refusal has no row and no log line of its own, because it must be
+cheap when the load is highest: refusals are counted, and at most every `LOG_INTERVAL_S` one line reports their number.
 """
 
 import asyncio
@@ -32,12 +32,12 @@ from streamweir.server.http.answers import failure_answer
 from streamweir.server.http.ids import new_id
 from streamweir.server.http.pressure import retry_after_s
 from streamweir.server.http.response import http_date
-from streamweir.server.request.admission import Resource, find, own_frontend
+from streamweir.server.request.admission import Resource, own_frontend, parse_path
 from streamweir.server.telemetry.log import logger
 from streamweir.server.telemetry.metrics import Histogram
 
-LOOK_S = 0.01
-SAY_S = 10.0
+MEASURE_INTERVAL_S = 0.01
+LOG_INTERVAL_S = 10.0
 TURN_S = (0.001, 0.0025, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0)
 
 _BUSY = "The gateway is overloaded: it has more requests than it can answer in time. Try again later."
@@ -50,14 +50,14 @@ _FIELDS = re.compile(
     re.IGNORECASE,
 )
 _PLAIN = re.compile(rb"(?:\r\n[!#$%&'*+.^_`|~0-9A-Za-z-]+:[\t -~\x80-\xff]*)+")
-"""What another reader could take for other fields is not among them: folded lines, bare CR or LF, a space before the
-colon."""
+"""Excludes everything that another parser could read as different fields: folded lines, bare CR or LF, a space before
+the colon."""
 _LENGTH = re.compile(rb"0|[1-9][0-9]{0,8}")
-_OURS = ({b"authorization", b"content-length", b"host"}, {b"content-length", b"host"})
-_MOST_ASKED = 4096
-_LONGEST_WAIT_S = 5
-_ASKED_S = 1.0
-"""For so long it is remembered whose a head is: a key may be made meanwhile, or revoked."""
+_FIELD_SETS = ({b"authorization", b"content-length", b"host"}, {b"content-length", b"host"})
+_MAX_PARSED_HEADS = 4096
+_MAX_WAIT_S = 5
+_PARSED_HEADS_S = 1.0
+"""How long the key of a head is cached: keys are created and revoked meanwhile."""
 
 
 class Files(Protocol):
@@ -90,7 +90,7 @@ class Overload:
         free_files: Callable[[], None],
         limit_changed: Callable[[bool], None],
     ) -> None:
-        """`free_files`: closes what is kept open for later. `limit_changed`: whether there is a limit now."""
+        """`free_files`: closes idle connections. `limit_changed`: is called when a limit is set or removed."""
         self._limit = OpeningLimit(target_s)
         self._in_flight = Shares()
         self._find_key = find_key
@@ -100,18 +100,18 @@ class Overload:
         self.files: Files | None = None
         self._turns = Histogram(TURN_S)
         self._refusals: dict[str, int] = {}
-        self._said: dict[str, int] = {}
-        self._say_at = -inf
-        self._looked_at = -inf
-        self._is_looking = False
-        self._roomy = 0
-        """With fewer connections and requests than this there are files for everybody."""
+        self._logged: dict[str, int] = {}
+        self._logged_at = -inf
+        self._measured_at = -inf
+        self._is_measuring = False
+        self._check_files_from = 0
+        """With fewer connections and requests than this, there are files for all keys."""
         self._turn_began = 0.0
         self._is_limited = False
-        self._canned = _PreparedRefusals()
-        self._asked: dict[bytes, _Asked] = {}
-        """By the digests of heads: most callers send the same one again, and to read it takes longer than all else."""
-        self._asked_since = 0.0
+        self._prepared = _PreparedRefusals()
+        self._parsed_heads: dict[bytes, _ParsedHead] = {}
+        """By the digest of the head: most callers repeat their head, and parsing it takes longer than the rest."""
+        self._parsed_heads_since = 0.0
 
     @property
     def reading(self) -> Reading:
@@ -127,36 +127,37 @@ class Overload:
     def use_target(self, target_s: float) -> None:
         self._limit.target_s = target_s
 
-    # Judging.
+    # Deciding.
 
-    def look(self) -> None:
-        """At how long turns take, for somebody has come who is not asked about below."""
-        if not self._is_looking and perf_counter() - self._looked_at >= self._limit.target_s:
-            self._look()
+    def measure(self) -> None:
+        """Measures a turn, for a request that does not call `why_refused`."""
+        if not self._is_measuring and perf_counter() - self._measured_at >= self._limit.target_s:
+            self._measure_turn()
 
-    def why_not(self, key: Key) -> GatewayFault | None:
-        """Why this key's next request is refused; None: it is not."""
+    def why_refused(self, key: Key) -> GatewayFault | None:
+        """Why the next request of this key is refused; None: it is not."""
         now = perf_counter()
-        if not self._is_looking and now - self._looked_at >= self._limit.target_s:
-            self._look()
+        if not self._is_measuring and now - self._measured_at >= self._limit.target_s:
+            self._measure_turn()
         if not self._limit.may_open(key.id, now):
             return self.refused("queueing", _BUSY)
         files = self.files
-        if files is None or self._in_flight.total + files.connections < self._roomy:
+        if files is None or self._in_flight.total + files.connections < self._check_files_from:
             return None
-        most = files.max_files
-        self._roomy = most // 4  # the rest is more than what is kept of earlier requests, and than any share
+        max_files = files.max_files
+        # Three quarters remain: more than idle connections of earlier requests need, and more than any share.
+        self._check_files_from = max_files // 4
         if not files.has_files():
             self._free_files()
             if not files.has_files():
                 return self.refused("files", _NO_FILES)
-        self._in_flight.bound = most // 2 if most < sys.maxsize else inf
+        self._in_flight.bound = max_files // 2 if max_files < sys.maxsize else inf
         if not self._in_flight.may_take(key.id):
             return self.refused("key_share", _TOO_MANY_OF_KEY)
         return None
 
     def enter(self, key: Key) -> "OpeningSlot":
-        self._limit.opened(key.id, perf_counter())
+        self._limit.enter(key.id, perf_counter())
         self._in_flight.take(key.id)
         return OpeningSlot(self._limit, self._in_flight, key.id)
 
@@ -168,49 +169,49 @@ class Overload:
         self._refusals[reason] = self._refusals.get(reason, 0) + 1
 
     def refusal_of(self, data: bytes, *, closes: bool) -> bytes | None:
-        """The answer to a request of which these are all the bytes, where it is refused. None: it must be read."""
+        """The refusal of a request that consists of these bytes. None: it is not refused here, and must be parsed."""
         end = data.find(b"\r\n\r\n")
         if end < 0:
             return None
         head = data[:end]
         name = sha256(head).digest()
-        asked = self._asked.get(name)
-        if asked is None:
-            asked = self._read(head)
-            if asked is None:
+        parsed = self._parsed_heads.get(name)
+        if parsed is None:
+            parsed = self._read(head)
+            if parsed is None:
                 return None
-            if len(self._asked) < _MOST_ASKED:
-                self._asked[name] = asked
-        if asked.length != len(data) - end - 4:
+            if len(self._parsed_heads) < _MAX_PARSED_HEADS:
+                self._parsed_heads[name] = parsed
+        if parsed.length != len(data) - end - 4:
             return None
         limit, now = self._limit, perf_counter()
-        if limit.may_tell(now) if asked.key is None else limit.may_open(asked.key, now):
+        if limit.may_reject_unknown(now) if parsed.key is None else limit.may_open(parsed.key, now):
             return None
-        self.count("queueing" if asked.key is not None else "unknown_key")
-        return self._canned.answer(asked.frontend, _BUSY, closes=closes)
+        self.count("queueing" if parsed.key is not None else "unknown_key")
+        return self._prepared.answer(parsed.frontend, _BUSY, closes=closes)
 
-    def _read(self, head: bytes) -> "_Asked | None":
+    def _read(self, head: bytes) -> "_ParsedHead | None":
         line = _LINE.match(head)
         fields = _plain_fields(head[line.end() :]) if line is not None else None
         if line is None or fields is None:
             return None
-        where = find(line[1].decode("ascii"))
+        where = parse_path(line[1].decode("ascii"))
         if where is None or where.resource is not Resource.CHAT:
             return None
         secret, length = fields
         key = self._find_key(secret) if secret is not None else None
         frontend = where.frontend or (own_frontend(key) if key is not None else None) or self._frontend()
-        return _Asked(key.id if key is not None else None, frontend, length)
+        return _ParsedHead(key.id if key is not None else None, frontend, length)
 
-    def no_file(self) -> bytes:
-        """For a connection that is closed as soon as it is open."""
+    def no_files_refusal(self) -> bytes:
+        """For a connection that is closed right after it was accepted."""
         self.count("files")
-        return self._canned.answer(self._frontend(), _NO_FILES, closes=True)
+        return self._prepared.answer(self._frontend(), _NO_FILES, closes=True)
 
     # Measuring.
 
-    def _look(self) -> None:
-        self._is_looking = True
+    def _measure_turn(self) -> None:
+        self._is_measuring = True
         asyncio.get_running_loop().call_soon(self._turn_begins)
 
     def _turn_begins(self) -> None:
@@ -225,22 +226,22 @@ class Overload:
         if self._limit.is_limited is not self._is_limited:
             self._is_limited = self._limit.is_limited
             self._limit_changed(self._is_limited)
-        self._looked_at = now
-        if now - self._asked_since > _ASKED_S:
-            self._asked.clear()
-            self._asked_since = now
-        if self._is_limited:  # until it is not, whether or not anybody comes
-            asyncio.get_running_loop().call_later(LOOK_S, self._look)
+        self._measured_at = now
+        if now - self._parsed_heads_since > _PARSED_HEADS_S:
+            self._parsed_heads.clear()
+            self._parsed_heads_since = now
+        if self._is_limited:  # until the limit is removed, even if no requests arrive
+            asyncio.get_running_loop().call_later(MEASURE_INTERVAL_S, self._measure_turn)
         else:
-            self._is_looking = False
+            self._is_measuring = False
 
-    def say(self) -> None:
-        """A line for what was refused since the last one. To be called from time to time."""
+    def log_refusals(self) -> None:
+        """Logs the number of refusals since the last line. To be called from time to time."""
         now = time.monotonic()
-        if now - self._say_at < SAY_S or self._refusals == self._said:
+        if now - self._logged_at < LOG_INTERVAL_S or self._refusals == self._logged:
             return
-        since = {reason: count - self._said.get(reason, 0) for reason, count in self._refusals.items()}
-        self._said, self._say_at = dict(self._refusals), now
+        since = {reason: count - self._logged.get(reason, 0) for reason, count in self._refusals.items()}
+        self._logged, self._logged_at = dict(self._refusals), now
         limit = self._limit.limit
         logger.warning(
             "requests refused: overloaded",
@@ -251,17 +252,17 @@ class Overload:
         )
 
 
-class _Asked(Struct, frozen=True):
-    """What a head asks for, as far as a refusal needs it."""
+class _ParsedHead(Struct, frozen=True):
+    """The parts of a request's head that a refusal needs."""
 
     key: str | None
-    """None: nobody's."""
+    """None: the key is unknown."""
     frontend: Frontend
     length: int
 
 
 class OpeningSlot:
-    """Of one request: among those that are being opened, and among those of its key that are in flight."""
+    """One request, counted among those that are being opened and among those of its key that are in flight."""
 
     __slots__ = ("_in_flight", "_is_opening", "_key", "_limit")
 
@@ -272,26 +273,26 @@ class OpeningSlot:
         self._is_opening = True
 
     def opened(self) -> None:
-        """An upstream is asked: from now on it is waited for, and not for us. Once, or more often."""
+        """An upstream is called: from now on the request does not wait for the gateway. May be called again."""
         if self._is_opening:
             self._is_opening = False
-            self._limit.left()
+            self._limit.leave()
 
     def end(self) -> None:
-        """Once."""
+        """To be called once."""
         self.opened()
-        self._in_flight.give_back(self._key)
+        self._in_flight.release(self._key)
 
 
 class _PreparedRefusals:
-    """Refusals as bytes, of which only the date and the id are written each time."""
+    """Refusals as bytes: only the date and the id are written each time."""
 
     def __init__(self) -> None:
         self._made: dict[tuple[str, str, int, bool], tuple[bytes, bytes]] = {}
         self._wait_s = 0
 
     def answer(self, frontend: Frontend, message: str, *, closes: bool) -> bytes:
-        wait_s = self._wait_s = self._wait_s % _LONGEST_WAIT_S + 1  # not everybody comes back at the same moment
+        wait_s = self._wait_s = self._wait_s % _MAX_WAIT_S + 1  # so that not all callers retry at the same moment
         name = (frontend.name, message, wait_s, closes)
         made = self._made.get(name)
         if made is None:
@@ -308,8 +309,8 @@ def _whole(frontend: Frontend, message: str, wait_s: int, *, closes: bool) -> tu
 
 
 def _plain_fields(head: bytes) -> tuple[str | None, int] | None:
-    """The secret, if there is one, and the body's length, of a head that is as plain as can be. None: it must be read
-    in full."""
+    """The secret, if there is one, and the body's length, of a head with only common fields. None: it must be parsed
+    completely."""
     if not _PLAIN.fullmatch(head):
         return None
     found = _FIELDS.findall(head)
@@ -317,7 +318,7 @@ def _plain_fields(head: bytes) -> tuple[str | None, int] | None:
     if len(found) > len(fields):
         return None
     connection = fields.pop(b"connection", b"keep-alive")
-    if fields.keys() not in _OURS or connection.lower() != b"keep-alive":
+    if fields.keys() not in _FIELD_SETS or connection.lower() != b"keep-alive":
         return None
     length = _LENGTH.fullmatch(fields[b"content-length"])
     if length is None:

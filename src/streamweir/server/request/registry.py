@@ -108,14 +108,14 @@ class RequestRegistry:
             max(self._tasks, key=lambda handler: handler.memory_bytes).stop(error)
 
     def stop_key(self, key: Key) -> None:
-        """It was revoked: its streams end."""
+        """The key was revoked: its streams end."""
         error = CallerError("key_revoked", "The API key has been revoked.")
         for handler in list(self._tasks):
             if handler.key.id == key.id:
                 handler.stop(error, drain=True)
 
     def stop_request(self, request_id: str) -> None:
-        """An operator wants it to end."""
+        """Stopped by an operator."""
         error = GatewayFault("stopped_by_operator", "The request was stopped by the operator.")
         for handler in list(self._tasks):
             if handler.record.id == request_id:

@@ -1,7 +1,7 @@
-"""How much must be reserved for a request whose money is limited, computed when accounting needs it.
+"""How much must be reserved for a request with a limited budget, computed when accounting needs it.
 
 The size of the body in bytes gives a first upper bound of the prompt. A count by the tokenizers of all models that
-may answer is a better bound, but needs a thread: it is made only where the first bound does not fit.
+may answer is a better bound, but needs a thread: it is made only if the first bound does not fit.
 """
 
 import asyncio
@@ -18,13 +18,13 @@ from streamweir.server.request.attempt_setup import choices_of
 from streamweir.server.request.runtime import ModelLimits, RuntimeConfig
 
 _MIN_COUNTED_BYTES = 4096
-"""Bytes: of a shorter prompt the difference is a cent at the most."""
+"""For a shorter prompt, the difference is a cent at most."""
 _USUAL_MEDIA_DIVISOR = 8
-"""Of what pictures and recordings take at the most, one part in so many is what they usually take."""
+"""Images and recordings usually take this fraction of their maximum."""
 
 
 class ReservationSize:
-    """Of one request. Nothing is measured before it is asked for."""
+    """The size for one request. Nothing is measured before it is needed."""
 
     __slots__ = ("_body_bytes", "_bound", "_chat", "_parser", "_route", "_runtime", "_vocabularies")
 
@@ -37,7 +37,7 @@ class ReservationSize:
         chat: ChatRequest,
         body_bytes: int,
     ) -> None:
-        """`body_bytes`: of the caller's body, as it was read."""
+        """`body_bytes`: the size of the caller's body, as received."""
         self._runtime = runtime
         self._vocabularies = vocabularies
         self._parser = parser
@@ -47,7 +47,7 @@ class ReservationSize:
         self._bound: PromptBound | None = None
 
     def need(self, hold_tokens: int) -> Need:
-        """`hold_tokens`: for an answer without a limit, where nothing is known of what is left."""
+        """`hold_tokens`: for an answer without a limit, if the remaining budget is not known."""
         chat, limits, store = self._chat, self._runtime.model_limits.of(self._route), self._runtime.config.store
         bound = bound_of(chat, self._body_bytes, limits.image_tokens, links_are_images=limits.links_are_images)
         self._bound = bound
@@ -65,7 +65,7 @@ class ReservationSize:
         )
 
     async def count(self) -> int | None:
-        """The most tokens of the prompt, by the tokenizers of all models that may answer. None: one is not known."""
+        """The maximum prompt tokens, by the tokenizers of all models that may answer. None: one is not available."""
         bound, models = self._bound, [each.target.model for each in self._route.targets]
         if (
             bound is None
@@ -90,8 +90,8 @@ class ReservationSize:
 
 
 def _context_for_answer(limits: ModelLimits, bound: PromptBound, hold_tokens: int) -> int:
-    """What every context window has for an answer beside this prompt, by the rule of thumb. The bytes of a picture
-    say nothing of that."""
+    """The tokens that every context window has left for an answer after this prompt, by the rule of thumb. The size of
+    an image in bytes does not matter for that."""
     if limits.smallest_window is None:
         return limits.answer
     taken = bound.text_bytes * 4 // (3 * BYTES_PER_TOKEN) + bound.other_tokens // _USUAL_MEDIA_DIVISOR

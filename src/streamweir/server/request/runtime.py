@@ -1,14 +1,13 @@
-"""The configuration as objects that work: one immutable-in-use snapshot for the requests that start under it.
+"""The configuration as objects: one immutable snapshot for the requests that start under it.
 
-A reload makes a new `RuntimeConfig` beside the old one; a request keeps the one it started with. Upstreams
-(and their open connections) of providers that did not change are carried over, those of the others
-are closed as soon as their last call is over. Health of targets and what is known of refusals
-outlive a reload.
+A reload makes a new `RuntimeConfig`; a request keeps the one it started with. Upstreams (with their open connections)
+of providers that did not change are reused; the others are closed after their last call. The health of targets and the
+known refusals survive a reload.
 
 `RoutePrices` has the prices of a route: the quote, and its text, which the reservation stores. `ModelLimitsTable` has
-how much the models of a route read and write at the most, for reservations, and so that no target is told a limit that
-it does not take. Both are asked for nearly every request, so what was made for a route is kept for as long as the
-prices are the same. Callers choose names of routes (`{provider}/{anything}`): what is kept is bounded.
+the maximum input and output of a route's models, for reservations, and so that no target gets a limit that it refuses.
+Both are needed for nearly every request, so the values of a route are cached while the prices are unchanged. Callers
+choose the names of routes (`{provider}/{anything}`), so the caches are bounded.
 """
 
 import re
@@ -52,25 +51,25 @@ from streamweir.upstream.sim import SimUpstream
 from streamweir.wire.native import NativeWire
 
 _SMALL_TOKENS = re.compile(r"4o-mini")
-_READ_IMAGES_ALONE = frozenset({"anthropic", "azure", "openai"})
-"""Kinds of providers for which the address of a picture is that of a picture."""
+_IMAGE_URL_KINDS = frozenset({"anthropic", "azure", "openai"})
+"""Kinds of providers that read only images from an image URL."""
 _MAX_ROUTES = 4096
-"""Whose prices and limits are kept."""
+"""Routes whose prices and limits are cached."""
 
 
 class ModelLimits(Struct, frozen=True, kw_only=True):
     image_tokens: int
-    """The most that a picture takes."""
+    """The maximum for an image."""
     links_are_images: bool
-    """None of them reads anything else from the address of a picture."""
+    """All of them read only images from an image URL."""
     largest_window: int
-    """The most tokens that any of them reads, where that is known of it; else what is assumed."""
+    """The largest context window of the models; a default if it is not known."""
     smallest_window: int | None
-    """The least that any of them reads. None: that is known of none."""
+    """The smallest known context window. None: not known for any of them."""
     answer: int
-    """The longest that each of them gives."""
+    """The longest answer that every model can give."""
     longest: int | None
-    """The longest that any of them gives. None: that is not known of all."""
+    """The longest answer of any of the models. None: not known for all of them."""
 
 
 class ModelLimitsTable:
@@ -81,7 +80,7 @@ class ModelLimitsTable:
         store: Store,
         outputs: Mapping[TargetId, int] = MappingProxyType({}),
     ) -> None:
-        """`kinds` of the providers by their names; `outputs`: the longest answers that the operator knows of."""
+        """`kinds`: of the providers, by name. `outputs`: the longest answers that the operator has configured."""
         self._kinds = kinds
         self._prices = prices
         self._store = store
@@ -99,32 +98,32 @@ class ModelLimitsTable:
             cached = self._cache[route.configured_id] = self._make(route, table)
         return cached
 
-    def most_output(self, target: TargetId) -> int | None:
-        """The longest answer that it gives, as the operator says, else as documented. None: nobody knows."""
+    def max_output(self, target: TargetId) -> int | None:
+        """The longest answer, as configured, else as documented. None: not known."""
         own = self._outputs.get(target)
         if own is not None:
             return own
         window = self._prices.table.context_window(self._kinds[target.provider], target.model)
         documented = documented_output_limit(target.model)
-        return min([most for most in (documented, window) if most is not None], default=None)
+        return min([limit for limit in (documented, window) if limit is not None], default=None)
 
     def _answer(self, target: TargetId) -> int:
-        """What it can be asked for, where nobody said how much."""
+        """The longest answer that it can be asked for; a default if it is not known."""
         return self._outputs.get(target) or output_limit(target.model) or self._store.answer_tokens
 
     def _make(self, route: Route, table: PriceTable) -> ModelLimits:
-        most = [self.most_output(each.target) for each in route.targets]
+        maxima = [self.max_output(each.target) for each in route.targets]
         targets = [(self._kinds[each.target.provider], each.target.model) for each in route.targets]
         windows = [table.context_window(kind, model) for kind, model in targets]
         return ModelLimits(
             image_tokens=SMALL_TOKEN_IMAGE
             if any(_SMALL_TOKENS.search(model) for _, model in targets)
             else IMAGE_TOKENS,
-            links_are_images={kind for kind, _ in targets} <= _READ_IMAGES_ALONE,
+            links_are_images={kind for kind, _ in targets} <= _IMAGE_URL_KINDS,
             largest_window=max(window or self._store.remote_tokens for window in windows),
             smallest_window=min([window for window in windows if window is not None], default=None),
             answer=min(self._answer(each.target) for each in route.targets),
-            longest=None if None in most else max([tokens for tokens in most if tokens is not None]),
+            longest=None if None in maxima else max([tokens for tokens in maxima if tokens is not None]),
         )
 
 
@@ -133,7 +132,7 @@ _MINUTE_MS = 60_000
 
 class RoutePrices:
     def __init__(self, prices: PriceBook, kinds: Mapping[str, str], overrides: Mapping[str, Rates]) -> None:
-        """`kinds` of the providers by their names; `overrides`: the operator's own prices by the model's id."""
+        """`kinds`: of the providers, by name. `overrides`: the operator's own prices, by model id."""
         self.prices = prices
         self._kinds = kinds
         self._overrides = overrides
@@ -157,7 +156,7 @@ class RoutePrices:
 
 _LOCAL = structs.replace(
     VENDORS["llamacpp"],
-    # Its template has no tools, and of several choices it reports the usage of one.
+    # Its template has no tools, and it reports the usage of only one of several choices.
     refuses=frozenset({"function_call", "functions", "n", "parallel_tool_calls", "tool_choice", "tools"}),
     takes_text_only=True,
 )
@@ -179,7 +178,7 @@ class TargetTimeouts(Struct, frozen=True, kw_only=True):
 
 
 class ProviderRuntime(Struct, frozen=True, kw_only=True):
-    """A configured provider: how to speak to it, where it is, and what is known of it."""
+    """A configured provider: its protocol, its address, and what is known about it."""
 
     name: str
     config: ProviderConfig
@@ -187,7 +186,7 @@ class ProviderRuntime(Struct, frozen=True, kw_only=True):
     native_wire: NativeWire | None
     upstream: Upstream
     target: Target
-    """For the model of each request to be put in."""
+    """A template: the model is set for each request."""
     timeouts: TargetTimeouts
     abort_stops_billing: bool
 
@@ -195,7 +194,7 @@ class ProviderRuntime(Struct, frozen=True, kw_only=True):
 class RuntimeConfig(Struct, frozen=True, kw_only=True):
     config: Config
     frontend: Frontend
-    """Who answers where neither the path nor the key says who."""
+    """The frontend if neither the path nor the key determines it."""
     default_model: str | None
     timeouts: Timeouts
     max_response_bytes: int
@@ -214,9 +213,9 @@ def build_runtime_config(
     old: RuntimeConfig | None = None,
     prices: PriceBook | None = None,
 ) -> RuntimeConfig:
-    """`open_local` gives the upstream of the embedded model, whose process is someone else's to care for.
+    """`open_local` returns the upstream of the embedded model; its process is managed elsewhere.
 
-    `prices`: the old ones where there are any, else those that the program came with.
+    `prices`: if None, the old ones; without old ones, those of the installed version.
     """
     providers = {}
     for provider in config.providers:
@@ -281,7 +280,7 @@ def _open_upstream(
     if provider.kind == "local":
         return open_local(provider)
     address = base_url_of(provider)
-    assert address is not None  # noqa: S101 (`config.check` sees to it)
+    assert address is not None  # noqa: S101 (`config.check` guarantees it)
     endpoint = Endpoint(
         base_url=address,
         headers=tuple(provider.headers.items()),
@@ -292,7 +291,7 @@ def _open_upstream(
     )
     try:
         return Http1Upstream(endpoint)
-    except ValueError as reason:  # what only the one who connects can find wrong
+    except ValueError as reason:  # an error that is found only when the upstream is created
         raise ConfigError(member("providers", provider.name), str(reason)) from None
 
 
@@ -346,7 +345,7 @@ def built_in_prices() -> PriceBook:
 
 
 def open_prices(data_dir: Path | None) -> PriceBook:
-    """The newer of what the program came with and what `streamweir prices update` has put there."""
+    """The newer of the installed price list and the one that `streamweir prices update` has stored."""
     return PriceBook(PriceTable(load_prices(data_dir)[0]))
 
 
@@ -373,7 +372,7 @@ def _key(key: KeyConfig) -> Key:
 
 
 def connections_of(runtime: RuntimeConfig) -> Iterator[tuple[str, int, int]]:
-    """To each provider: how many are in use, and how many idle."""
+    """For each provider: its name, the connections in use, and the idle ones."""
     for name, provider_runtime in runtime.providers.items():
         if isinstance(provider_runtime.upstream, Http1Upstream):
             yield name, provider_runtime.upstream.in_use, provider_runtime.upstream.idle

@@ -16,7 +16,7 @@ from streamweir.store.requests.content import Content
 def count_pending(
     pending: PendingSettlement, vocabularies: Vocabularies, model: str, prompt: Prompt | None
 ) -> Settlement:
-    """By the model's own tokenizer where that is known, else by the rule of thumb."""
+    """By the model's own tokenizer if it is known, else by the rule of thumb."""
     if prompt is None or not vocabulary_of(model).is_own:
         return pending.count()
     tokenizer = vocabularies.tokenizer(model)

@@ -29,7 +29,7 @@ from streamweir.wire import jsonio
 MAX_AT_ONCE = 8
 _MAX_ANSWER = 64 * 1024
 _PROVIDER_S = 5.0
-"""How long a provider's own count is waited for."""
+"""The timeout for a provider's own count."""
 
 
 class TokenCounting:
@@ -68,7 +68,7 @@ def _parse(request: Request, admission: Admission) -> ChatRequest:
 
 
 async def _ask_provider(runtime: RuntimeConfig, chat: ChatRequest, target: TargetId) -> int | None:
-    """None: it has no such count, or did not give one."""
+    """None: it has no such count, or did not send one."""
     provider = runtime.providers[target.provider]
     if chat.native is None or chat.native.wire != provider.native_wire:
         return None
