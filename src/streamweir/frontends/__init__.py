@@ -1,1 +1,1 @@
-"""The APIs that callers use, one package each. Nothing here knows a provider."""
+"""The APIs that callers use, one package each. They do not depend on providers."""

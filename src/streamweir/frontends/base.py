@@ -53,9 +53,9 @@ class Reply(Struct, frozen=True, kw_only=True):
     include_usage: bool = False
     exclude_reasoning: bool = False
     tool_names: Mapping[str, str] | None = None
-    """Names of tools as the upstream knows them, and the caller's names, where they differ."""
+    """Tool names as sent to the upstream, and the caller's names, where they differ."""
     hides_reasoning: bool = False
-    """Reasoning text is not written, but the data that sends it back is."""
+    """Reasoning text is not written, only the data with which it can be sent back."""
     pinned: bool = False
     """`id` is used even if the upstream's id has the right format."""
     created: int | None = None
@@ -77,7 +77,7 @@ class StreamEncoder(Protocol):
         ...
 
     def begin(self) -> list[bytes]:
-        """What must stand before anything else, a keep-alive too, where a stream has to begin without an event."""
+        """The frames that must come first, even before a keep-alive, if a stream has to begin without an event."""
         ...
 
     def feed(self, event: Event, /) -> list[bytes]:
@@ -140,7 +140,7 @@ class Frontend(ABC):
         return self.parse(document, headers)
 
     def write_count(self, tokens: int, _request: ChatRequest, /) -> dict[str, Any]:
-        """The answer to it."""
+        """The document of the answer to such a request."""
         return {"input_tokens": tokens}
 
     @abstractmethod
@@ -163,12 +163,12 @@ class Frontend(ABC):
 
     @abstractmethod
     def write_error(self, error: StreamweirError, request_id: str = "", /) -> ErrorResponse:
-        """`request_id` is empty where one refusal answers many requests."""
+        """`request_id` is empty if one prepared refusal answers many requests."""
 
     def own_headers(self, headers: Headers, _request_id: str, _dropped: Sequence[str], _now: float, /) -> Headers:
-        """Of an answer or an error: `headers` under this API's own names, and what else belongs there.
+        """The headers of an answer or an error: `headers` under this API's own names, and further ones of this API.
 
-        `headers`: what the caller is told of its limits (`x-ratelimit-*`), and others. `dropped`: the JSON paths of
-        what was left out of the request. `now`: in Unix seconds.
+        `headers`: the caller's limits (`x-ratelimit-*`), and others. `dropped`: the JSON paths of what was left out of
+        the request. `now`: in Unix seconds.
         """
         return headers

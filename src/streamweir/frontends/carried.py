@@ -1,10 +1,10 @@
 """Reasoning of one family of models, carried through the API of another and back.
 
-An API has one opaque place per block of reasoning, for the signature of its own models. What other models need back
-(their entries of `reasoning_details`), and text that the caller does not want to see, goes there as ours:
-`sw1.` and the base64url of deflated JSON. A block that carries nothing has an envelope too, so that it is known again
-and never sent to a provider as a signature of its own. Nothing here is trusted: a provider checks its own signatures,
-and what cannot be read says nothing.
+An API has one opaque member per block of reasoning, for the signature of its own models. The gateway uses it for the
+data that other models need back (their entries of `reasoning_details`) and for text that the caller does not want to
+see, in an envelope: `sw1.` and the base64url of deflated JSON. A block without such data has an envelope too, so that
+it is recognised later and never sent to a provider as one of the provider's signatures. Envelopes are not trusted: a
+provider checks its own signatures, and an envelope that cannot be read is ignored.
 """
 
 import base64
@@ -28,11 +28,11 @@ _TEXT_MEMBERS = {"reasoning.text": "text", "reasoning.summary": "summary"}
 
 class Carried(Struct):
     model: str | None
-    """That wrote it, by the name under which the upstream was asked for it."""
+    """The model that wrote it, by the upstream's name."""
     entries: list[dict[str, Any]]
-    """Of `reasoning_details`."""
+    """Entries of `reasoning_details`."""
     text: str
-    """What was not shown."""
+    """Text that was not shown to the caller."""
 
 
 def carry(model: str | None, entries: Sequence[dict[str, Any]], text: str = "") -> str:
@@ -45,8 +45,8 @@ def carry(model: str | None, entries: Sequence[dict[str, Any]], text: str = "") 
     if len(data) > MAX_PACKED and text:
         data = jsonio.encode(document)
     if len(data) > MAX_UNPACKED:
-        data = b"{}"  # nobody could open it
-    # Entries are encrypted, and hardly get smaller. Compressing megabytes of them would block the event loop.
+        data = b"{}"  # it could not be opened again
+    # Entries are encrypted and hardly compressible. Compressing megabytes of them would block the event loop.
     level = 0 if len(data) > MAX_PACKED else -1
     return MARK + base64.urlsafe_b64encode(zlib.compress(data, level)).decode().rstrip("=")
 
@@ -54,7 +54,7 @@ def carry(model: str | None, entries: Sequence[dict[str, Any]], text: str = "") 
 def add_piece(entry: dict[str, Any], entries: list[dict[str, Any]]) -> None:
     """Joins a piece of an entry to the one before, as `core.completion.merge_details` does, at once and without text.
 
-    Some upstreams send a piece with every token, and a long thought ends in one step.
+    Some upstreams send a piece with every token, and all of them would have to be joined in one step at the end.
     """
     piece = {name: value for name, value in entry.items() if name not in ("text", "summary")}
     if entries and entry_key(piece) == entry_key(last := entries[-1]):
@@ -68,13 +68,13 @@ def is_carried(value: object) -> bool:
 
 
 class CarriedReader:
-    """Opens the envelopes of one request. A few bytes can unpack to very many, so all together are bounded."""
+    """Opens the envelopes of one request. A few bytes can unpack to very many, so their total size is bounded."""
 
     def __init__(self, max_bytes: int = MAX_UNPACKED) -> None:
         self._left = max_bytes
 
     def open(self, value: str, shown: str = "") -> Carried:
-        """`shown`: the text of the block. An entry that had it gets it back."""
+        """`shown`: the text of the block. It is put back into the entry that had it."""
         document = self._unpack(value[len(MARK) :])
         model, entries, text = document.get("m"), document.get("e"), document.get("x")
         carried = Carried(
@@ -103,7 +103,7 @@ class CarriedReader:
         except (binascii.Error, zlib.error, ValueError):
             return {}
         if not isinstance(document, dict) or (b"\\u" in data and jsonio.has_lone_surrogate(document)):
-            return {}  # a body with half of a surrogate pair is refused, so none may come in by this way
+            return {}  # a body with half of a surrogate pair is refused, so an envelope must not contain one either
         return document
 
 

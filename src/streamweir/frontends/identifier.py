@@ -1,4 +1,4 @@
-"""Ids out of bytes that somebody else made up: the same bytes always give the same id."""
+"""Ids made from random bytes that the caller of the function supplies: the same bytes always give the same id."""
 
 import hashlib
 

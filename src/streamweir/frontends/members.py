@@ -1,4 +1,4 @@
-"""Reading the members of a caller's body, for APIs that are translated: required texts, and what was left out."""
+"""Reads the members of a caller's body, for APIs that are translated: required texts, and what was left out."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ from streamweir.core.validation import missing_parameter
 
 
 class Drops:
-    """What a request says and its translation does not, by JSON path, in the order in which it was found."""
+    """JSON paths of members that the translation leaves out, in the order in which they were found."""
 
     def __init__(self) -> None:
         self._paths: dict[str, None] = {}
@@ -21,7 +21,7 @@ class Drops:
 
 
 def text_in(value: Any, name: str, path: str) -> str:
-    """A member that must be a text."""
+    """A member that must be a string."""
     text = value.get(name)
     if text is None:
         raise missing_parameter(f"{path}.{name}")

@@ -1,4 +1,4 @@
-"""Names of tools: those that other families do not take, shortened on the way out and restored on the way back."""
+"""Tool names that other families do not accept: shortened in requests and restored in answers."""
 
 import hashlib
 import re
@@ -11,7 +11,7 @@ _KEPT = 55
 class ToolNames:
     def __init__(self) -> None:
         self.own: dict[str, str] = {}
-        """The caller's name of each that is sent under another."""
+        """The caller's names of tools that are sent under another name."""
 
     def sent(self, name: str) -> str:
         if _PLAIN.fullmatch(name):

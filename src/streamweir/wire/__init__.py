@@ -1,1 +1,1 @@
-"""Bytes and frames: how events lie on the wire, whoever wrote them. Imports `core` alone."""
+"""Bytes and frames of the wire formats, independent of provider and frontend. Imports only `core`."""

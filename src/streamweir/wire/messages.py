@@ -1,6 +1,6 @@
-"""What everybody who speaks Anthropic's Messages wire must agree on: its version, its stop reasons, its signatures.
+"""Constants of Anthropic's Messages wire: its version, its stop reasons, its signatures.
 
-The provider reads this wire and the frontend writes it. Neither knows the other, so what both need stands here.
+The provider reads this wire and the frontend writes it. They do not depend on each other, so what both need is here.
 """
 
 from typing import Any, NamedTuple
@@ -9,7 +9,7 @@ from streamweir.core.events import FinishReason
 from streamweir.wire import jsonio
 
 VERSION = "2023-06-01"
-"""Sent where the caller names none."""
+"""Sent if the caller names none."""
 
 REASONING_FORMAT = "anthropic-claude-v1"
 """The `format` of `reasoning_details` whose signatures and data are Anthropic's own."""
@@ -29,7 +29,7 @@ DELTAS = {
     "signature_delta": Delta("thinking", "signature"),
     "input_json_delta": Delta("tool_use", "partial_json"),
 }
-"""Those of an answer. What the server's own tools bring is not listed."""
+"""The deltas of an answer. Those of the provider's server tools are not listed."""
 
 STOP_REASONS = {
     "end_turn": FinishReason.STOP,
@@ -39,14 +39,14 @@ STOP_REASONS = {
     "tool_use": FinishReason.TOOL_CALLS,
     "refusal": FinishReason.CONTENT_FILTER,
 }
-"""As they are read."""
+"""For reading them."""
 
 UNFINISHED = ("pause_turn", "compaction")
-"""Further stop reasons, of turns that are not at their end: neither a stop nor a length."""
+"""Further stop reasons, of turns that are not finished: neither a stop nor a length."""
 
 
 def read_input(text: str) -> dict[str, Any]:
-    """A call's arguments as the object they are. Those that are none (cut off by a length) are shown as they came."""
+    """The arguments of a call as an object. Invalid ones (cut by a length limit) are kept as text."""
     if not text.strip():
         return {}
     try:

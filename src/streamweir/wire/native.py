@@ -11,6 +11,6 @@ class NativeWire(StrEnum):
     OPENAI_CHAT = "openai_chat"
     """Chat completions as OpenAI itself streams them."""
     ANTHROPIC_MESSAGES = "anthropic_messages"
-    """Anthropic's Messages, whoever serves them."""
+    """Anthropic's Messages, at any host."""
     OPENAI_RESPONSES = "openai_responses"
-    """OpenAI's Responses, whoever serves them."""
+    """OpenAI's Responses, at any host."""

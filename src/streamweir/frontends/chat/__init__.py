@@ -1,1 +1,1 @@
-"""The chat completions API, in its dialects. Nothing here knows a provider."""
+"""The chat completions API, in its dialects. It does not depend on providers."""

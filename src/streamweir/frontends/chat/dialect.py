@@ -2,7 +2,7 @@
 
 The encoder (`frontends.chat.encoder`), the writer of whole bodies (`frontends.chat.whole`), the error writer
 (`frontends.chat.errors`) and the conformance checker use the same value, so writer and checker always agree.
-A new dialect is one module with one value. Nothing here knows a provider.
+A new dialect is one module with one value. It does not depend on providers.
 """
 
 import hashlib
@@ -146,7 +146,7 @@ class Identity(NamedTuple):
 
 
 def identity_of(started: StreamStarted, dialect: Dialect, reply: Reply) -> Identity:
-    """By the dialect's rules, from what the upstream says of itself and what was handed in."""
+    """By the dialect's rules, from the upstream's own values and the parameters."""
     accepts_id = not reply.pinned and dialect.id_format.accepts(started.id)
     if dialect.created_per_chunk:
         created = 0  # each chunk has its own

@@ -1,9 +1,9 @@
-"""Events to content blocks: what is open, under which index, and what a block ends with.
+"""Events to content blocks: which blocks are open, their indexes, and how each ends.
 
-It gives the documents of `content_block_start`, `content_block_delta` and `content_block_stop`; a stream writes them as
-frames, a whole body folds them, so both say the same. One block is open at a time, except that a call whose arguments
-are not whole yet stays open while others begin. Indices have no gaps. A block is opened by content, never before.
-A block of reasoning ends with one signature: that of Anthropic's models as it came, else an envelope
+It returns the documents of `content_block_start`, `content_block_delta` and `content_block_stop`. A stream writes them
+as frames and a whole body folds them, so both have the same content. One block is open at a time, except that a call
+with incomplete arguments stays open while others begin. Indexes have no gaps. A block is opened by its first content. A
+block of reasoning ends with one signature: that of Anthropic's models unchanged, else an envelope
 (`frontends.carried`).
 """
 
@@ -36,7 +36,7 @@ class _Call(Struct):
     index: int
     arguments: list[str] = field(default_factory=list)
     size: int = 0
-    """Of the arguments, in characters."""
+    """The length of the arguments, in characters."""
     custom: bool = False
     """Its input is any text: it is written as the member `input` of an object, and ends with the answer."""
 
@@ -44,7 +44,7 @@ class _Call(Struct):
 class Blocks:
     def __init__(self, reply: Reply) -> None:
         self.text_index = NO_INDEX
-        """Of the text that is open."""
+        """The index of the open text block."""
         self.has_calls = False
         self._answer_id = reply.id
         self._model = reply.target_model
@@ -52,8 +52,8 @@ class Blocks:
         self._hides_reasoning = reply.hides_reasoning
         self._next = 0
         self._thinking: _Thinking | None = None
-        self._calls: dict[int, _Call] = {}  # those that are open, by their ordinal
-        self._newest = NO_INDEX  # the ordinal of a call that nothing followed yet
+        self._calls: dict[int, _Call] = {}  # the open calls, by their ordinal
+        self._newest = NO_INDEX  # the ordinal of the last call, until something follows it
         self._ids: set[str] = set()
 
     def text(self, text: str) -> list[Document]:
@@ -61,7 +61,7 @@ class Blocks:
             return []
         documents: list[Document] = []
         if self.text_index == NO_INDEX:
-            documents = self._leave()
+            documents = self._end_open_block()
             self.text_index = self._take_index()
             documents.append(_start(self.text_index, {"type": "text", "text": ""}))
         documents.append(_delta(self.text_index, "text_delta", text))
@@ -77,7 +77,7 @@ class Blocks:
         if thinking is not None and None not in (thinking.source_index, index) and thinking.source_index != index:
             thinking = None
         if thinking is None:
-            documents = self._leave()
+            documents = self._end_open_block()
             thinking = self._thinking = _Thinking(NO_INDEX if self._hides_reasoning else self._take_index())
             if not self._hides_reasoning:
                 documents.append(_start(thinking.index, _empty_thinking()))
@@ -93,7 +93,7 @@ class Blocks:
         return documents
 
     def call(self, ordinal: int, id: str | None, name: str, custom: bool = False) -> list[Document]:
-        documents = self._leave()
+        documents = self._end_open_block()
         if not id or id in self._ids:
             id = _call_id(self._answer_id, ordinal)
         self._ids.add(id)
@@ -109,7 +109,7 @@ class Blocks:
 
     def arguments(self, ordinal: int, arguments: str) -> list[Document]:
         call = self._calls.get(ordinal)
-        if call is None or not arguments:  # what follows whole arguments is white space, or makes them none
+        if call is None or not arguments:  # after complete arguments only white space can follow, or they are invalid
             return []
         if call.custom:
             return [_delta(call.index, "input_json_delta", jsonio.encode(arguments)[1:-1].decode())]
@@ -118,9 +118,9 @@ class Blocks:
         return [_delta(call.index, "input_json_delta", arguments)]
 
     def close(self) -> list[Document]:
-        """The answer is at its end. One without any block gets an empty text: clients read the first block."""
-        documents = self._leave()
-        for call in self._calls.values():  # as they began: in the order of indices
+        """The answer ends. An answer without any block gets an empty text: clients read the first block."""
+        documents = self._end_open_block()
+        for call in self._calls.values():  # in the order of their indexes
             if call.custom:
                 documents.append(_delta(call.index, "input_json_delta", '"}'))
             documents.append(_stop(call.index))
@@ -130,8 +130,8 @@ class Blocks:
             documents += [_start(index, {"type": "text", "text": ""}), _stop(index)]
         return documents
 
-    def _leave(self) -> list[Document]:
-        """Ends what is open, for another block begins. A call is looked at once: when something follows it."""
+    def _end_open_block(self) -> list[Document]:
+        """Ends the open block, because another one begins. A call is checked once: when something follows it."""
         if self.text_index != NO_INDEX:
             index, self.text_index = self.text_index, NO_INDEX
             return [_stop(index)]
@@ -141,7 +141,7 @@ class Blocks:
         newest, self._newest = self._newest, NO_INDEX
         call = self._calls.get(newest)
         if call is None or call.custom or call.size > FAST_BYTES or not _is_whole(join_text(call.arguments)):
-            return []  # very large ones are not parsed here: they stay open to the end
+            return []  # very large arguments are not parsed here: the call stays open to the end
         del self._calls[newest]
         return [_stop(call.index)]
 
@@ -159,14 +159,14 @@ class Blocks:
         return documents
 
     def _redacted(self, details: Sequence[dict[str, Any]]) -> list[Document]:
-        """Entries without a text. Those of other families go with the reasoning that is open, if any is."""
+        """Entries without a text. Those of other families are added to the open reasoning, if there is one."""
         own = [entry["data"] for entry in details if _is_own(entry) and isinstance(entry.get("data"), str)]
         others = [entry for entry in details if not _is_own(entry)]
         if not own and self._thinking is not None:
             for entry in others:
                 add_piece(entry, self._thinking.details)
             return []
-        documents = self._leave()
+        documents = self._end_open_block()
         for data in [*own, *([carry(self._model, others)] if others else [])]:
             index = self._take_index()
             documents += [_start(index, {"type": "redacted_thinking", "data": data}), _stop(index)]
@@ -204,7 +204,7 @@ def _signature_in(entry: dict[str, Any]) -> str | None:
 
 
 def _call_id(answer_id: str, ordinal: int) -> str:
-    """Of a call that came without one, or with that of another: always the same for the same call."""
+    """The id for a call without one, or with a duplicate one: always the same for the same call."""
     return "toolu_" + digest_text(hashlib.sha256(f"{answer_id}/{ordinal}".encode()).digest(), ALNUM, 24)
 
 

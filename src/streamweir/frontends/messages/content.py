@@ -1,7 +1,7 @@
 """Content blocks of a request to the parts of a chat message.
 
-A block that has no part is left out and named. What names a file that was uploaded to the provider is refused: one
-account serves many keys, and the file could be another's.
+A block without an equivalent part is left out and named. A reference to a file that was uploaded to the provider is
+refused: one account serves many keys, and the file could belong to another caller.
 """
 
 from typing import Any
@@ -24,7 +24,7 @@ def parts_of(blocks: list[Block], path: str, drops: Drops) -> list[Part]:
 
 
 def part_of(block: Block, path: str, drops: Drops) -> list[Part]:
-    """The parts of one block: mostly one, none where it says nothing or cannot be said."""
+    """The parts of one block: usually one; none if it is empty or has no equivalent."""
     kind = type_of(block, path)
     if kind == "text":
         parts = _text(block, path)
@@ -111,7 +111,7 @@ def _search_result(block: Block, path: str, drops: Drops) -> list[Part]:
 
 
 def refuse_uploads(block: Block, path: str) -> None:
-    """Of a block that is left out of a translation, and would be passed on to a provider of this API."""
+    """For a block that is left out of a translation, but would be passed on to a provider of this API."""
     source = block.get("source")
     if isinstance(source, dict) and source.get("type") == "file":
         raise _no_uploads(f"{path}.source")

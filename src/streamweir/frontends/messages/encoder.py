@@ -1,9 +1,9 @@
 """Events to the frames of the Messages API.
 
 `message_start`, the blocks (`messages.block`), `message_delta` with the stop reason and the usage, `message_stop`.
-The last two are written when the answer is whole and never before, so a stream that breaks off shows neither: it ends
-with an `error` frame. Every frame has its `event` line, without which clients see nothing. There is one answer:
-choices above the first are not written.
+The last two are written only when the answer is complete; a stream that breaks off ends with an `error` frame instead.
+Every frame has its `event` line, because clients ignore frames without it. There is one answer: choices above the first
+are not written.
 """
 
 from collections.abc import Callable
@@ -47,7 +47,7 @@ class _TextPiece(Struct, gc=False):
 
 
 class _TextFrame(Struct, gc=False):
-    """The document of a piece of text, which is filled anew for each."""
+    """The document of a piece of text; one object, reused for each."""
 
     type: str
     index: int

@@ -1,8 +1,8 @@
-"""Errors as the Messages API words them: the status, the type, the document.
+"""Errors in the format of the Messages API: the status, the type, the document.
 
-Clients act on the words: on `prompt is too long` an agent shortens its conversation, on `overloaded_error` it waits.
-Where the provider speaks the same API, its own status, type and text are shown, scrubbed, unless they are about the
-gateway's account.
+Clients react to the text: on `prompt is too long` an agent shortens its conversation, on `overloaded_error` it waits.
+If the provider uses the same API, its own status, type and text are shown, scrubbed, unless they are about the
+operator's account.
 """
 
 import re
@@ -18,7 +18,7 @@ class ErrorWords(NamedTuple):
 
 
 _TYPES = {
-    # Of a status, unless the code has a row of its own.
+    # The type for a status, unless the code has a row of its own.
     400: "invalid_request_error",
     401: "authentication_error",
     403: "permission_error",
@@ -44,8 +44,8 @@ _OWN_WORDS = {
 }
 WORDS = {code: _OWN_WORDS.get(code, ErrorWords(facts.status, _TYPES[facts.status])) for code, facts in CODES.items()}
 
-_OURS_ALONE = frozenset({"upstream_auth_failed", "upstream_quota_exhausted"})
-"""Failures of the operator's account, of which the provider's words are not the caller's."""
+_ACCOUNT_CODES = frozenset({"upstream_auth_failed", "upstream_quota_exhausted"})
+"""Failures of the operator's account: the provider's own text about them is not shown to callers."""
 _TOO_LONG = "prompt is too long"
 _NUMBER = re.compile(r"\d[\d,]{2,}")
 _UNKNOWN_MODEL = re.compile(r'model "(.*)" not found', re.DOTALL)
@@ -54,14 +54,14 @@ _UNKNOWN_MODEL = re.compile(r'model "(.*)" not found', re.DOTALL)
 def words_of(error: StreamweirError) -> ErrorWords:
     """Status and type. Inside a stream only the type is shown."""
     words, native = WORDS[error.code], error.native
-    if native is None or native.wire != NativeWire.ANTHROPIC_MESSAGES or error.code in _OURS_ALONE:
+    if native is None or native.wire != NativeWire.ANTHROPIC_MESSAGES or error.code in _ACCOUNT_CODES:
         return words
     return ErrorWords(native.status if native.status >= 400 else words.status, native.type or words.type)
 
 
 def message_of(error: StreamweirError) -> str:
     native = error.native
-    is_native = native is not None and native.wire == NativeWire.ANTHROPIC_MESSAGES and error.code not in _OURS_ALONE
+    is_native = native is not None and native.wire == NativeWire.ANTHROPIC_MESSAGES and error.code not in _ACCOUNT_CODES
     if native is not None and is_native and native.message:
         return native.message
     if error.code == "context_length_exceeded":
@@ -78,7 +78,7 @@ def document_of(error: StreamweirError, request_id: str) -> dict[str, Any]:
 
 
 def _too_long(message: str) -> str:
-    """In the words by which clients know it. The larger of two numbers is what was sent, the smaller what may be."""
+    """In the wording that clients recognise. The larger of two numbers is the prompt, the smaller one the limit."""
     if message.startswith(_TOO_LONG):
         return message
     counts = sorted({int(digits.replace(",", "")) for digits in _NUMBER.findall(message)})

@@ -1,6 +1,6 @@
 """Anthropic's Messages API as a frontend.
 
-It answers at `/v1/messages`, where Anthropic's clients post, and below its own prefix.
+It is served at `/v1/messages`, where Anthropic's clients post, and below its own prefix.
 """
 
 from collections.abc import Mapping, Sequence
@@ -24,7 +24,8 @@ _PATH = "/v1/messages"
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _LIMIT_KINDS = ("requests", "tokens")
 _MAX_NAMED, _MAX_PATH = 16, 80
-"""Of the members that were left out, in a header; the log has more. Callers choose their names."""
+"""The maximum number of dropped members in a header, and of characters of each; the log has more. Callers choose their
+names."""
 
 
 class MessagesFrontend(Frontend):
@@ -39,7 +40,7 @@ class MessagesFrontend(Frontend):
     keep_alive = PING
     max_quiet_s = 10.0  # an agent reports a stall after twice that time
     has_own_headers = True
-    body_factor = 4  # pictures and documents stand in the body: with the default limit this is Anthropic's own
+    body_factor = 4  # images and documents are in the body: with the default limit this is Anthropic's own limit
 
     def parse(self, document: dict[str, Any], headers: Mapping[str, str], /) -> ChatRequest:
         return read_messages_request(document, headers)

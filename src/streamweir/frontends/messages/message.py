@@ -1,10 +1,10 @@
 """The conversation: `system` and `messages` of the Messages API to the messages of chat completions.
 
-A turn of the user's may hold the results of calls: each becomes a message of its own, in its place behind the calls,
-and what else the turn says follows them. A result whose call does not stand right before it would be refused by every
-provider, and is shown as the user's text. Reasoning comes back in the entries of `reasoning_details`, each with its
-place in the message (`providers.anthropic.block` says what a place is); what other families need was carried in our own
-envelope (`frontends.carried`).
+A user message can contain the results of calls: each becomes a message of its own, right after the calls, and the rest
+of the message follows. A result whose call is not right before it would be refused by every provider, and is sent as
+user text. Reasoning is sent back in the entries of `reasoning_details`, each with its position in the message
+(`providers.anthropic.block` defines positions); the data that other families need is in the envelope
+(`frontends.carried`).
 """
 
 import re
@@ -26,8 +26,8 @@ from streamweir.wire import jsonio
 from streamweir.wire.messages import REASONING_FORMAT
 
 BILLING = "x-anthropic-billing-header:"
-"""How a block of one client's system prompt begins that is for Anthropic alone; it changes with every request, so that
-no provider could cache what stands behind it."""
+"""The start of a block that one client adds to the system prompt for Anthropic only. It changes with every request, so
+that no provider could cache what follows it."""
 _PLAIN_ID = re.compile(r"[a-zA-Z0-9_-]+")
 
 
@@ -35,15 +35,15 @@ class Conversation:
     def __init__(self, names: ToolNames, drops: Drops) -> None:
         self.messages: list[dict[str, Any]] = []
         self.needs_repair = False
-        """Something stands in it that Anthropic would refuse: reasoning that is not its own, or an id."""
+        """It contains something that Anthropic would refuse: reasoning of another family, or an invalid id."""
         self.loaded: set[str] = set()
-        """Tools that were found by a search, by their own names."""
+        """Tools that were found by a search, by the caller's names."""
         self.reasoning_models: dict[str, str] = {}
-        """Which model wrote an entry of `reasoning_details`, by its path in `messages`, where that is known."""
+        """The model that wrote an entry of `reasoning_details`, by its path in `messages`, if it is known."""
         self._names = names
         self._drops = drops
         self._carried = CarriedReader()
-        self._open_calls: set[str] = set()  # of the turn before, and not answered yet
+        self._open_calls: set[str] = set()  # ids of calls of the message before, without a result so far
 
     def add_system(self, system: Any, path: str = "system") -> None:
         blocks = [{"type": "text", "text": system}] if isinstance(system, str) else blocks_in(system, path)
@@ -70,7 +70,7 @@ class Conversation:
             self._add_question(blocks, f"{path}.content")
 
     def mark_last(self, mark: dict[str, Any]) -> None:
-        """A breakpoint of the cache behind all that there is."""
+        """A cache breakpoint after everything so far."""
         if self.messages:
             self.messages[-1].setdefault("cache_control", mark)
 
@@ -87,7 +87,7 @@ class Conversation:
             self.messages.append({"role": "user", "content": _written(rest)})
 
     def _add_result(self, block: Block, path: str) -> list[Part]:
-        """A message for it; or, where its call is missing, the parts that the user says instead."""
+        """Adds a message for the result. If its call is missing, returns parts for the user's text instead."""
         id, content = text_in(block, "tool_use_id", path), self._result_parts(block.get("content"), f"{path}.content")
         if not _PLAIN_ID.fullmatch(id):
             self.needs_repair = True
@@ -155,13 +155,13 @@ class Conversation:
 
 
 class _Answer:
-    """A turn of the assistant's, as one message."""
+    """An assistant message, which becomes one message."""
 
     def __init__(self, carried: CarriedReader) -> None:
         self._carried = carried
         self.calls: list[dict[str, Any]] = []
         self.models: dict[int, str] = {}
-        """Which model wrote an entry of its reasoning, where that is known."""
+        """The model that wrote an entry of its reasoning, if it is known."""
         self._said: list[Part] = []
         self._thoughts: list[str] = []
         self._details: list[dict[str, Any]] = []
@@ -171,19 +171,19 @@ class _Answer:
 
     def add_text(self, parts: list[Part]) -> None:
         if parts and not self._in_text:
-            self._take_place()
+            self._next_position()
             self._in_text = True
         self._said += parts
 
     def add_call(self, call: dict[str, Any], mark: object) -> None:
-        self._take_place()
+        self._next_position()
         self.calls.append(call)
         if isinstance(mark, dict):
             self._mark = mark
 
     def add_thinking(self, block: Block, path: str) -> bool:
-        """Whether it is not Anthropic's own."""
-        text, signature, place = text_in(block, "thinking", path), block.get("signature"), self._take_place()
+        """Whether it is reasoning of another family."""
+        text, signature, place = text_in(block, "thinking", path), block.get("signature"), self._next_position()
         if isinstance(signature, str) and is_carried(signature):
             self._add_carried(self._carried.open(signature, text), text)
             return True
@@ -191,11 +191,11 @@ class _Answer:
         if isinstance(signature, str) and signature:
             entry["signature"] = signature
         self._details.append({**entry, "format": REASONING_FORMAT, "index": place})
-        self._think(text)
+        self._append_reasoning(text)
         return "signature" not in entry
 
     def add_redacted(self, block: Block, path: str) -> bool:
-        data, place = text_in(block, "data", path), self._take_place()
+        data, place = text_in(block, "data", path), self._next_position()
         if is_carried(data):
             self._add_carried(self._carried.open(data))
             return True
@@ -204,7 +204,7 @@ class _Answer:
         return False
 
     def message(self) -> dict[str, Any] | None:
-        """None: it says nothing."""
+        """None: it is empty."""
         if not (self._said or self.calls or self._details or self._thoughts):
             return None
         message: dict[str, Any] = {"role": "assistant", "content": _written(self._said) if self._said else None}
@@ -223,13 +223,13 @@ class _Answer:
             first = len(self._details)
             self.models |= dict.fromkeys(range(first, first + len(carried.entries)), carried.model)
         self._details += carried.entries
-        self._think(shown or carried.text)
+        self._append_reasoning(shown or carried.text)
 
-    def _think(self, text: str) -> None:
+    def _append_reasoning(self, text: str) -> None:
         if text:
             self._thoughts.append(text)
 
-    def _take_place(self) -> int:
+    def _next_position(self) -> int:
         place = self._places
         self._places += 1
         self._in_text = False

@@ -1,8 +1,8 @@
-"""The request for an upstream that speaks the Messages API itself: the caller's own body, and the headers with it.
+"""The request for an upstream of the Messages API: the caller's own body, and the headers for it.
 
-It goes on as it came, in the order of its members, so that prompt caches are hit as without a gateway. Left out and
-named is what would change who answers or what a token costs. Repaired is what Anthropic refuses and only another
-family's answer can have brought in: reasoning that is not its own, and ids of calls.
+The body is passed on unchanged and in the order of its members, so that prompt caches work as without a gateway.
+Members that would change the answering model or the price of a token are left out and named. Only what Anthropic
+refuses and another family's answer has caused is repaired: foreign reasoning, and ids of calls.
 """
 
 import re
@@ -19,7 +19,7 @@ _NOT_IN_ID = re.compile(r"[^a-zA-Z0-9_-]")
 _OPERATORS = frozenset(
     {"anthropic-workspace-id", "anthropic-user-profile-id", "anthropic-dangerous-direct-browser-access"}
 )
-"""Headers that name things of the operator's, or none of the API's."""
+"""Headers that refer to the operator's account, or do not belong to the API."""
 
 
 def native_of(document: dict[str, Any], headers: Mapping[str, str], *, needs_repair: bool) -> NativeRequest:
@@ -44,7 +44,7 @@ def _headers_in(headers: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
 
 
 def _refuse_container(container: object) -> None:
-    """One account serves many keys, and a container could be another's."""
+    """One account serves many keys, and a container could belong to another caller."""
     id = container.get("id") if isinstance(container, dict) else container
     if id is not None:
         message = "A container cannot be used again here: leave its id out."
@@ -76,7 +76,7 @@ def _is_foreign(block: dict[str, Any]) -> bool:
 
 
 def _with_plain_ids(block: dict[str, Any]) -> dict[str, Any]:
-    """Calls and results alike."""
+    """In calls and results, in the same way."""
     name = {"tool_use": "id", "tool_result": "tool_use_id"}.get(str(block.get("type")))
     if name is None or not isinstance(block.get(name), str):
         return block

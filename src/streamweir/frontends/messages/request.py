@@ -1,8 +1,8 @@
 """A body of the Messages API to a `ChatRequest`.
 
-It is written in the format of chat completions, which every provider understands, and kept in its own for a provider
-that speaks it (`messages.native`). Every member is carried, mapped, refused, or left out and named in `dropped`; what a
-provider then leaves out is named by the provider.
+It is written in the format of chat completions, which every provider supports, and kept in its own format for a
+provider of the same API (`messages.native`). Every member is passed on, translated, refused, or left out and named in
+`dropped`; what a provider leaves out is named by the provider.
 """
 
 import hashlib
@@ -25,7 +25,7 @@ _OUTPUT = ("effort", "format")
 _THINKING = ("type", "budget_tokens", "display")
 
 OWN_NAMES = {
-    # Members of the chat body, as the caller knows them.
+    # Members of the chat body, and their names in the caller's API.
     "reasoning.max_tokens": "thinking.budget_tokens",
     "reasoning.enabled": "thinking",
     "reasoning.effort": "output_config.effort",
@@ -83,7 +83,7 @@ class _Format(Struct):
 def read_messages_request(
     document: dict[str, Any], headers: Mapping[str, str], *, needs_limit: bool = True
 ) -> ChatRequest:
-    """`needs_limit`: `max_tokens` is required, as it is of everything but a count of tokens."""
+    """`needs_limit`: `max_tokens` is required; it is not for counting tokens."""
     if not REFUSED_MEMBERS.isdisjoint(document):
         raise refused_member(document)
     sent = convert(document, _Body, "")
@@ -114,7 +114,7 @@ def read_messages_request(
         body["parallel_tool_calls"] = tools.is_parallel
     hides_reasoning = _add_reasoning(sent, body, drops)
     _add_format(sent, body, drops)
-    _add_the_rest(sent, body, drops)
+    _add_other_members(sent, body, drops)
     for name, value in document.items():
         if name not in _KNOWN and value not in (None, [], {}):
             drops.add(name)
@@ -135,7 +135,7 @@ def read_messages_request(
 
 
 def _add_reasoning(sent: _Body, body: dict[str, Any], drops: Drops) -> bool:
-    """Whether its text is not to be shown."""
+    """Whether the reasoning text is hidden from the caller."""
     effort = (sent.output_config or {}).get("effort")
     if effort is not None and not isinstance(effort, str):
         raise CallerError("invalid_type", "output_config.effort must be a string.", param="output_config.effort")
@@ -187,11 +187,11 @@ def _add_format(sent: _Body, body: dict[str, Any], drops: Drops) -> None:
     }
 
 
-def _add_the_rest(sent: _Body, body: dict[str, Any], drops: Drops) -> None:
+def _add_other_members(sent: _Body, body: dict[str, Any], drops: Drops) -> None:
     metadata = sent.metadata or {}
     user = metadata.get("user_id")
     if isinstance(user, str) and user:
-        # Clients put whole documents there, with names of devices and accounts; others take 64 characters.
+        # Clients put whole documents there, with names of devices and accounts; other providers accept 64 characters.
         body["safety_identifier"] = hashlib.sha256(user.encode("utf-8", "surrogatepass")).hexdigest()
     for name in metadata:
         if name != "user_id":

@@ -1,4 +1,4 @@
-"""Why an answer ended, in the words of the Messages API."""
+"""Finish reasons to the stop reasons of the Messages API."""
 
 from typing import NamedTuple
 
@@ -23,9 +23,9 @@ class Stop(NamedTuple):
 def stop_of(
     reason: FinishReason, raw: str, sequence: str | None, *, has_calls: bool = False, has_refusal: bool = False
 ) -> Stop:
-    """`raw` is the upstream's own word: it counts where it is one of this API.
+    """`raw` is the upstream's own value: it is used if it is a stop reason of this API.
 
-    An answer with a call is never ended by a plain stop: some vendors say so, and an agent would stop with it.
+    An answer with a call never has a plain stop: some vendors send one, and an agent would stop there.
     """
     if has_refusal:
         return Stop("refusal")

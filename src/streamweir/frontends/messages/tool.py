@@ -1,9 +1,9 @@
 """Tools and the choice among them.
 
-Tools of the caller's are functions. A tool that is loaded on demand is sent once a search has found it, and not
-before. Tools that Anthropic runs itself are left out and named, except the web search, which others have too, and
-except where the request has no others: whether a provider has them is its own to say (`ChatRequest.server_tools`). One
-that has none refuses the request: its answer would be taken for what the tool has found.
+The caller's own tools are functions. A tool that is loaded on demand is sent only after a search has found it. Tools
+that Anthropic runs itself are left out and named, with two exceptions: the web search, which other providers have too,
+and a request that has no other tools. Then the provider decides (`ChatRequest.server_tools`): one without such a tool
+refuses the request, because its answer would be taken for the result of the tool.
 """
 
 import re
@@ -61,7 +61,7 @@ def _function(tool: dict[str, Any], name: str, path: str, drops: Drops) -> dict[
     if schema is not None and not isinstance(schema, dict):
         raise CallerError("invalid_type", f"{path}.input_schema must be an object.", param=f"{path}.input_schema")
     if schema:
-        # It says by which rules the schema is written, which no provider asks and some refuse.
+        # `$schema` names the rules by which the schema is written: no provider needs it, and some refuse it.
         function["parameters"] = {key: value for key, value in schema.items() if key != "$schema"}
     if isinstance(tool.get("strict"), bool):
         function["strict"] = tool["strict"]
@@ -79,7 +79,7 @@ def _plan_choice(plan: ToolPlan, choice: dict[str, Any], names: ToolNames, drops
     if kind != "tool" and kind not in _CHOICES:
         expected = ", ".join([*_CHOICES, "tool"])
         raise CallerError("invalid_value", f"tool_choice.type must be one of {expected}.", param="tool_choice.type")
-    if not plan.tools:  # a choice among none is refused
+    if not plan.tools:  # a choice without tools is refused
         return
     if choice.get("disable_parallel_tool_use") is True:
         plan.is_parallel = False

@@ -1,4 +1,4 @@
-"""The usage object of the Messages API: `input_tokens` is what was neither read from nor written to a cache."""
+"""The usage object of the Messages API: `input_tokens` has no input that was read from or written to a cache."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ from streamweir.core.usage import Usage
 
 
 def usage_object(usage: Usage, *, with_buckets: bool) -> dict[str, Any]:
-    """`with_buckets`: cache writes by their time to live, which a `message_delta` does not show."""
+    """`with_buckets`: with cache writes by their time to live, which a `message_delta` does not contain."""
     shown: dict[str, Any] = {
         "input_tokens": usage.input_uncached + (usage.audio_input or 0),
         "cache_creation_input_tokens": usage.cache_write or 0,

@@ -1,6 +1,6 @@
-"""A completion as one message: what a caller gets who did not ask for a stream.
+"""A completion as one message: the answer to a request without `stream`.
 
-The content is the fold of the same blocks that a stream shows, in the same order. Usage is always there.
+The content is the fold of the same blocks that a stream contains, in the same order. It always contains usage.
 """
 
 from streamweir.core.completion import Completion, FoldedChoice, Run
@@ -44,7 +44,7 @@ def _documents(blocks: Blocks, choice: FoldedChoice, reply: Reply) -> list[Docum
 
 
 def _fold(documents: list[Document]) -> list[Document]:
-    """The blocks, as a client would have them at the end of the stream."""
+    """The blocks as a client has them at the end of the stream."""
     content: list[Document] = []
     arguments: dict[int, str] = {}
     for document in documents:
