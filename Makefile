@@ -70,7 +70,7 @@ test-sdks: $(STAMP)/program $(STAMP)/local ## run third-party SDKs against the g
 	@$(BIN)/python sdks/run.py
 
 # Nothing but this machine can be reached from there: neither by the agents nor by the gateway.
-test-agents: $(STAMP)/program $(STAMP)/test $(STAMP)/agents ## run Claude Code and opencode over the gateway, without any other network: some minutes
+test-agents: $(STAMP)/program $(STAMP)/test $(STAMP)/agents ## run Claude Code, opencode and Codex over the gateway, without any other network: some minutes
 	@[ -e $(STAMP)/agents ] || exit 1
 	@STREAMWEIR_AGENTS="$(CURDIR)/$(AGENTS)" $(BIN)/python -m scripts.loopback $(BIN)/python -m pytest -vv tests/agents
 
@@ -235,7 +235,7 @@ $(STAMP)/chromium: $(wildcard tests/console/chromium/*) tests/console/chromium/.
 
 $(STAMP)/agents: $(addprefix tests/agents/,package.json package-lock.json .npmrc) | $(STAMP)/node
 	@rm -rf $(AGENTS) && mkdir -p $(AGENTS) && cp $^ $(AGENTS)
-	@$(call packages,Claude Code and opencode (530 MB),$(AGENTS),true)
+	@$(call packages,three coding agents (940 MB),$(AGENTS),true)
 
 $(STAMP)/test: requirements/test.txt | $(STAMP)/runtime
 	@echo "Installing what the tests need"

@@ -1,4 +1,4 @@
-"""Claude Code and opencode complete a task through the gateway, on every wire, as they do without it."""
+"""Claude Code, opencode and Codex complete a task through the gateway, on every wire, as they do without it."""
 
 import json
 from pathlib import Path
@@ -15,10 +15,14 @@ from support.agent_session import (
     assert_completed,
     assert_operators_settings,
     assert_received,
+    routes_of,
 )
 from support.gateway import KEY, chat_request
 
-each_agent = pytest.mark.parametrize("agent", AGENTS, ids=lambda agent: agent.name)
+each_agent_and_route = pytest.mark.parametrize(
+    ("agent", "route"),
+    [pytest.param(agent, route, id=f"{agent.name}-{route}") for agent in AGENTS for route in routes_of(agent)],
+)
 each_route = pytest.mark.parametrize("route", ROUTES)
 RATE_LIMITED = error_response(429, ("retry-after", "3"))
 """Longer than the gateway waits itself."""
@@ -28,11 +32,10 @@ def test_there_is_no_network_but_the_loopback() -> None:
     assert network_interfaces() == ["lo"]
 
 
-@each_agent
-@each_route
+@each_agent_and_route
 async def test_reasoning_a_written_file_two_parallel_calls_and_a_text(agent: Agent, route: str, tmp_path: Path) -> None:
-    async with agent_session(route, tmp_path) as session:
-        run = await agent.run(session.setup, PROMPT)
+    async with agent_session(agent, route, tmp_path) as session:
+        run = await session.run()
         assert_completed(session, run)
         assert len(session.model.task_requests) == 3
         assert_received(session)
@@ -43,27 +46,25 @@ async def test_reasoning_a_written_file_two_parallel_calls_and_a_text(agent: Age
             assert len(session.model.requests_without_tools) == 1  # for a title
 
 
-@each_agent
-@each_route
+@each_agent_and_route
 async def test_a_429_is_retried_by_the_agent(agent: Agent, route: str, tmp_path: Path) -> None:
-    async with agent_session(route, tmp_path, faults=(RATE_LIMITED,)) as session:
-        run = await agent.run(session.setup, PROMPT)
+    async with agent_session(agent, route, tmp_path, faults=(RATE_LIMITED,)) as session:
+        run = await session.run()
         assert_completed(session, run)
         first, second, *_ = session.model.raw_requests
-        assert (len(session.model.raw_requests), first.body) == (4, second.body)
+        assert (len(session.model.raw_requests), first.json) == (4, second.json)
         if session.gateway is not None:
             await session.gateway.logged("request", status=429, error="upstream_rate_limited")
 
 
-@each_agent
-@each_route
+@each_agent_and_route
 async def test_a_cut_answer_is_an_error(agent: Agent, route: str, tmp_path: Path) -> None:
-    async with agent_session(route, tmp_path, fault=cut_after(FINAL_TEXT[0]), fault_turn=2) as session:
-        run = await agent.run(session.setup, PROMPT)
+    async with agent_session(agent, route, tmp_path, fault=cut_after(FINAL_TEXT[0]), fault_turn=2) as session:
+        run = await session.run()
         assert run.status != 0
         assert run.error
         assert "".join(FINAL_TEXT) not in run.texts
-        if agent is CLAUDE_CODE:  # opencode retries a broken connection, and takes an error event as final
+        if agent is not OPENCODE:  # it retries a broken connection, and takes an error event as final
             assert len(session.model.task_requests) > 3
         if session.gateway is not None:
             await assert_accounted(session, TURN_TOKENS[:2])
@@ -71,8 +72,8 @@ async def test_a_cut_answer_is_an_error(agent: Agent, route: str, tmp_path: Path
 
 @each_route
 async def test_claude_code_compacts_a_conversation_that_is_too_long(route: str, tmp_path: Path) -> None:
-    async with agent_session(route, tmp_path, faults=(context_exceeded,), fault_turn=1) as session:
-        run = await CLAUDE_CODE.run(session.setup, PROMPT)
+    async with agent_session(CLAUDE_CODE, route, tmp_path, faults=(context_exceeded,), fault_turn=1) as session:
+        run = await session.run()
         assert (run.status, run.error) == (0, "")
         assert [each.get("subtype") for each in run.events].count("compact_boundary") == 1
         assert session.model.summary_requests
@@ -80,7 +81,7 @@ async def test_claude_code_compacts_a_conversation_that_is_too_long(route: str, 
 
 
 async def test_claude_code_with_a_token_and_a_model_that_is_not_claude(tmp_path: Path) -> None:
-    async with agent_session("openai", tmp_path) as session:
+    async with agent_session(CLAUDE_CODE, "openai", tmp_path) as session:
         environ = {"ANTHROPIC_API_KEY": "", "ANTHROPIC_AUTH_TOKEN": KEY, "ANTHROPIC_MODEL": "up/deepseek-reasoner"}
         run = await CLAUDE_CODE.run(session.setup, PROMPT, environ)
         assert_completed(session, run)
@@ -88,7 +89,7 @@ async def test_claude_code_with_a_token_and_a_model_that_is_not_claude(tmp_path:
 
 
 async def test_a_wrong_key_is_an_error(tmp_path: Path) -> None:
-    async with agent_session("openai", tmp_path) as session:
+    async with agent_session(CLAUDE_CODE, "openai", tmp_path) as session:
         run = await CLAUDE_CODE.run(session.setup, PROMPT, {"ANTHROPIC_API_KEY": "sk-this-is-not-a-key"})
         assert run.status != 0
         assert "401" in run.error or "key" in run.error.lower()
@@ -99,7 +100,7 @@ async def test_a_wrong_key_is_an_error(tmp_path: Path) -> None:
 
 @each_route
 async def test_claude_code_counts_the_tokens_of_its_context(route: str, tmp_path: Path) -> None:
-    async with agent_session(route, tmp_path) as session:
+    async with agent_session(CLAUDE_CODE, route, tmp_path) as session:
         run = await CLAUDE_CODE.run(session.setup, "/context")
         assert (run.status, run.error) == (0, "")
         assert "Estimated usage by category" in run.texts[0]

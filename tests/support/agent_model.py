@@ -6,9 +6,9 @@
     assert model.task_requests[1].results[0].text ...
 
 The task has three turns: reasoning and one call, reasoning and two parallel calls, a text. Which one is sent depends
-on the tool results in the request alone, so a request that is repeated gets the same answer. The tools are found in
-the request by name, and their arguments are spelled as in their schemas: without these the script fails. Requests
-without tools get a title, requests to compact the conversation a summary. `support.agent_wires` has the wires.
+on the tool results in the request alone, so a request that is repeated gets the same answer. The tools are those of the
+request (`support.agent_tools`): without them the script fails. Requests without tools get a title, requests to compact
+the conversation a summary. `support.agent_wires` has the wires.
 """
 
 import base64
@@ -16,8 +16,9 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
 
+from support.agent_tools import can_write, read_call, write_call
+from support.agent_turn import AnswerId, Fault, ModelRequest, TokenCounts, Turn, Wire
 from support.script import End, Fin, Head, Seen, Send, Step, whole
 
 FILE = "poem.txt"
@@ -27,89 +28,11 @@ REASONING = ("The user wants a poem in a file. ", "I shall write one line.")
 SECOND_REASONING = ("The file is there. ", "Now I read it and write its copy, both at once.")
 FINAL_TEXT = ("Both files are ", "written: the poem ", "and its copy.")
 TITLE = "A poem in a file"
-SUMMARY_REQUEST = "a detailed summary of the conversation"
-"""Words of Claude Code when it compacts a conversation."""
+SUMMARY_REQUESTS = ("a detailed summary of the conversation", "CONTEXT CHECKPOINT COMPACTION")
+"""Words of Claude Code, and of Codex, when they compact a conversation."""
 SUMMARY = "<analysis>The file was written.</analysis>\n<summary>The user wants a poem in a file.</summary>"
 MOST_REQUESTS = 40
 """Three, and those that an agent repeats."""
-
-
-@dataclass(frozen=True)
-class ToolCall:
-    id: str
-    name: str
-    arguments: dict[str, Any]
-
-
-@dataclass(frozen=True)
-class ToolResult:
-    id: str
-    """Of its call."""
-    text: str
-
-
-@dataclass(frozen=True)
-class Turn:
-    """One turn of the model: as it is sent, or as it comes back in the history."""
-
-    reasoning: tuple[str, ...] = ()
-    signature: str = ""
-    texts: tuple[str, ...] = ()
-    calls: tuple[ToolCall, ...] = ()
-
-
-@dataclass(frozen=True)
-class TokenCounts:
-    """Of one answer. `cached` is a part of `prompt`, `reasoning` a part of `completion`."""
-
-    prompt: int
-    cached: int
-    completion: int
-    reasoning: int = 0
-
-
-@dataclass(frozen=True)
-class ModelRequest:
-    """What a request of any wire says."""
-
-    model: str
-    is_streamed: bool
-    tools: dict[str, dict[str, Any]]
-    """The schema of the arguments, by name."""
-    turns: tuple[Turn, ...]
-    """Of the model, so far."""
-    results: tuple[ToolResult, ...]
-    texts: tuple[str, ...]
-    """Of the user and the system, in their order."""
-    wants_json: bool
-    max_tokens: int | None
-
-
-@dataclass(frozen=True)
-class AnswerId:
-    model: str
-    number: int
-    """Each answer has its own: Claude Code merges turns with equal ids."""
-
-
-class Wire(Protocol):
-    name: str
-
-    def read(self, request: Seen, /) -> ModelRequest: ...
-
-    def frames(self, turn: Turn, tokens: TokenCounts, answer_id: AnswerId, /) -> list[bytes]: ...
-
-    def whole(self, turn: Turn, tokens: TokenCounts, answer_id: AnswerId, /) -> bytes: ...
-
-    def error(self, status: int, message: str, /) -> bytes: ...
-
-    def context_error(self) -> bytes: ...
-
-
-class Fault(Protocol):
-    """The steps that replace an answer, from its frames."""
-
-    def __call__(self, wire: Wire, frames: Sequence[bytes], /) -> Sequence[Step]: ...
 
 
 TURN_TOKENS = (
@@ -144,12 +67,12 @@ class AgentModel:
         path = raw.path.partition("?")[0]
         if raw.method != "POST" or path.endswith("/count_tokens"):
             self.other_requests.append(raw)
-            return _answer_other(raw.method, path)
+            return _answer_other(raw, path)
         request = self.wire.read(raw)
-        if request.texts and SUMMARY_REQUEST in request.texts[-1]:
+        if request.texts and any(words in request.texts[-1] for words in SUMMARY_REQUESTS):
             self.summary_requests.append(request)
             return self._steps(request, Turn(texts=(SUMMARY,)), TITLE_TOKENS, raw.number, None)
-        if _find(request, "write") is None:
+        if not can_write(request):
             self.requests_without_tools.append(request)
             title = json.dumps({"title": TITLE}) if request.wants_json else TITLE
             return self._steps(request, Turn(texts=(title,)), TITLE_TOKENS, raw.number, None)
@@ -178,31 +101,19 @@ class AgentModel:
     def _turn(self, request: ModelRequest, number: int) -> Turn:
         poem, copy = str(self.workspace / FILE), str(self.workspace / COPY)
         if number == 0:
-            write = _call(request, "write", 1, filepath=poem, content=POEM)
+            write = write_call(request, 1, poem, POEM)
             return Turn(REASONING, self.signature_of(REASONING), calls=(write,))
         if number == 1:
-            both = (_call(request, "read", 2, filepath=poem), _call(request, "write", 3, filepath=copy, content=POEM))
+            both = (read_call(request, 2, poem), write_call(request, 3, copy, POEM))
             return Turn(SECOND_REASONING, self.signature_of(SECOND_REASONING), calls=both)
         return Turn(texts=FINAL_TEXT)
 
 
-def _call(request: ModelRequest, tool: str, number: int, **values: str) -> ToolCall:
-    """With the agent's own spelling of the tool and its arguments (`file_path`, `filePath`)."""
-    name = _find(request, tool)
-    if name is None:
-        raise AssertionError(f"no tool {tool} among {sorted(request.tools)}")
-    members = request.tools[name].get("properties", {})
-    spelled = {member.replace("_", "").lower(): member for member in members}
-    return ToolCall(f"call_{number:02d}scripted", name, {spelled[each]: value for each, value in values.items()})
-
-
-def _find(request: ModelRequest, tool: str) -> str | None:
-    return next((name for name in request.tools if name.lower() == tool), None)
-
-
-def _answer_other(method: str, path: str) -> Sequence[Step]:
-    if method == "HEAD":
+def _answer_other(raw: Seen, path: str) -> Sequence[Step]:
+    if raw.method == "HEAD":
         return [Head(200, None, framing=0), End()]
+    if "upgrade" in raw.headers:
+        return whole(b'{"error":{"message":"There are no WebSockets here."}}', 426, [("upgrade", "HTTP/1.1")])
     if path.endswith("/count_tokens"):
         return whole(b'{"input_tokens":1000}')
     if path.endswith("/models"):

@@ -1,11 +1,11 @@
-"""Coding agents as people have them, each a program from the package index: Claude Code and opencode.
+"""Coding agents as people have them, each a program from the package index: Claude Code, opencode and Codex.
 
     run = await CLAUDE_CODE.run(AgentSetup(base_url, key, tmp_path), "Write a poem.")
     assert run.status == 0 and run.text == ...
 
 An agent runs with an environment of the few names below and with a home directory of its own, in `setup.folder`; it
 works in `setup.workspace`. What it says on its standard output, one JSON document per line, is read into the same
-`AgentRun` for both. They are installed where STREAMWEIR_AGENTS says (`make test-agents`, tests/agents/package.json).
+`AgentRun` for all. They are installed where STREAMWEIR_AGENTS says (`make test-agents`, tests/agents/package.json).
 """
 
 import asyncio
@@ -40,6 +40,9 @@ class AgentSetup:
     """Without a version."""
     key: str
     folder: Path
+    model: str = MODEL
+    settings: str = ""
+    """Further lines of the agent's configuration, where it has one in lines: Codex."""
 
     @property
     def home(self) -> Path:
@@ -76,16 +79,22 @@ class Agent:
     arguments: tuple[str, ...]
     environ: Callable[[AgentSetup], dict[str, str]]
     read: Callable[[AgentRun], None]
+    wire: str = "anthropic"
+    """Of its API."""
+    dialect: str = "messages"
+    """What the gateway calls that API."""
 
-    async def run(self, setup: AgentSetup, prompt: str, more: Mapping[str, str] | None = None) -> AgentRun:
-        """`more`: of the environment."""
+    async def run(
+        self, setup: AgentSetup, prompt: str, more: Mapping[str, str] | None = None, arguments: tuple[str, ...] = ()
+    ) -> AgentRun:
+        """`more`: of the environment. `arguments`: others than those of a new task."""
         setup.home.mkdir(parents=True, exist_ok=True)
         setup.workspace.mkdir(exist_ok=True)
         self.prepare(setup)
         own = {"HOME": str(setup.home), "PATH": "/usr/bin:/bin", "LANG": "C.UTF-8"}
         process = await asyncio.create_subprocess_exec(
             str(install_folder() / "node_modules" / self.program),
-            *(prompt if word == "PROMPT" else word for word in self.arguments),
+            *(prompt if word == "PROMPT" else word for word in arguments or self.arguments),
             cwd=setup.workspace,
             env={**own, **self.environ(setup), **(more or {})},
             stdin=asyncio.subprocess.DEVNULL,
@@ -119,7 +128,7 @@ def _claude_environ(setup: AgentSetup) -> dict[str, str]:
     return {
         "ANTHROPIC_BASE_URL": setup.base_url,
         "ANTHROPIC_API_KEY": setup.key,
-        "ANTHROPIC_MODEL": MODEL,
+        "ANTHROPIC_MODEL": setup.model,
         "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
         "CLAUDE_CODE_MAX_RETRIES": "2",
     }
@@ -153,7 +162,7 @@ def _read_claude_block(run: AgentRun, block: dict[str, Any], is_error: bool) -> 
 
 def _prepare_opencode(setup: AgentSetup) -> None:
     folder = setup.home / ".config" / "opencode"
-    folder.mkdir(parents=True)
+    folder.mkdir(parents=True, exist_ok=True)
     models = {
         MODEL: {"name": "Opus", "reasoning": True, "tool_call": True, "limit": {"context": 200_000, "output": 32_000}},
         SMALL_MODEL: {"name": "Haiku"},
@@ -187,6 +196,46 @@ def _read_opencode(run: AgentRun) -> None:
             run.error = json.dumps(event["error"])
 
 
+def _prepare_codex(setup: AgentSetup) -> None:
+    folder = setup.home / ".codex"
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "config.toml").write_text(f"""model = "{setup.model}"
+model_provider = "gateway"
+model_reasoning_summary = "auto"
+check_for_update_on_startup = false
+analytics.enabled = false
+
+[model_providers.gateway]
+name = "Gateway"
+base_url = "{setup.base_url}/v1"
+env_key = "GATEWAY_KEY"
+wire_api = "responses"
+{setup.settings}""")
+
+
+def _codex_environ(setup: AgentSetup) -> dict[str, str]:
+    return {"GATEWAY_KEY": setup.key}
+
+
+def _read_codex(run: AgentRun) -> None:
+    for event in run.events:
+        item = event.get("item", {})
+        if event["type"] == "item.completed" and item["type"] == "reasoning":
+            run.reasoning.append(item["text"])
+        elif event["type"] == "item.completed" and item["type"] == "agent_message":
+            run.texts.append(item["text"])
+        elif event["type"] == "item.completed" and item["type"] in ("command_execution", "file_change"):
+            run.calls.append((item["type"], item))
+            run.results.append(item.get("aggregated_output", item["status"]))
+        elif event["type"] == "turn.completed":
+            spent = event["usage"]
+            run.usage["uncached"] += spent["input_tokens"] - spent["cached_input_tokens"]
+            run.usage["cached"] += spent["cached_input_tokens"]
+            run.usage["completion"] += spent["output_tokens"]
+        elif event["type"] == "turn.failed":
+            run.error = event["error"]["message"]
+
+
 _SYSTEM = f"{sys.platform}-{ {'x86_64': 'x64', 'aarch64': 'arm64'}.get(platform.machine(), platform.machine()) }"
 
 CLAUDE_CODE = Agent(
@@ -215,4 +264,19 @@ OPENCODE = Agent(
     _opencode_environ,
     _read_opencode,
 )
-AGENTS = (CLAUDE_CODE, OPENCODE)
+_CODEX_WORDS = ("--json", "--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox", "PROMPT")
+CODEX = Agent(
+    "codex",
+    f"@openai/codex-{_SYSTEM}/vendor/{platform.machine()}-unknown-linux-musl/bin/codex",
+    _prepare_codex,
+    ("exec", *_CODEX_WORDS),
+    _codex_environ,
+    _read_codex,
+    wire="responses",
+    dialect="responses",
+)
+CODEX_RESUME = ("exec", "resume", "--last", *_CODEX_WORDS)
+"""The arguments that continue the last task. The sandbox is off, for it needs rights that not every machine gives."""
+PATCH_MODEL, SCRIPT_MODEL = "gpt-5.5", "gpt-5.6-sol"
+"""Models that Codex knows: the first gets `apply_patch`, the second writes scripts that call the tools."""
+AGENTS = (CLAUDE_CODE, OPENCODE, CODEX)

@@ -1,5 +1,7 @@
 """The wires of `support.agent_model`: OpenAI's (with `reasoning_content`), Anthropic's and Gemini's.
 
+That of OpenAI's Responses API is in `support.agent_responses_wire`.
+
 Each parses a request into a `ModelRequest` and writes a turn as its service does, with the same frames and members.
 Nothing here depends on the task.
 """
@@ -8,7 +10,8 @@ import json
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from support.agent_model import AnswerId, ModelRequest, TokenCounts, ToolCall, ToolResult, Turn, Wire
+from support.agent_responses_wire import ResponsesWire
+from support.agent_turn import AnswerId, ModelRequest, TokenCounts, ToolCall, ToolResult, Turn, Wire
 from support.script import Seen
 
 _KINDS = {400: "invalid_request_error", 429: "rate_limit_error", 529: "overloaded_error"}
@@ -301,7 +304,7 @@ class GeminiWire:
         return {"candidates": [candidate], "usageMetadata": usage, **identity}
 
 
-WIRES: dict[str, Wire] = {wire.name: wire for wire in (OpenAIWire(), AnthropicWire(), GeminiWire())}
+WIRES: dict[str, Wire] = {wire.name: wire for wire in (OpenAIWire(), AnthropicWire(), GeminiWire(), ResponsesWire())}
 
 
 def _pieces(call: ToolCall) -> list[str]:

@@ -1,0 +1,56 @@
+"""Codex in what is its own: custom tools, a context that is full, a WebSocket that is refused."""
+
+from pathlib import Path
+
+import pytest
+
+from support.agent_model import FINAL_TEXT, TURN_TOKENS, context_exceeded
+from support.agent_process import CODEX, CODEX_RESUME, PATCH_MODEL, SCRIPT_MODEL
+from support.agent_responses_wire import context_exceeded_in_stream
+from support.agent_session import (
+    DIRECT,
+    agent_session,
+    assert_accounted,
+    assert_completed,
+    assert_received,
+    routes_of,
+)
+
+each_route = pytest.mark.parametrize("route", routes_of(CODEX))
+
+
+@each_route
+@pytest.mark.parametrize("name", [PATCH_MODEL, SCRIPT_MODEL])
+async def test_custom_tools_and_tools_in_a_namespace(name: str, route: str, tmp_path: Path) -> None:
+    async with agent_session(CODEX, route, tmp_path, name=name) as session:
+        run = await session.run()
+        assert_completed(session, run)
+        assert len(session.model.task_requests) == 3
+        assert_received(session)
+        if session.gateway is not None:
+            await assert_accounted(session, TURN_TOKENS)
+
+
+@each_route
+async def test_a_conversation_that_is_too_long_is_compacted_in_the_next_turn(route: str, tmp_path: Path) -> None:
+    faults = (context_exceeded_in_stream if route == DIRECT else context_exceeded,)
+    async with agent_session(CODEX, route, tmp_path, faults=faults, fault_turn=1) as session:
+        run = await session.run()
+        assert run.status != 0
+        assert "context window" in run.error
+        assert (len(session.model.task_requests), session.model.summary_requests) == (2, [])
+        run = await CODEX.run(session.setup, "Go on.", arguments=CODEX_RESUME)
+        assert (run.status, run.error) == (0, "")
+        assert len(session.model.summary_requests) == 1
+        assert run.texts[-1] == "".join(FINAL_TEXT)
+
+
+@each_route
+async def test_a_websocket_is_refused_at_once(route: str, tmp_path: Path) -> None:
+    """Codex asks once, and goes on over HTTP without a word to its user."""
+    async with agent_session(CODEX, route, tmp_path, settings="supports_websockets = true\n") as session:
+        run = await session.run()
+        assert_completed(session, run)
+        assert "WebSocket" not in str(run.events)
+        assert run.stderr.count("failed to connect to Responses WebSocket") == 1
+        assert len(session.model.task_requests) == 3
