@@ -1,1 +1,1 @@
-"""HTTP towards callers: listener, connections, heads, bodies, answers. No provider and no money here."""
+"""HTTP towards callers: listener, connections, heads, bodies, answers. Independent of providers and accounting."""

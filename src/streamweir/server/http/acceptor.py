@@ -1,11 +1,11 @@
-"""Takes connections off a listening socket, many in one turn of the event loop.
+"""Accepts connections from a listening socket, many in one turn of the event loop.
 
-The loop's own servers take one a turn: under load, when turns are long, callers then wait in the kernel's queue for
-longer than for everything else. Here up to `BATCH` are taken in a turn, so that a queue is noticed where it can be
-answered. Who cannot be given a file any more is answered all the same: a spare one is kept for that. Where not even
-that helps, nothing is taken for `PAUSE_S`: a socket that stays readable would keep the loop busy for nothing.
+The loop's own servers accept one per turn: under load, when turns are long, callers then wait longer in the kernel's
+queue than for everything else. Here up to `BATCH` are accepted per turn, so that overload is noticed where it can be
+answered. If no file is left, a caller still gets an answer: one spare file is kept for that. If that does not help
+either, nothing is accepted for `PAUSE_S`: a socket that stays readable would keep the loop busy without any progress.
 
-Knows neither HTTP nor what becomes of a connection. `queue` reads how many wait, from the kernel.
+This module does not depend on HTTP. `queue` reads the length of the queue from the kernel.
 """
 
 import asyncio
@@ -20,45 +20,45 @@ from enum import Enum, auto
 from typing import Protocol
 
 BATCH = 64
-_REFUSED_FOR_ONE = 8
-"""So many are refused in the time in which one is let in."""
+_REFUSALS_PER_ACCEPT = 8
+"""So many connections can be refused in the time in which one is opened."""
 PAUSE_S = 0.1
 _EXHAUSTED = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
-_MOST_READ = 65_536
+_MAX_READ_BYTES = 65_536
 _TCP_INFO_BYTES = 104
 _TCP_INFO_QUEUE = struct.Struct("=II")
 _TCP_INFO_QUEUE_AT = 24
-"""Of a listening socket, `tcpi_unacked` is how many wait and `tcpi_sacked` how many may."""
+"""For a listening socket, `tcpi_unacked` is the length of the queue and `tcpi_sacked` its maximum."""
 
 
 class AcceptResult(Enum):
-    """What became of a connection."""
+    """The result for an accepted connection."""
 
-    ENTERED = auto()
+    OPENED = auto()
     ANSWERED = auto()
-    """It was refused, and is closed."""
-    NOT = auto()
-    """There is no file to spare for it."""
+    """It was answered (a refusal, or a probe) and closed."""
+    NO_FILE = auto()
+    """There is no file for it."""
 
 
 class ConnectionHandler(Protocol):
     def accepted(self, sock: socket.socket, /) -> AcceptResult:
-        """It does not block."""
+        """Must not block."""
         ...
 
     def files_exhausted(self, reason: OSError, /) -> None: ...
 
     def refusal(self) -> bytes:
-        """What is said to one that there is no file for; empty where nothing can be."""
+        """The answer if there is no file for a connection; empty if there can be none."""
         ...
 
 
 class Acceptor:
-    def __init__(self, listener: socket.socket, taker: ConnectionHandler, *, batch: int = BATCH) -> None:
-        """Takes over the listener."""
+    def __init__(self, listener: socket.socket, handler: ConnectionHandler, *, batch: int = BATCH) -> None:
+        """The acceptor owns the listener from now on."""
         listener.setblocking(False)
         self._listener = listener
-        self._taker = taker
+        self._handler = handler
         self._batch = batch
         self._loop = asyncio.get_running_loop()
         self._spare = _spare_file()
@@ -67,22 +67,22 @@ class Acceptor:
 
     @property
     def queue(self) -> tuple[int, int] | None:
-        """How many wait to be taken, and how many may. None: the system does not say."""
+        """The length of the kernel's queue, and its maximum. None: not known on this system."""
         if not sys.platform.startswith("linux") or self._listener.fileno() < 0:
             return None
         try:
             info = self._listener.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _TCP_INFO_BYTES)
-        except OSError:  # no TCP
+        except OSError:  # not TCP
             return None
-        waiting, most = _TCP_INFO_QUEUE.unpack_from(info, _TCP_INFO_QUEUE_AT)
-        return waiting, most
+        waiting, maximum = _TCP_INFO_QUEUE.unpack_from(info, _TCP_INFO_QUEUE_AT)
+        return waiting, maximum
 
-    def await_data(self, does: bool) -> None:
-        """Whether a connection is to be had only when something has come on it, or a second or so has passed."""
+    def await_data(self, enabled: bool) -> None:
+        """Whether connections are accepted only when data has arrived on them, or after about a second."""
         option = getattr(socket, "TCP_DEFER_ACCEPT", None)
         if option is not None:
-            with suppress(OSError):  # no TCP
-                self._listener.setsockopt(socket.IPPROTO_TCP, option, int(does))
+            with suppress(OSError):  # not TCP
+                self._listener.setsockopt(socket.IPPROTO_TCP, option, int(enabled))
 
     def close(self) -> None:
         self._loop.remove_reader(self._listener)
@@ -94,25 +94,25 @@ class Acceptor:
             self._spare = None
 
     def _readable(self) -> None:
-        entered = 0
-        for _ in range(_REFUSED_FOR_ONE * self._batch):
+        opened = 0
+        for _ in range(_REFUSALS_PER_ACCEPT * self._batch):
             sock = self._accept(self._out_of_files)
             if sock is None:
                 return
             sock.setblocking(False)
-            taken = self._taker.accepted(sock)
-            if taken is AcceptResult.NOT:
+            result = self._handler.accepted(sock)
+            if result is AcceptResult.NO_FILE:
                 self._refuse(sock)
-            elif taken is AcceptResult.ENTERED:
-                entered += 1
-                if entered == self._batch:
+            elif result is AcceptResult.OPENED:
+                opened += 1
+                if opened == self._batch:
                     return
 
     def _accept(self, exhausted: Callable[[OSError], None]) -> socket.socket | None:
-        """None: there is no more to be had at the moment."""
+        """None: there are no more connections now."""
         try:
             return self._listener.accept()[0]
-        except (BlockingIOError, InterruptedError, ConnectionAbortedError):  # it has gone: the loop comes again
+        except (BlockingIOError, InterruptedError, ConnectionAbortedError):  # it was closed: the loop calls again
             return None
         except OSError as reason:
             if reason.errno not in _EXHAUSTED:
@@ -121,10 +121,10 @@ class Acceptor:
             return None
 
     def _out_of_files(self, reason: OSError) -> None:
-        self._taker.files_exhausted(reason)
+        self._handler.files_exhausted(reason)
         for _ in range(self._batch):
             if self._spare is None:
-                self._rest()
+                self._pause_accepting()
                 return
             os.close(self._spare)
             self._spare = None
@@ -133,24 +133,24 @@ class Acceptor:
                 self._refuse(sock)
             self._spare = _spare_file()
             if sock is None:
-                self._rest()
+                self._pause_accepting()
                 return
 
     def _refuse(self, sock: socket.socket) -> None:
         with sock, suppress(OSError):
             sock.setblocking(False)
-            if refusal := self._taker.refusal():
+            if refusal := self._handler.refusal():
                 with suppress(BlockingIOError):
-                    sock.recv(_MOST_READ)  # what is not read when it is closed makes a reset of the close
+                    sock.recv(_MAX_READ_BYTES)  # closing with unread bytes would send a reset
                 sock.send(refusal)
                 sock.shutdown(socket.SHUT_WR)
 
-    def _rest(self) -> None:
+    def _pause_accepting(self) -> None:
         if self._pause is None:
             self._loop.remove_reader(self._listener)
-            self._pause = self._loop.call_later(PAUSE_S, self._go_on)
+            self._pause = self._loop.call_later(PAUSE_S, self._resume_accepting)
 
-    def _go_on(self) -> None:
+    def _resume_accepting(self) -> None:
         self._pause = None
         if self._spare is None:
             self._spare = _spare_file()

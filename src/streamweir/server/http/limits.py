@@ -14,11 +14,11 @@ from streamweir.server.http.pressure import Pressure, memory_limit_bytes
 
 class HttpLimits(Struct, frozen=True, kw_only=True):
     header_bytes: int = 32 * 1024
-    """Of the head of a request: its request line and its fields."""
+    """The size of a request's head: its request line and its fields."""
     header_fields: int = 100
     body_bytes: int = 8 * 1024 * 1024
     body_factors: Mapping[str, int] = {}
-    """How many times as much a body may have that is posted to one of these paths."""
+    """By path: the factor by which a request body may exceed the limit."""
     header_s: float = 10.0
     """From the first byte of a head (for the first one: from the accept) to its end. Also for a TLS handshake."""
     body_s: float = 30.0

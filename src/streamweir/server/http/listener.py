@@ -1,14 +1,14 @@
-"""The listener: sockets with bounded kernel buffers, the connections they bring, and how both are ended.
+"""The listener: sockets with bounded kernel buffers, their connections, and how both are ended.
 
     end_with_answers()  every answer from now on ends its connection
-    stop_admitting()    the same, and the idle ones end now
-    close_listeners()   nobody else gets in
-    await close(grace)  who is still there after that is cut off
+    stop_admitting()    the same, and idle connections end now
+    close_listeners()   no new connections
+    await close(grace)  connections that are still open after that are cut
 
 The number of open files is the limit: a connection needs one, and so does every request for its upstream
 (`upstream_files`). Some are kept for the process itself, for the reserved paths (`reserved_paths`: health, metrics, the
 console), and to answer `overloaded` when all others are in use, so that a caller can tell an overload from a fault.
-What a connection does is in `connection`; what is answered, in the `Application`.
+The protocol of a connection is in `connection`; requests are answered by the `Application`.
 """
 
 import asyncio
@@ -33,16 +33,18 @@ __all__ = ["HttpLimits", "HttpServer"]
 
 _BACKLOG = 2048
 OWN_FILES = 64
-"""Kept for everything that is not a caller: the journal, the database, the log, and `_SURPLUS`."""
-_SURPLUS = 32
-"""How many that find no place may say what they want, and are ended gently, at the same time: each holds one of those
-files. It may be a probe, or an operator."""
+"""Kept for everything that is not a caller: the journal, the database, the log, and `_MAX_SURPLUS`."""
+_MAX_SURPLUS = 32
+"""Connections beyond the limit that are still read and closed properly at the same time: each uses one of those files.
+It may be a probe, or an operator."""
 _MAX_CONNECTION_SHARE = 2 / 3
-"""Of the files that there are for callers and their upstreams. Most connections are idle at any moment."""
+"""The share of the files for callers and upstreams that connections may use. Most connections are idle at any
+moment."""
 _FIRST_BYTES = 16 * 1024
-_KEPT_A_TURN = 48
-"""So many connections that are refused as they are accepted are kept, for who asks again on one is refused for a third
-of what it takes to accept another. To keep one takes some 20 us more than to close it: those beyond are closed."""
+_KEPT_PER_TURN = 48
+"""How many connections per turn are kept open although they were refused when they were accepted: refusing a further
+request on such a connection takes a third of the time of accepting a new one. Keeping one takes about 20 us more than
+closing it, so further ones are closed."""
 _KEEPALIVE_S = 60
 _KEEPALIVE_PROBE_S = 10
 _KEEPALIVE_PROBES = 3
@@ -60,72 +62,73 @@ class HttpServer:
         self.app = app
         self.reserved_paths = reserved_paths
         self.limits = limits
-        """Of the connections that are opened from now on."""
+        """For connections that are opened from now on."""
         self.timers = TimerQueue()
         self.read_budget = ReadBudget()
         self.is_admitting = True
         self.keeps_alive = True
-        """Whether a connection outlives its answer."""
+        """Whether a connection stays open after an answer."""
         self.upstream_files: Callable[[], int] = int
-        """How many files callers' requests have beside their connections, or will have. Nobody has said: none."""
+        """The number of files that requests use, or will use, besides their connections. Default: none."""
         self.early_refusal: EarlyRefusal | None = None
         """See `set_early_refusal`."""
         self.probe: Callable[[bytes], bytes | None] | None = None
-        """A whole answer to the bytes of a probe; None: it is none. Asked only while there is an `early_refusal`."""
+        """A complete answer to the bytes of a probe; None: it is no probe. Used only while there is an
+        `early_refusal`."""
         self._kept = 0
-        """In this turn, though refused."""
+        """The number of refused connections that were kept in this turn."""
         self.on_files_exhausted: Callable[[OSError], None] | None = None
         self.refusal: Callable[[], bytes] | None = None
-        """A whole answer, for a connection that there is no file for."""
+        """A complete answer for a connection without a file."""
         self._batch = batch
         self._acceptors: list[Acceptor] = []
-        self._entering: dict[asyncio.Task[object], bool] = {}
-        """Accepted, and perhaps not connections yet, for TLS takes a while; whether each is one too many."""
+        self._opening: dict[asyncio.Task[object], bool] = {}
+        """Accepted sockets that are not connections yet (TLS takes a while), and whether each is beyond the limit."""
         self._addresses: list[tuple[str, int]] = []
         self._open: set[Connection] = set()
         self._surplus: set[Connection] = set()
         self._all_closed = asyncio.Event()
         self._all_closed.set()
         self._opened_at = -inf
-        """When the last connection was."""
+        """When the last connection was opened."""
 
     @property
     def addresses(self) -> list[tuple[str, int]]:
-        """Of the open listeners."""
+        """The addresses of the open listeners."""
         return list(self._addresses)
 
     @property
     def connections(self) -> int:
-        """How many are open, those that are being refused included."""
+        """The number of open connections, including those that are being refused."""
         return len(self._open)
 
     async def listen(self, sock: socket.socket, ssl_context: SSLContext | None = None) -> None:
-        """Takes over a bound socket."""
+        """The server owns the bound socket from now on."""
         _bound_buffers(sock, self.limits)
         address = sock.getsockname()
         sock.listen(_BACKLOG)
-        taker = _SocketHandler(self, ssl_context)
-        self._acceptors.append(Acceptor(sock, taker, batch=self._batch))
+        handler = _SocketHandler(self, ssl_context)
+        self._acceptors.append(Acceptor(sock, handler, batch=self._batch))
         if isinstance(address, tuple):
             self._addresses.append((address[0], address[1]))
 
     @property
     def queued(self) -> list[tuple[str, int, int]]:
-        """For each listener its address, how many connections wait in the kernel, and how many may."""
+        """For each listener: its address, the length of the kernel's queue, and its maximum."""
         found = zip(self._addresses, (acceptor.queue for acceptor in self._acceptors), strict=False)
         return [(f"{host}:{port}", *queue) for (host, port), queue in found if queue is not None]
 
     def set_early_refusal(self, early_refusal: EarlyRefusal | None) -> None:
-        """Lets it see the bytes of requests before anything else does; it may refuse them. None: every one is read."""
+        """Sets a function that sees the bytes of each request first and may refuse it. None: there is none."""
         self.early_refusal = early_refusal
         for acceptor in self._acceptors:
             acceptor.await_data(early_refusal is not None)
 
-    def enter(self, sock: socket.socket, ssl_context: SSLContext | None) -> AcceptResult:
+    def open_connection(self, sock: socket.socket, ssl_context: SSLContext | None) -> AcceptResult:
         """Makes a connection of an accepted socket."""
         is_surplus = not self.has_free_slot()
-        if is_surplus and len(self._surplus) + sum(self._entering.values()) >= _SURPLUS:
-            return AcceptResult.NOT
+        if is_surplus and len(self._surplus) + sum(self._opening.values()) >= _MAX_SURPLUS:
+            return AcceptResult.NO_FILE
         first_bytes, is_fresh = b"", True
         if self.early_refusal is not None and ssl_context is None:
             first_bytes = _read_at_once(sock)
@@ -147,18 +150,19 @@ class HttpServer:
                 ssl_shutdown_timeout=limits.linger_s if ssl_context is not None else None,
             )
         )
-        self._entering[task] = is_surplus
-        task.add_done_callback(partial(self._entered, sock))
-        return AcceptResult.ENTERED
+        self._opening[task] = is_surplus
+        task.add_done_callback(partial(self._open_done, sock))
+        return AcceptResult.OPENED
 
     def _answer_early(self, first_bytes: bytes, *, is_surplus: bool) -> tuple[bytes | None, bool]:
-        """And whether the connection is closed then. A probe does not wait until one is made of its socket."""
+        """The answer, and whether the connection is closed after it. A probe is answered before a connection is
+        made."""
         if not first_bytes or self.early_refusal is None:
             return None, False
         if self.probe is not None and (answer := self.probe(first_bytes)) is not None:
             self._opened_at = time.monotonic()
             return answer, True
-        closes = is_surplus or not self.keeps_alive or self._kept >= _KEPT_A_TURN
+        closes = is_surplus or not self.keeps_alive or self._kept >= _KEPT_PER_TURN
         refusal = self.early_refusal(first_bytes, closes=closes)
         if refusal is not None and not closes:
             if not self._kept:
@@ -169,8 +173,8 @@ class HttpServer:
     def _turn_ended(self) -> None:
         self._kept = 0
 
-    def _entered(self, sock: socket.socket, task: asyncio.Task[object]) -> None:
-        self._entering.pop(task, None)
+    def _open_done(self, sock: socket.socket, task: asyncio.Task[object]) -> None:
+        self._opening.pop(task, None)
         if task.cancelled() or (reason := task.exception()) is not None:
             sock.close()
             if not task.cancelled() and not isinstance(reason, OSError | SSLError | TimeoutError):
@@ -178,11 +182,11 @@ class HttpServer:
                 asyncio.get_running_loop().call_exception_handler(context)
 
     def end_with_answers(self) -> None:
-        """A connection that is idle stays: its caller may be sending, and would take a close for a failure."""
+        """An idle connection stays open: its caller may be sending, and would see the close as a failure."""
         self.keeps_alive = False
 
     def stop_admitting(self) -> None:
-        """The listeners stay, so that it can still be asked whether we are ready."""
+        """The listeners stay open, so that `/ready` can still be requested."""
         self.is_admitting = self.keeps_alive = False
         for connection in list(self._open):
             connection.close_if_idle()
@@ -195,7 +199,7 @@ class HttpServer:
 
     @property
     def awaits_body(self) -> bool:
-        """Whether some request that was let in is still on its way here."""
+        """Whether the body of an admitted request is still being received."""
         return any(connection.awaits_body for connection in self._open)
 
     async def emptied(self) -> None:
@@ -203,7 +207,7 @@ class HttpServer:
         await self._all_closed.wait()
 
     async def unused(self, quiet_s: float, probed_at: Callable[[], float] = lambda: -inf) -> None:
-        """Returns when no connection is open, and for so long none has been opened and nobody has probed elsewhere."""
+        """Returns when no connection is open, and for `quiet_s` none was opened and there was no probe elsewhere."""
         while True:
             await self.emptied()
             rest_s = max(self._opened_at, probed_at()) + quiet_s - time.monotonic()
@@ -212,22 +216,22 @@ class HttpServer:
             await asyncio.sleep(rest_s)
 
     async def close(self, grace_s: float = 0.0) -> None:
-        """Returns when every connection is gone: by itself within the grace, or cut off."""
+        """Returns when every connection is closed: by itself within the grace period, or cut."""
         self.close_listeners()
         self.stop_admitting()
         if self._open and grace_s > 0:
             with suppress(TimeoutError):
                 await asyncio.wait_for(self.emptied(), grace_s)
-        for task in list(self._entering):
+        for task in list(self._opening):
             task.cancel()
-        if self._entering:
-            await asyncio.wait(self._entering)
+        if self._opening:
+            await asyncio.wait(self._opening)
         for connection in list(self._open):
             connection.abort()
         await self.emptied()
         self.timers.stop()
 
-    # What a connection tells.
+    # Called by connections.
 
     def opened(self, connection: Connection, /) -> None:
         self._open.add(connection)
@@ -237,7 +241,7 @@ class HttpServer:
             self._surplus.add(connection)
 
     def may_linger(self, connection: Connection, /) -> bool:
-        return not connection.is_surplus or len(self._surplus) <= _SURPLUS
+        return not connection.is_surplus or len(self._surplus) <= _MAX_SURPLUS
 
     def closed(self, connection: Connection, /) -> None:
         self._open.discard(connection)
@@ -249,17 +253,17 @@ class HttpServer:
 
     def has_free_slot(self) -> bool:
         """Whether there is one more file for a connection."""
-        entering = len(self._entering) - sum(self._entering.values())
-        connections = len(self._open) - len(self._surplus) + entering
-        most = self.limits.connections
-        if most is not None and connections >= most:
+        opening = len(self._opening) - sum(self._opening.values())
+        connections = len(self._open) - len(self._surplus) + opening
+        max_connections = self.limits.connections
+        if max_connections is not None and connections >= max_connections:
             return False
-        # Connections alone must not take all of it: there would be none for what they ask for.
+        # Connections must not take all files: their requests need some too.
         return connections < _MAX_CONNECTION_SHARE * self.max_files and self.has_files()
 
     def has_files(self) -> bool:
-        """Whether there is one more for the upstream of a request."""
-        return len(self._open) + len(self._entering) + self.upstream_files() < self.max_files
+        """Whether there is one more file for the upstream of a request."""
+        return len(self._open) + len(self._opening) + self.upstream_files() < self.max_files
 
     @property
     def max_files(self) -> int:
@@ -276,7 +280,7 @@ class _SocketHandler:
         self._ssl_context = ssl_context
 
     def accepted(self, sock: socket.socket, /) -> AcceptResult:
-        return self._server.enter(sock, self._ssl_context)
+        return self._server.open_connection(sock, self._ssl_context)
 
     def files_exhausted(self, reason: OSError, /) -> None:
         if self._server.on_files_exhausted is not None:
@@ -288,15 +292,15 @@ class _SocketHandler:
 
 
 def _read_at_once(sock: socket.socket) -> bytes:
-    """What has come with the connection, if anything has."""
+    """The bytes that have arrived with the connection, if any."""
     try:
         return sock.recv(_FIRST_BYTES)
-    except OSError:  # nothing yet; or it has gone, which whoever reads next will see
+    except OSError:  # nothing yet; or it was closed, which the next read shows
         return b""
 
 
 def _bound_buffers(sock: socket.socket, limits: HttpLimits) -> None:
-    """On the listener, whose connections inherit all of it. Else the kernel takes megabytes for one slow reader."""
+    """Set on the listener; connections inherit it. Otherwise the kernel buffers megabytes for one slow reader."""
     if sock.family not in (socket.AF_INET, socket.AF_INET6):
         return
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, limits.high_water)

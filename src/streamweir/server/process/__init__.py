@@ -1,1 +1,1 @@
-"""One process from its start to its end, several of them under a supervisor, and their wiring."""
+"""One process from its start to its end, several processes under a supervisor, and how their parts are connected."""

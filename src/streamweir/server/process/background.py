@@ -1,9 +1,9 @@
-"""The background tasks of a process that serves: what is logged of their ends, and what `/ready` says of them.
+"""The background tasks of a serving process: the log lines about their ends, and their effect on `/ready`.
 
-How a task is kept running is `streamweir.background`; how often each has ended is a metric. The threads of
-the journal cannot be started again, for nobody knows how far a write of theirs had come: when one of them
-ends by a fault, the process is not ready until it is restarted. Where only the disk does not take what they
-write, it is not ready until the disk does again, which they find out themselves.
+`streamweir.background` keeps a task running; how often each has ended is a metric. The threads of the journal cannot be
+restarted, because it is not known how far a write had come: if one of them ends by a fault, the process is not ready
+until it is restarted. If only the disk refuses writes, it is not ready until the disk accepts them again, which the
+threads detect themselves.
 """
 
 from functools import partial
@@ -17,12 +17,12 @@ _PART = "background tasks"
 
 
 def background_tasks() -> BackgroundTasks:
-    """With every end that was not asked for in the log, with its traceback."""
+    """Logs every unexpected end of a task, with its traceback."""
     return BackgroundTasks(_log_end)
 
 
 def connect_readiness(background: BackgroundTasks, readiness: Readiness, journal: Journal | None = None) -> None:
-    """From now on a task that cannot be kept running makes the process not ready, until it runs again."""
+    """From now on the process is not ready while a task cannot be kept running."""
     if journal is not None:
         journal.on_state = partial(readiness.set, "journal")
     background.on_change = partial(_changed, background, readiness)

@@ -53,16 +53,16 @@ from streamweir.store.requests.instances import now_of, other_instances, retire
 
 _JOURNAL = "journal"
 _WORKERS = "workers"
-"""All who let the database decide may share it; one who decides by himself may not share it with them."""
+"""Processes for which the database decides can share it; one that decides by itself cannot share it with them."""
 _RENEWALS = 4
-"""Of a lease, within its time."""
+"""How often a lease is renewed within its time."""
 _START_ERRORS = (StoreError, StoreUnavailable, Conflict, DBAPIError, SharedError, OSError)
-"""Of a start: each is the operator's to mend."""
+"""Errors at the start that the operator has to fix."""
 _HARMLESS = frozenset({"database_back", "journal_recovered", "journal_replayed"})
 
 
 class AccountingRuntime(Struct, kw_only=True):
-    """What belongs together while the process lives. `Gateway` closes the books, `close` all that is behind them."""
+    """The parts of accounting that live as long as the process. `Gateway` closes the accounting, `close` the rest."""
 
     store: Store
     accounting: Accounting
@@ -94,9 +94,9 @@ class AccountingRuntime(Struct, kw_only=True):
 
 
 async def prepare_accounting(config: Config, data_dir: Path, *, workers: int = 1) -> str | None:
-    """Once for all workers: the schema, the workspace that is always there, and the operator's secret.
+    """Once for all workers: the schema, the default workspace, and the admin secret.
 
-    Gives that secret where it was made just now: it is not kept, and cannot be shown again. Raises `ConfigError`.
+    Returns that secret if it was created just now: it is not stored and cannot be shown again. Raises `ConfigError`.
     """
     if config.store.is_none:
         return None
@@ -109,7 +109,7 @@ async def prepare_accounting(config: Config, data_dir: Path, *, workers: int = 1
             if workers > 1 and config.shared is None and (limited := await store.read(find_limited)):
                 reason = f"is required: {limited} has a limit, and {workers} workers need Valkey or Redis to share it"
                 raise ConfigError("shared", reason)
-            make_folder(data_dir / _JOURNAL)  # only to find out, before any worker is started, whether it can be
+            make_folder(data_dir / _JOURNAL)  # only to find out whether it can be created, before any worker is started
             return await store.write(_create_defaults)
     except _START_ERRORS as reason:
         raise _config_error(reason, data_dir) from None
@@ -125,8 +125,8 @@ async def open_accounting(
     intervals: Intervals = DEFAULT_INTERVALS,
     background: BackgroundTasks | None = None,
 ) -> AccountingRuntime:
-    """`is_worker`: others serve from the same database on this machine. `background`: that of the process, where it
-    has one already. Raises `ConfigError`."""
+    """`is_worker`: other processes on this machine use the same database. `background`: of the process, if it has one
+    already. Raises `ConfigError`."""
     lock: DatabaseLock | None = None
     store: Store | None = None
     accounting_runtime: AccountingRuntime | None = None
@@ -159,7 +159,7 @@ def _config_error(reason: Exception, data_dir: Path) -> ConfigError:
 async def _release(
     store: Store | None, lock: DatabaseLock | None, accounting_runtime: AccountingRuntime | None
 ) -> None:
-    """Books that could not be opened leave nothing open."""
+    """After a failed start nothing stays open."""
     if accounting_runtime is not None:
         await accounting_runtime.accounting.close(0.0)
         await accounting_runtime.journal.close()
@@ -175,7 +175,7 @@ def _create_defaults(conn: Connection) -> str | None:
 
 
 def node_name(config: Config) -> str:
-    """What operators know this node by: its workers share it."""
+    """The name by which operators know this node; its workers share it."""
     return config.server.node or socket.gethostname()
 
 
@@ -233,9 +233,9 @@ def _make_runtime(
 
 
 def redactor_of(config: Config, before: Config | None = None) -> Redactor:
-    """Besides what the operator names and what is shaped like a secret: the secrets of the configuration itself.
+    """Masks the secrets of the configuration itself, besides those that the operator names or that look like secrets.
 
-    `before`: the one that streams still go by.
+    `before`: the previous configuration, which running streams still use.
     """
     known = {*secrets_of(config), *(secrets_of(before) if before is not None else ())}
     return Redactor([*config.store.redact, *map(re.escape, sorted(known))])
@@ -263,13 +263,13 @@ async def _recover_and_load(accounting_runtime: AccountingRuntime, data_dir: Pat
     for dead in orphaned_journals(data_dir / _JOURNAL):
         await writer.replay(dead, partial(_settle_dead_instances, store, dead.instance))
         accounting.instance_ended(dead.instance)
-    if accounting_runtime.lock is not None and not accounting_runtime.lock.shared:  # nobody else can be alive
+    if accounting_runtime.lock is not None and not accounting_runtime.lock.shared:  # no other process can be running
         await settle_dead_instances(store, await store.read(lambda conn: other_instances(conn, node.instance)))
     await store.write(lambda conn: put_file_keys(conn, list(accounting.directory.file_keys), at_ms=now_ms()))
     accounting.directory.file_is_new = False
     accounting.directory.apply(await store.read(lambda conn: changes_since(conn, 0)))
     if accounting_runtime.lock is not None and not accounting_runtime.lock.shared:
-        # Not by this clock alone: it may have been ahead when others wrote here.
+        # Not only by this clock: it may have been ahead when others wrote here.
         latest_ms = max(now_ms(), await store.read(latest_use))
         accounting.set_exclusive_from(latest_ms // HOUR_MS + 1)
     writer.start(accounting_runtime.background)
@@ -277,7 +277,7 @@ async def _recover_and_load(accounting_runtime: AccountingRuntime, data_dir: Pat
 
 
 async def _settle_dead_instances(store: Store, instance: str) -> None:
-    """Of one that is known to be dead, for its lock is free."""
+    """For an instance that is known to be dead, because its lock is free."""
     await settle_dead_instances(store, [instance])
     await store.write(lambda conn: retire(conn, instance, now_of(conn, now_ms())))
 

@@ -1,12 +1,12 @@
-"""The line between the supervisor and its workers: a Unix socket, one JSON object per line, both ends may ask.
+"""The connection between the supervisor and its workers: a Unix socket, one JSON object per line, requests both ways.
 
     {"ask": "metrics", "id": 7, "with": {}}      ->  {"answer": 7, "with": {"text": ...}}
                                                  or  {"failed": 7, "reason": ...}
     {"tell": "stop", "with": {"hurry": false}}
 
-Only the user that runs the gateway can open the socket (mode 0600). Lines, questions at once and what
-waits to be read are bounded; whoever breaks a bound is cut off. What is asked, and what it means, is
-the business of the two ends.
+Only the user that runs the gateway can open the socket (mode 0600). The length of lines, the number of open requests
+and the data that waits to be read are bounded; an end that exceeds a bound is disconnected. This module does not
+interpret the messages.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ from streamweir.wire import jsonio
 
 MAX_LINE_BYTES = 16 * 1024 * 1024
 MAX_PENDING = 64
-"""That one end may have open at the other."""
+"""Requests that one end may have open at the other."""
 REQUEST_TIMEOUT_S = 1.0
 _MAX_PATH_BYTES = 100
 """In bytes; the system's limit is 104 to 108."""
@@ -34,15 +34,15 @@ Handler = Callable[["Channel", str, Details], Coroutine[Any, Any, Details]]
 
 
 class ChannelError(Exception):
-    """No answer: the other end refused, did not answer in time, or has gone."""
+    """No answer: the other end refused, did not answer in time, or has disconnected."""
 
 
 class RequestRejected(Exception):
-    """Said to the other end in place of an answer."""
+    """Sent to the other end instead of an answer."""
 
 
 class Channel:
-    """One connection. It reads from its making to `close` or the end of the other side."""
+    """One connection. It is read from its creation until `close` or the end of the other side."""
 
     def __init__(
         self,
@@ -60,7 +60,7 @@ class Channel:
         self._next_id = 0
         self._closed = asyncio.Event()
         self._reading = asyncio.get_running_loop().create_task(self._read(), name="control channel")
-        self._reading.add_done_callback(self._end)  # also where it is cancelled before it has begun
+        self._reading.add_done_callback(self._end)  # also if it is cancelled before it has started
 
     @property
     def is_closed(self) -> bool:
@@ -86,7 +86,7 @@ class Channel:
             del self._waiting[number]
 
     def notify(self, what: str, details: Details | None = None) -> None:
-        """Without an answer, and without a word if nobody is there."""
+        """Sends a message without an answer. No error if the other end has disconnected."""
         self._send({"tell": what, "with": details or {}})
 
     async def close(self) -> None:
@@ -94,7 +94,7 @@ class Channel:
         await self._closed.wait()
 
     def _send(self, message: Details) -> None:
-        # The transport is the first to know that the other end has gone, and then refuses what is written.
+        # The transport knows first that the other end has disconnected, and then refuses writes.
         if self.is_closed or self._writer.transport.is_closing():
             return
         self._writer.write(jsonio.encode(message) + b"\n")
@@ -106,7 +106,7 @@ class Channel:
         try:
             while line := await self._reader.readline():
                 self._take(jsonio.decode(line))
-        except (OSError, ValueError) as reason:  # a reset, a line too long, a line that is not ours
+        except (OSError, ValueError) as reason:  # a reset, a line that is too long, or an invalid line
             logger.warning("control channel cut", reason=type(reason).__name__)
 
     def _take(self, message: Any) -> None:
@@ -167,7 +167,7 @@ class Channel:
 
 
 class ControlSocket:
-    """The supervisor's end: it listens, and keeps every channel that was opened."""
+    """The supervisor's end: it listens, and holds every open channel."""
 
     def __init__(self, path: Path, max_channels: int, handler: Handler) -> None:
         self.path = path
@@ -179,7 +179,7 @@ class ControlSocket:
 
     async def open(self) -> None:
         listener = socket.socket(socket.AF_UNIX)
-        mask = os.umask(0o177)  # the file is 0600 from its first moment
+        mask = os.umask(0o177)  # the file has mode 0600 from the start
         try:
             listener.bind(str(self.path))
         except OSError:
@@ -207,7 +207,7 @@ class ControlSocket:
 
 
 async def connect(path: Path, handler: Handler, on_closed: Callable[[Channel], None] = lambda _: None) -> Channel:
-    """A worker's end. Raises `OSError` where nobody listens."""
+    """A worker's end. Raises `OSError` if the supervisor does not listen."""
     reader, writer = await asyncio.open_unix_connection(str(path), limit=MAX_LINE_BYTES)
     return Channel(reader, writer, handler, on_closed)
 
@@ -216,9 +216,9 @@ _OWN_FOLDER = "streamweir-"
 
 
 def socket_path(data_dir: Path) -> Path:
-    """Where the socket of this process goes: beside the data or, if that cannot be, in a folder of its own.
+    """The path of this process's socket: beside the data or, if that is not possible, in a folder of its own.
 
-    What earlier processes left behind because they were killed is removed.
+    Sockets of earlier processes that were killed are removed.
     """
     for left in data_dir.glob("control-*.sock"):
         if not _is_alive(left):
@@ -236,6 +236,6 @@ def _is_alive(path: Path) -> bool:
             probe.connect(str(path))
         except ConnectionRefusedError:
             return False
-        except OSError:  # not ours to judge: no permission, a path too long, somebody who is busy
+        except OSError:  # unknown: no permission, a path that is too long, or a busy process
             pass
     return True

@@ -153,7 +153,7 @@ class Gateway:
             else None
         )
         self.gather_metrics: Callable[[], Awaitable[bytes]] | None = None
-        """Where this is one worker of several: how to have the sum over all of them."""
+        """If this is one of several workers: returns the sum over all of them."""
         self._update_metric_names()
         control = control_plane(
             self._api(file),
@@ -174,7 +174,7 @@ class Gateway:
         self._health: HealthPort | None = None
         self._pressure = pressure_of(config, workers)
         self._workers = workers
-        batch = max(BATCH // workers, 1)  # what one of several takes, the others cannot
+        batch = max(BATCH // workers, 1)  # connections that one worker accepts are not available to the others
         self.server = self._overload.files = HttpServer(
             self, http_limits_of(config), reserved_paths=_RESERVED, batch=batch
         )
@@ -223,14 +223,14 @@ class Gateway:
 
     @property
     def abandoned(self) -> int:
-        """Upstreams that are read on without a caller."""
+        """Upstreams that are still read although the caller has disconnected."""
         return self._observer.draining
 
     @property
     def runtime(self) -> RuntimeConfig:
         return self._runtime
 
-    # Life.
+    # Start, reload and end.
 
     async def open(self) -> None:
         self._lag.start()
@@ -253,13 +253,13 @@ class Gateway:
         await self.server.listen(listener, tls)
 
     def listen_for_probes(self, listener: socket) -> None:
-        """On a thread: see `server.control.health_port`."""
+        """In a thread: see `server.control.health_port`."""
         if self._health is None:
             self._health = HealthPort(self.readiness, self._lag.idle_s)
         self._health.start(listener)
 
     def reload(self, config: Config) -> None:
-        """New requests see the new configuration; those under way keep theirs, and their connections."""
+        """New requests use the new configuration; running ones keep theirs, and their connections."""
         old, self._runtime = self._runtime, build_runtime_config(config, self._open_local, self._runtime)
         kept = {id(provider_runtime.upstream) for provider_runtime in self._runtime.providers.values()}
         self.accounting.directory.use_file_keys(self._runtime.keys)
@@ -298,9 +298,9 @@ class Gateway:
         self.server.close_listeners()
 
     async def drained(self) -> None:
-        """Until no stream is open, and no request that was let in is still sending its body."""
+        """Returns when no stream is open, and no admitted request is still sending its body."""
         await self._requests.wait_ended()
-        while self.server.awaits_body:  # for `body_s` at the most, and there are few at the end
+        while self.server.awaits_body:  # at most for `body_s`, and there are few at the end
             await asyncio.sleep(_BODY_CHECK_S)
             await self._requests.wait_ended()
 
@@ -308,13 +308,13 @@ class Gateway:
         self._requests.stop(error)
 
     async def close(self, grace_s: float = 0.0, /) -> None:
-        """Everything that is still open ends here; what callers have not read yet gets so long."""
+        """Ends everything that is still open; callers get `grace_s` to read what was written."""
         self._lag.stop()
         await self._requests.cancel()
         await self._bridge.close()
         await self.server.close(grace_s)
         await self._late_keys.close()
-        await self._requests.cancel()  # that of a body which was on its way when no more were let in
+        await self._requests.cancel()  # a request whose body was still being received when admission ended
         for provider_runtime in self._runtime.providers.values():
             await provider_runtime.upstream.close()
         await asyncio.gather(*self._retired)
@@ -332,10 +332,10 @@ class Gateway:
         if self.storage is not None:
             await self.storage.close()
 
-    # What the HTTP layer asks.
+    # Called by the HTTP layer.
 
     def begin(self, request: Request, response: Response, /) -> bool:
-        """Chat alone has its body read for it. What else wants one asks for it, when it knows who asks."""
+        """Only the body of a chat is read without further conditions. Other resources read it after authentication."""
         where = parse_path(request.path)
         if where is None:
             self.serve(request, response)
@@ -353,7 +353,7 @@ class Gateway:
             if refusal.error.code != "invalid_api_key" or not self._late_keys.wait(request, response):
                 response.send(self._early_responses.answer(request, refusal.error, refusal.headers))
             return True
-        except Exception as reason:  # noqa: BLE001 (a bug of ours: it ends this request, and is reported)
+        except Exception as reason:  # noqa: BLE001 (a bug: it ends this request, and is reported)
             response.send(self._early_responses.fault(request, reason))
             return True
         if where.resource is Resource.MODELS:
@@ -375,7 +375,7 @@ class Gateway:
             else:
                 if admission.generation != self.accounting.directory.generation:  # the key may have been revoked since
                     admission = admit(request, admission.where, admission.runtime, self.accounting, None, time.time())
-                if request.length is None or request.length > SMALL_BODY:  # it may be a while since it was let in
+                if request.length is None or request.length > SMALL_BODY:  # it may have been admitted a while ago
                     self._check_capacity(admission.key)
                 is_count = admission.where.resource is Resource.COUNT
                 (self._requests.count if is_count else self._requests.begin)(request, response, admission)
@@ -424,7 +424,7 @@ class Gateway:
         self.server.set_early_refusal(self._overload.refusal_of if is_limited else None)
 
     def _upstream_files(self) -> int:
-        """Every request will have one, if it has none yet."""
+        """Every request uses one file, now or soon."""
         return len(self._requests) + sum(idle for _, _, idle in connections_of(self._runtime))
 
     def _sample(self, lag_s: float) -> None:
@@ -434,7 +434,7 @@ class Gateway:
             error = GatewayFault("overloaded", "The gateway is overloaded.", retry_after_s=retry_after_s())
             self._requests.stop_largest(error)
 
-    # What the control plane asks.
+    # Called by the control plane.
 
     def metrics_text(self) -> bytes:
         return self.metrics.text()

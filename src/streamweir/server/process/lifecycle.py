@@ -83,7 +83,7 @@ class Gateway(Protocol):
         ...
 
     def metrics_text(self) -> bytes:
-        """Of this process alone."""
+        """The metrics of this process only."""
         ...
 
 

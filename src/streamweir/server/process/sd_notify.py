@@ -1,11 +1,12 @@
-"""What a service manager is told, by systemd's protocol sd_notify: ready, reloading, stopping, alive.
+"""Messages to a service manager, by systemd's protocol sd_notify: ready, reloading, stopping, alive.
 
     NOTIFY_SOCKET   a Unix datagram socket: its path, or with a leading @ its abstract name
-    WATCHDOG_USEC   the service is restarted when it was silent for so long; WATCHDOG_PID: the process that is meant
+    WATCHDOG_USEC   the service is restarted after so long without a message; WATCHDOG_PID: the process that is meant
 
-Each state is one datagram, and nothing is answered. The variables are taken out of the environment, so that no child
-(a worker, the embedded model) speaks for the service. `WATCHDOG=1` is sent by a timer of the event loop, twice within
-the time: a loop that hangs is silent. A manager that cannot be told is logged, and nothing else depends on it.
+Each state is one datagram, and there are no answers. The variables are removed from the environment, so that no child
+(a worker, the embedded model) sends messages for the service. `WATCHDOG=1` is sent by a timer of the event loop, twice
+within the time: a loop that hangs sends nothing. If the manager cannot be reached, that is logged and has no other
+effect.
 """
 
 import asyncio
@@ -22,24 +23,24 @@ NOT_RELOADED = "Serving. The new configuration is not valid: see the log."
 
 _SOCKET, _WATCHDOG, _WATCHDOG_PID = "NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID"
 _PINGS = 2
-"""Within the time of the watchdog."""
+"""Messages within the time of the watchdog."""
 _AGAIN_S = 0.1
-_MOST_WAITING = 16
+_MAX_WAITING = 16
 
 
 class Notifier:
-    """Without an address it tells nobody anything."""
+    """Without an address it sends nothing."""
 
     def __init__(self, address: str | None = None, watchdog_s: float | None = None) -> None:
         self._address = address
         self._socket: socket.socket | None = None
-        self._waiting: deque[bytes] = deque(maxlen=_MOST_WAITING)
-        """States for which the manager's queue had no room."""
+        self._waiting: deque[bytes] = deque(maxlen=_MAX_WAITING)
+        """States that did not fit into the manager's queue."""
         self._timer: asyncio.TimerHandle | None = None
         self.watchdog_s = watchdog_s if address is not None else None
 
     def ready(self, status: str = "Serving.") -> None:
-        """Also after a reload, which is over then."""
+        """Also sent when a reload is finished."""
         self._send(f"READY=1\nSTATUS={status}")
         if self.watchdog_s is not None and self._timer is None:
             self._ping(self.watchdog_s / _PINGS)
@@ -71,7 +72,7 @@ class Notifier:
         self._flush()
 
     def _flush(self) -> None:
-        """In their order, and never waiting for the manager: its queue may be full."""
+        """In their order, without waiting for the manager: its queue may be full."""
         try:
             while self._waiting:
                 if self._socket is None:
@@ -87,10 +88,10 @@ class Notifier:
 
 
 def take_notifier(environ: MutableMapping[str, str]) -> Notifier:
-    """For this process, as its environment says."""
+    """The notifier for this process, according to its environment."""
     address = environ.pop(_SOCKET, "")
     watchdog_us, watchdog_pid = environ.pop(_WATCHDOG, ""), environ.pop(_WATCHDOG_PID, "")
-    if not address.startswith(("/", "@")) or len(address) < 2:  # none, or of a kind that is not known here (vsock)
+    if not address.startswith(("/", "@")) or len(address) < 2:  # none, or of an unsupported kind (vsock)
         return Notifier()
     is_watched = watchdog_us.isdecimal() and int(watchdog_us) > 0 and watchdog_pid in ("", str(os.getpid()))
     address = "\0" + address[1:] if address.startswith("@") else address

@@ -278,7 +278,7 @@ async def _serve_alone(setup: _ServeSetup) -> int:
             if assembly.listen_for_probes is not None:
                 assembly.listen_for_probes(listener.dup())
         loading = asyncio.get_running_loop().create_task(_report_loading(embedded, setup.print_line))
-        # Without a file there is nothing to read again: a terminal that is closed ends what ran in it.
+        # Without a file there is nothing to reload: a closed terminal ends the process.
         reload = assembly.reload if start.config_path is not None else None
 
         def on_ready() -> None:
@@ -407,7 +407,7 @@ def _bind_for_probes(listen: str | None) -> list[socket.socket]:
 
 def _bind(listen: str, hint: str = "use --listen HOST:PORT to choose another address") -> list[socket.socket]:
     address = split_listen(listen)
-    assert address is not None  # noqa: S101 (`config.check` sees to it)
+    assert address is not None  # noqa: S101 (`config.check` guarantees it)
     try:
         return open_listeners(*address)
     except UnicodeError:

@@ -3,17 +3,17 @@
     supervisor --fd--> worker 0, worker 1, ...       all accept from the same listening socket
          \\------ control socket ------/             metrics, reload, stop
 
-The supervisor binds the address and keeps it, so that no connection is refused while a worker is
-being replaced; it accepts none itself. It keeps the embedded model too, for one is enough. It knows
-processes and nothing of requests: what a worker is, is `server.process.worker`.
+The supervisor binds the address and holds it, so that no connection is refused while a worker is being replaced; it
+accepts none itself. It also runs the embedded model, because one is enough. It manages processes and does not handle
+requests; the code of a worker is in `server.process.worker`.
 
-A signal is passed on over the control socket and not as a signal: a service manager that signals the
-whole group would otherwise make two out of one, and the second one cuts the streams.
+A signal is passed on over the control socket and not as a signal: a service manager that signals the whole group would
+otherwise make two out of one, and the second one cuts the streams.
 
-One shared socket and not SO_REUSEPORT: there each worker has a queue of its own, and what waits in it
-waits for that worker, even if it hangs or is dead. The price is that who comes first takes. Seen with
-uvloop on two cores, 400 connections to idle workers: two of them took 33 % to 67 % each, four of them
-4 % to 52 %. It evens out under load, for a worker that is busy comes later.
+There is one shared socket, without SO_REUSEPORT: with that option each worker has its own queue, and its connections
+wait for that worker even if it hangs or is dead. The disadvantage: connections are not distributed evenly. Measured
+with uvloop on two cores, 400 connections to idle workers: two workers took 33 % to 67 % each, four workers 4 % to 52 %.
+Under load the distribution is more even, because a busy worker accepts later.
 """
 
 import asyncio
@@ -47,12 +47,12 @@ from streamweir.upstream.local import LocalAddress
 
 BACKLOG = 2048
 QUICK_EXIT_S = 5.0
-"""A worker that lives shorter than this is not replaced at once the next time."""
+"""A worker that exits earlier than this is replaced with a delay the next time."""
 _FIRST_DELAY_S, _MAX_DELAY_S = 0.25, 30.0
 _KILL_S = 1.5
-"""After the second signal, for workers that do not hear."""
+"""After the second signal, for workers that do not react."""
 _NOT_STARTED = 71
-"""The status in place of one that a process would have had (EX_OSERR)."""
+"""The status for a process that could not be started (EX_OSERR)."""
 _ANSWER_S = 1.0
 _MAX_ENDED = 64
 _RELOAD_S = 10.0
@@ -73,9 +73,9 @@ class Plan(Struct, frozen=True, kw_only=True):
     data_dir: Path
     config_path: Path | None = None
     listen: str | None = None
-    """What the command line says over the file; the workers are told, the socket is bound already."""
+    """From the command line, overrides the file; passed to the workers. The socket is bound already."""
     probe_files: tuple[int, ...] = ()
-    """Sockets for `/health` and `/ready` alone, which all workers listen on."""
+    """Sockets for `/health` and `/ready` only, on which all workers listen."""
     module: str = "streamweir.server.process.worker"
     quick_exit_s: float = QUICK_EXIT_S
     first_delay_s: float = _FIRST_DELAY_S
@@ -112,8 +112,8 @@ async def supervise(
     notifier: Notifier | None = None,
     background: BackgroundTasks | None = None,
 ) -> int:
-    """Until all workers have exited; gives the exit status. `on_serving` is called when all serve for the first time.
-    `background`: that of this process, where it has one already."""
+    """Runs until all workers have exited; returns the exit status. `on_serving` is called once, when all workers serve.
+    `background`: of this process, if it has one already."""
     with closing(notifier if notifier is not None else Notifier()) as its_notifier:
         supervisor = Supervisor(plan, listeners, environ, on_serving, its_notifier, background or background_tasks())
         status = await supervisor.run(local)
@@ -152,7 +152,7 @@ class Supervisor:
         self._reloads_requested = 0
         self._reloads: set[asyncio.Task[None]] = set()
         self._ended: deque[str] = deque(maxlen=_MAX_ENDED)
-        """Workers that have ended, and of which no other was told yet: what they had reserved is free again."""
+        """Instances of ended workers that were not reported to another worker yet: their reservations can be freed."""
 
     async def run(self, local: SharedChild | None = None) -> int:
         await self._control.open()
@@ -171,7 +171,7 @@ class Supervisor:
         self._worker_tasks = [self._background.start("worker", each) for each in slots]
         for worker_task in self._worker_tasks:
             await worker_task.over()
-        for worker in list(self._workers.values()):  # whose keeper had failed when the end was asked for
+        for worker in list(self._workers.values()):  # those whose task had failed when the stop was requested
             await worker.process.wait()
         if self._kill_timer is not None:
             self._kill_timer.cancel()
@@ -184,7 +184,7 @@ class Supervisor:
         return self._status
 
     async def _run_slot(self, number: int) -> None:
-        """One place, and whoever holds it."""
+        """Runs the workers of one slot, one after the other."""
         loop = asyncio.get_running_loop()
         quick = 0
         while not self._stopping.is_set():
@@ -195,7 +195,7 @@ class Supervisor:
                     self._status = self._status or 1
                 return
             if status > 0 and not self._has_started:
-                # It could not start, and said why: nor could the next one.
+                # It could not start, and has logged the reason: the next one could not start either.
                 self._status = status
                 self._stop()
                 return
@@ -205,7 +205,7 @@ class Supervisor:
             await self._pause(delay_s)
 
     async def _run_worker(self, number: int) -> int:
-        worker = self._workers.get(number)  # still there where its keeper had to be started again
+        worker = self._workers.get(number)  # it is still there if its task had to be restarted
         if worker is None:
             reloads = self._reloads_requested
             try:
@@ -234,7 +234,7 @@ class Supervisor:
         return status
 
     async def _check_alive(self, worker: Worker) -> None:
-        """With a watchdog, also over the workers: one whose event loop hangs is killed, and so replaced."""
+        """If there is a watchdog, also for the workers: one whose event loop hangs is killed, and so replaced."""
         watchdog_s = self._notifier.watchdog_s
         while watchdog_s is not None:
             await asyncio.sleep(watchdog_s / 2)
@@ -250,7 +250,7 @@ class Supervisor:
 
     async def _start(self, number: int) -> asyncio.subprocess.Process:
         plan = self._plan
-        command = [sys.executable, "-P", "-m", plan.module]  # -P: nothing from the current folder
+        command = [sys.executable, "-P", "-m", plan.module]  # -P: no imports from the current folder
         command += ["--number", str(number), "--workers", str(plan.workers)]
         command += ["--control", str(self._control.path), "--data-dir", str(plan.data_dir)]
         if plan.config_path is not None:
@@ -266,7 +266,7 @@ class Supervisor:
             stdin=asyncio.subprocess.DEVNULL,
             pass_fds=[*self._files, *plan.probe_files],
             env=self._environ,
-            start_new_session=True,  # a terminal's Ctrl-C is for the supervisor alone
+            start_new_session=True,  # Ctrl-C in a terminal is for the supervisor only
         )
 
     async def _pause(self, seconds: float) -> None:
@@ -321,8 +321,8 @@ class Supervisor:
         task.add_done_callback(self._reloads.discard)
 
     async def _reload(self) -> None:
-        """Each worker reads the file itself, and says in the log what came of it. One that dies meanwhile has not
-        failed: the next in its place starts with the new file."""
+        """Each worker reads the file itself, and logs the result. A worker that dies meanwhile has not failed: its
+        successor starts with the new file."""
         self._notifier.reloading()
         answers = await self._request_all("reload", _RELOAD_S)
         failed = sorted(worker.number for worker, answer in answers if worker.has_failed(answer))
@@ -334,7 +334,7 @@ class Supervisor:
             self._notifier.ready(NOT_RELOADED if failed else RELOADED)
 
     async def _reload_late(self, worker: Worker) -> None:
-        """One that was starting when all were asked: whether it had read the old file or the new one is unknown."""
+        """For a worker that was starting when the reload began: it may have read the old file or the new one."""
         if worker.has_failed(await worker.request("reload", _RELOAD_S)):
             logger.error("configuration not reloaded by all workers", failed=[worker.number])
 
@@ -344,7 +344,7 @@ class Supervisor:
         return list(zip(workers, answers, strict=True))
 
     async def _answer(self, channel: Channel, what: str, details: Details) -> Details:
-        """What workers ask."""
+        """Answers the requests of workers."""
         if what == "hello":
             return self._register(channel, details)
         worker = next((worker for worker in self._workers.values() if worker.channel is channel), None)
@@ -382,11 +382,11 @@ class Supervisor:
                 self._notifier.ready()
 
     async def _metrics(self) -> bytes:
-        """Over all workers. One that does not answer in time stands there with what it said before."""
+        """Over all workers. For a worker that does not answer in time, its last answer is used."""
         answers = await self._request_all("metrics", _ANSWER_S)
-        present, silent = [self._own_metrics()], [self._gone_metrics]  # after the answers: nobody ends in between
+        present, silent = [self._own_metrics()], [self._gone_metrics]  # after the answers: no worker ends in between
         for worker, answer in answers:
-            if self._workers.get(worker.number) is not worker:  # it ended meanwhile: its counts are with the gone
+            if self._workers.get(worker.number) is not worker:  # it ended meanwhile: its counts are in `_gone_metrics`
                 continue
             if answer is not None:
                 worker.last_metrics = answer["text"].encode()

@@ -1,11 +1,10 @@
-"""One of several processes that serve on the same address, as the supervisor starts it.
+"""One of several processes that serve the same address, started by the supervisor.
 
     python -m streamweir.server.process.worker --number 0 --workers 4 --control PATH --fd 3 ...
 
-It builds a gateway, lets it listen on the sockets that it was handed, and lives by `server.process.lifecycle`;
-beside that it answers the supervisor. When the supervisor is gone it takes no new connections, lets
-its streams end, and goes too. No secret is on its command line: they come by the environment and by
-the files that it reads itself.
+It builds a gateway that listens on the sockets it was given, and runs `server.process.lifecycle`; it also answers the
+supervisor. When the supervisor has ended, the worker accepts no new connections, lets its streams end, and exits. No
+secret is on its command line: secrets come from the environment and from the files that it reads itself.
 """
 
 import argparse
@@ -31,42 +30,42 @@ CONFIG_STATUS = 78
 """The exit status of a process that cannot start with its configuration (EX_CONFIG)."""
 HELLO_TIMEOUT_S = 10.0
 METRICS_TIMEOUT_S = 3.0
-"""For the metrics of all workers, of which the supervisor waits a second for each."""
+"""For the metrics of all workers; the supervisor waits a second for each."""
 LOCAL_URL = "STREAMWEIR_LOCAL_URL"
 LOCAL_KEY = "STREAMWEIR_LOCAL_KEY"
-"""How a worker learns where the embedded model is, which the supervisor keeps."""
+"""The variable that contains the address of the embedded model, which the supervisor runs."""
 
 
 class StartOptions(Struct, frozen=True, kw_only=True):
-    """What a gateway is built from."""
+    """The parameters of a gateway."""
 
     config_path: Path | None
     data_dir: Path
     listen: str | None = None
-    """What the command line says over the file."""
+    """From the command line, overrides the file."""
     number: int | None = None
-    """Of the worker, from 0; None where the process is the only one."""
+    """The number of the worker, from 0; None if there is only one process."""
     workers: int = 1
     local: LocalAddress | None = None
-    """Of the embedded model, where another process keeps it."""
+    """The address of the embedded model, if another process runs it."""
     metrics_of_all: Callable[[], Awaitable[bytes]] | None = None
-    """For `/metrics`: the sum over all workers, where there are several."""
+    """For `/metrics`: the sum over all workers, if there are several."""
 
 
 class Assembly(Struct, frozen=True, kw_only=True):
-    """A gateway that is open and has the two things that only its maker knows how to do."""
+    """An open gateway, and functions to control it."""
 
     gateway: Gateway
     listen: Callable[[socket.socket], Awaitable[None]]
-    """On a socket that is bound."""
+    """Listens on a bound socket."""
     listen_for_probes: Callable[[socket.socket], None] | None = None
-    """On another, for `/health` and `/ready` alone."""
+    """Listens on another socket, for `/health` and `/ready` only."""
     reload: Callable[[], None]
-    """Reads the file again. Raises `ConfigError`, and then nothing has changed."""
+    """Reads the file again. Raises `ConfigError`; then nothing has changed."""
     instance: str | None = None
-    """The id of this instance in the database, where there is one."""
+    """The id of this instance in the database, if there is one."""
     instance_ended: Callable[[str], None] = lambda _: None
-    """Another process of that name is dead."""
+    """Called if the process of another instance is dead."""
 
 
 Build = Callable[[StartOptions], Awaitable[Assembly]]
@@ -93,7 +92,7 @@ async def _work(options: argparse.Namespace, local: LocalAddress | None, build: 
     try:
         channel = await connect(options.control, link.answer, link.supervisor_gone)
         await channel.request("hello", {"number": options.number, "pid": os.getpid()}, HELLO_TIMEOUT_S)
-    except (OSError, ChannelError):  # the supervisor has gone before this process was up
+    except (OSError, ChannelError):  # the supervisor ended before this process had started
         return 1
     start = StartOptions(
         config_path=options.config,
@@ -111,7 +110,7 @@ async def _work(options: argparse.Namespace, local: LocalAddress | None, build: 
     for number in options.fd:
         await link.assembly.listen(socket.socket(fileno=number))
     channel.notify("serving", {"instance": link.assembly.instance})
-    if channel.is_closed:  # before there was anything to stop
+    if channel.is_closed:  # the supervisor ended before there was a gateway to stop
         link.supervisor_gone(channel)
     status = await run(link.assembly.gateway, reload=link.assembly.reload, stop=link.stop, is_alone=False)
     link.is_over = True
@@ -120,7 +119,7 @@ async def _work(options: argparse.Namespace, local: LocalAddress | None, build: 
 
 
 class _SupervisorLink:
-    """What a worker owes its supervisor."""
+    """The worker's answers to its supervisor."""
 
     def __init__(self) -> None:
         self.stop = Stop()
@@ -148,7 +147,7 @@ class _SupervisorLink:
         raise RequestRejected(f"unknown command: {what}")
 
     async def metrics_of_all(self, channel: Channel) -> bytes:
-        """From the supervisor, who asks everyone; alone, where it does not answer."""
+        """From the supervisor, which asks all workers; if it does not answer, of this worker only."""
         try:
             text: str = (await channel.request("metrics", timeout_s=METRICS_TIMEOUT_S))["text"]
         except ChannelError as reason:
@@ -157,18 +156,18 @@ class _SupervisorLink:
         return text.encode()
 
     def supervisor_gone(self, _: Channel) -> None:
-        """Nobody would replace this process any more, nor end it."""
+        """The process ends: without a supervisor it would not be replaced or stopped."""
         if self.is_over:
             return
         if self.assembly is not None:
             logger.warning("supervisor exited: this worker exits when its streams have ended")
-            # Else nobody could start the gateway again on this address until the last stream is over.
+            # Otherwise the gateway could not be started again on this address until the last stream has ended.
             self.assembly.gateway.stop_listening()
         self.stop.request_stop()
 
 
 def _take_local(environ: "os._Environ[str]") -> LocalAddress | None:
-    """Out of the environment, so that nothing that this process starts inherits it."""
+    """Removes the variables from the environment, so that no child process inherits them."""
     base_url, api_key = environ.pop(LOCAL_URL, None), environ.pop(LOCAL_KEY, None)
     if base_url is None or api_key is None:
         return None
@@ -195,4 +194,4 @@ def _parser() -> argparse.ArgumentParser:
 
 
 if __name__ == "__main__":
-    sys.exit(import_module("streamweir.server.process.worker").main())  # one module, not two of the same
+    sys.exit(import_module("streamweir.server.process.worker").main())  # not `__main__`: the module must exist once

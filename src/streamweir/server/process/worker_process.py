@@ -1,7 +1,7 @@
-"""A worker as its supervisor sees it: a process, the line to it, and what it has told so far.
+"""A worker from the supervisor's side: its process, its channel, and what it has reported.
 
-A worker that cannot be asked is no reason for a fault: it may have been killed at any moment, and whoever keeps its
-place starts another.
+It is no fault if a worker does not answer: it may have been killed at any moment, and the task of its slot starts
+another one.
 """
 
 import asyncio
@@ -10,13 +10,13 @@ from streamweir.server.process.control_socket import Channel, ChannelError, Deta
 
 
 class Worker:
-    """A process, and the line to it as soon as it has called."""
+    """A process, and its channel as soon as it has connected."""
 
     def __init__(self, number: int, process: asyncio.subprocess.Process, reloads: int) -> None:
         self.number = number
         self.process = process
         self.reloads = reloads
-        """How many had been asked for before it was started: those its first reading of the file includes."""
+        """The number of reloads before it was started: it has read the file after them."""
         self.channel: Channel | None = None
         self.has_served = False
         self.instance: str | None = None
@@ -25,7 +25,7 @@ class Worker:
 
     @property
     def is_leaving(self) -> bool:
-        """It has ended, or is about to: without its supervisor a worker does not stay."""
+        """It has ended, or will soon: a worker without a supervisor ends."""
         return self.channel is None or self.channel.is_closed or self.process.returncode is not None
 
     async def request(self, what: str, timeout_s: float) -> Details | None:
@@ -35,7 +35,7 @@ class Worker:
             return None
 
     def has_failed(self, answer: Details | None) -> bool:
-        """To take up a new configuration, by what it answered, and goes on with the old one."""
+        """Whether it could not load a new configuration, according to its answer, and continues with the old one."""
         return not self.is_leaving if answer is None else answer["reason"] is not None
 
     def stop(self, *, force: bool, lame_duck: bool) -> None:
