@@ -10,7 +10,7 @@ from math import inf
 import pytest
 
 from streamweir.policy.overload import UNKNOWN_KEYS_PER_S
-from streamweir.server.http.listener import _KEPT_A_TURN
+from streamweir.server.http.listener import _KEPT_PER_TURN
 from streamweir.server.process.gateway import Gateway
 from support.answers import openai_frames
 from support.gateway import KEY, Gate, chat_request, gateway, gateway_to, until
@@ -85,7 +85,7 @@ async def test_one_that_asks_as_it_connects_is_refused_as_it_is_accepted() -> No
 async def test_very_many_that_ask_as_they_connect_are_refused_and_not_all_kept() -> None:
     async with gateway_to([Head(), Send(FRAMES), End()]) as (gate, _):
         close(gate.gateway)
-        socks = [socket.create_connection(gate.address) for _ in range(_KEPT_A_TURN + 8)]
+        socks = [socket.create_connection(gate.address) for _ in range(_KEPT_PER_TURN + 8)]
         for sock in socks:  # the loop stands still meanwhile
             sock.sendall(chat_request(model="up/m"))
             sock.setblocking(False)
