@@ -15,25 +15,26 @@ from streamweir.client import ClientError, Completion, RequestFailed, StreamErro
 from streamweir.frontends.chat.table import DIALECTS
 from support.client_calls import KINDS, Caller, caller
 from support.gateway import KEY, gateway
+from support.soak import one_of_each
 
 SIMULATOR = (Path(__file__).parents[2] / "docs" / "simulator.md").read_text()
 CONFIG = f"""
 [server.timeouts]
-first_event_s = 1.5
+first_event_s = 4
 
 [[providers]]
 name = "sim"
 kind = "sim"
 
 [[providers]]
-name = "hasty"
+name = "short-total"
 kind = "sim"
-timeouts = {{ total_s = 0.5 }}
+timeouts = {{ total_s = 2 }}
 
 [[providers]]
-name = "wakeful"
+name = "short-idle"
 kind = "sim"
-timeouts = {{ idle_s = 0.3 }}
+timeouts = {{ idle_s = 1 }}
 
 [[keys]]
 name = "tests"
@@ -95,14 +96,14 @@ FAULTS: dict[str, Status | Inside | None] = {
     "cut?at=5&how=half-frame": Inside("upstream_stream_truncated"),
     "cut?at=5&how=no-finish": Inside("upstream_stream_truncated"),
     "stall?at=0": Status(504, "upstream_timeout"),
-    "wakeful/stall?at=3": Inside("stream_idle_timeout"),
+    "short-idle/stall?at=3": Inside("stream_idle_timeout"),
     "empty": Status(502, "upstream_empty_response"),
     "html": Status(502, "upstream_bad_response"),
     "redirect": Status(502, "upstream_redirect_blocked"),
     "garbage?at=1": Status(502, "upstream_invalid_frame"),
     "garbage?at=3": Inside("upstream_invalid_frame"),
     "huge-frame": Inside("upstream_frame_too_large"),
-    "hasty/endless?pace_ms=1": Inside("stream_deadline_exceeded"),
+    "short-total/endless?pace_ms=1": Inside("stream_deadline_exceeded"),
 }
 
 
@@ -151,8 +152,7 @@ def judge(dialect: str, expected: Status | Inside | None, answer: Completion | N
     return "" if (error.type, error.code) == words[dialect] else f"other words: {error.type} {error.code}"
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("dialect", list(DIALECTS))
+@pytest.mark.parametrize(("dialect", "kind"), one_of_each(list(DIALECTS), KINDS))
 async def test_every_script_ends_as_it_must(dialect: str, kind: str) -> None:
     async with (
         gateway(CONFIG) as gate,
@@ -169,8 +169,7 @@ async def test_every_script_ends_as_it_must(dialect: str, kind: str) -> None:
         await gate.settled(len(FAULTS))
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("dialect", list(DIALECTS))
+@pytest.mark.parametrize(("dialect", "kind"), one_of_each(list(DIALECTS), KINDS))
 async def test_streamed_and_whole_are_the_same(dialect: str, kind: str) -> None:
     async with (
         gateway(CONFIG) as gate,

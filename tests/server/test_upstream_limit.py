@@ -113,9 +113,9 @@ async def test_u15_silence_in_the_midst(voice: Voice, dialect: str) -> None:
         await up.vacated()
 
 
-@each_dialect
-async def test_u15_comments_keep_the_caller_company_until_then(dialect: str) -> None:
-    toml = timers(idle_s=0.2, keepalive_s=0.01)
+@pytest.mark.parametrize("dialect", ["openai", "messages"])
+async def test_u15_keep_alives_are_sent_until_the_timeout(dialect: str) -> None:
+    toml = timers(idle_s=1, keepalive_s=0.01)
     async with serving([Head(), Send(OPENAI.begun), Hang()], toml=toml) as (gate, up):
         reply = await gate.ask(path=path_of(dialect), model="up/m", stream=True)
         assert_broken(reply, "stream_idle_timeout", dialect, text=BEGUN)
