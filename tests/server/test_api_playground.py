@@ -203,7 +203,14 @@ async def test_a_large_body_is_read_in_a_thread(size: int, is_on_loop: bool) -> 
     async def handle(_: object) -> None: ...
 
     operation = Operation(
-        method="POST", path="/", access=Access.ADMIN, about="", handler=handle, answer=None, read=read, most_bytes=None
+        method="POST",
+        path="/",
+        access=Access.ADMIN,
+        about="",
+        handler=handle,
+        answer=None,
+        read=read,
+        max_body_bytes=None,
     )
     assert await read_body(operation, bytes(size), "application/json") == Nothing()
     assert (threads == [threading.get_ident()]) is is_on_loop

@@ -15,7 +15,7 @@ from starlette.routing import Route
 from streamweir.core.errors import GatewayFault, StreamweirError
 from streamweir.server.control.readiness import Readiness
 from streamweir.server.control.routing import Access, OpenRoute, control_app, stream_response
-from streamweir.server.http.asgi import BODY, HANDOVER, AsgiApp, Bridge
+from streamweir.server.http.asgi import BODY, DELEGATE, AsgiApp, Bridge
 from streamweir.server.http.message import Answer, Request, Response
 from support.deadlines import WAIT_TIMEOUT_S
 from support.http_app import Serving, SmallApp, get, post, serving
@@ -73,7 +73,7 @@ async def test_the_scope_and_the_body() -> None:
         await client.send(get("/"))
         await client.response()
     assert seen[0].pop("state") == {"request_id": reply.header("x-request-id")}
-    assert list(seen[0].pop("extensions")) == [HANDOVER, BODY]
+    assert list(seen[0].pop("extensions")) == [DELEGATE, BODY]
     assert seen[0] == {
         "type": "http",
         "asgi": {"version": "3.0", "spec_version": "2.3"},
@@ -332,7 +332,7 @@ async def test_what_is_handed_over_is_answered_by_whoever_took_it() -> None:
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
         await receive()
-        scope["extensions"][HANDOVER](lambda *both: taken.append(both))
+        scope["extensions"][DELEGATE](lambda *both: taken.append(both))
         await send(START)
         await send({"type": "http.response.body", "body": b"abc"})
         seen.append(await receive())
@@ -364,7 +364,7 @@ async def test_a_fault_of_who_hands_over_is_told(when: str) -> None:
     async def app(scope: Scope, _receive: Receive, send: Send) -> None:
         if when == "after an answer":
             await send(START)
-        scope["extensions"][HANDOVER](take)
+        scope["extensions"][DELEGATE](take)
         raise ValueError("it")
 
     async with bridging(app) as (at, bridged), await RawClient.open(at.address) as client:

@@ -25,7 +25,7 @@ from support.script import in_turn
 SIZES = ("content-length: 8388608", "transfer-encoding: chunked")
 BEARER = f"authorization: Bearer {KEY}"
 JSON = "content-type: application/json"
-MOST_OF_A_STRANGER = 4096
+MAX_UNAUTHENTICATED_BYTES = 4096
 HEADS = {
     "POST /no/such/page": 404,
     "POST /api/no/such/page": 404,
@@ -110,7 +110,7 @@ def line_of(operation: Operation) -> str:
 def test_who_is_not_known_may_send_little() -> None:
     open_to_all = [each for each in OPERATIONS if each.access is Access.ANYONE]
     assert [each.name for each in open_to_all] == ["open_session"]
-    assert [each.most_bytes for each in open_to_all] == [MOST_OF_A_STRANGER]
+    assert [each.max_body_bytes for each in open_to_all] == [MAX_UNAUTHENTICATED_BYTES]
 
 
 async def test_every_operation_knows_who_asks_before_it_reads(tmp_path: Path) -> None:
@@ -129,7 +129,7 @@ async def test_every_operation_knows_who_asks_before_it_reads(tmp_path: Path) ->
 async def test_a_sign_in_that_is_too_large_is_refused_unread(tmp_path: Path) -> None:
     async with api_on("sqlite", tmp_path) as api, on_a_socket(api) as (at, faults):
         async with await RawClient.open(at.address) as client:
-            announced = f"content-length: {MOST_OF_A_STRANGER + 1}"
+            announced = f"content-length: {MAX_UNAUTHENTICATED_BYTES + 1}"
             assert (await told_at_once(client, "POST /api/session", JSON, announced)).status == 413
         async with await RawClient.open(at.address) as client:
             await client.send(head("POST /api/session", JSON, SIZES[1]) + b"1001\r\n")

@@ -15,7 +15,7 @@ from starlette.responses import Response as HttpResponse
 
 from streamweir.console.assets import Assets
 from streamweir.policy.secret import csrf_of
-from streamweir.server.control.console import NO_BOOKS, NOT_BUILT, accepts_gzip, console_routes
+from streamweir.server.control.console import NO_DATABASE, NOT_BUILT, accepts_gzip, console_routes
 from streamweir.server.control.readiness import Readiness
 from streamweir.server.control.routing import Access, OpenRoute, control_app
 from streamweir.server.http.security_headers import with_security_headers
@@ -69,13 +69,13 @@ async def no_metrics() -> bytes:
     return b""
 
 
-def app_of(assets: Assets, *, has_books: bool = True, is_secure: bool = False) -> Starlette:
+def app_of(assets: Assets, *, has_database: bool = True, is_secure: bool = False) -> Starlette:
     return control_app(
         readiness=Readiness(),
         metrics=no_metrics,
         may_read_metrics=lambda _: None,
         routes=[
-            *console_routes(assets, has_books=has_books),
+            *console_routes(assets, has_database=has_database),
             OpenRoute("/api/broken", broken, access=Access.ANYONE),
             OpenRoute("/api/loose", loose, access=Access.ANYONE),
         ],
@@ -139,10 +139,10 @@ async def test_a_file_that_was_built_away(page: Assets, tmp_path: Path) -> None:
     assert (await ask(app_of(page), "/console/assets/index-C0ffee.css")).status_code == 404
 
 
-@pytest.mark.parametrize(("has_books", "sentence"), [(True, NOT_BUILT), (False, NO_BOOKS)])
-async def test_where_there_is_no_page_it_is_said_why(tmp_path: Path, has_books: bool, sentence: str) -> None:
+@pytest.mark.parametrize(("has_database", "sentence"), [(True, NOT_BUILT), (False, NO_DATABASE)])
+async def test_where_there_is_no_page_it_is_said_why(tmp_path: Path, has_database: bool, sentence: str) -> None:
     for path in ("/console", "/console/requests", "/console/assets/index-C0ffee.js"):
-        reply = await ask(app_of(Assets(tmp_path), has_books=has_books), path)
+        reply = await ask(app_of(Assets(tmp_path), has_database=has_database), path)
         assert (reply.status_code, reply.text) == (404, sentence)
         assert dict(reply.headers) == {
             "content-type": "text/plain; charset=utf-8",
@@ -152,12 +152,12 @@ async def test_where_there_is_no_page_it_is_said_why(tmp_path: Path, has_books: 
 
 
 def test_the_page_is_for_all_and_every_route_of_it_says_so(page: Assets) -> None:
-    found = {route.path: (route.access, route.methods) for route in console_routes(page, has_books=True)}
+    found = {route.path: (route.access, route.methods) for route in console_routes(page, has_database=True)}
     assert found == {path: (Access.ANYONE, {"GET", "HEAD"}) for path in ("/console", "/console/{path:path}")}
 
 
 async def test_without_books_a_page_is_of_no_use(page: Assets) -> None:
-    assert (await ask(app_of(page, has_books=False), "/console")).text == NO_BOOKS
+    assert (await ask(app_of(page, has_database=False), "/console")).text == NO_DATABASE
 
 
 @pytest.mark.parametrize("is_secure", [False, True])
@@ -286,7 +286,7 @@ async def test_where_tls_ends_here_browsers_are_told_to_stay_with_it(tmp_path: P
 async def test_without_books_the_gateway_says_so() -> None:
     async with gateway("") as gate, await gate.connect() as client:
         reply = await send(client, "GET /console")
-        assert (reply.status, reply.body.decode()) == (404, NO_BOOKS)
+        assert (reply.status, reply.body.decode()) == (404, NO_DATABASE)
         assert (await send(client, "GET /")).status == 307
 
 

@@ -34,7 +34,7 @@ class Probed:
     def __init__(self) -> None:
         self.readiness = Readiness()
         self.idle_s = 0.0
-        self.port = HealthPort(self.readiness, lambda: self.idle_s, hung_s=5.0, ask_s=WAIT_TIMEOUT_S)
+        self.port = HealthPort(self.readiness, lambda: self.idle_s, hung_s=5.0, request_timeout_s=WAIT_TIMEOUT_S)
         listener = socket.create_server(("127.0.0.1", 0))
         self.address: tuple[str, int] = listener.getsockname()
         self.port.start(listener)

@@ -11,7 +11,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from streamweir.core.errors import StreamweirError
 from streamweir.server.control.routing import request_of
-from streamweir.server.http.asgi import BODY, HANDOVER, RequestHandover
+from streamweir.server.http.asgi import BODY, DELEGATE, RequestDelegate
 from streamweir.server.http.body import too_large
 from streamweir.server.http.message import Answer, Headers
 
@@ -52,7 +52,7 @@ def bridged(app: ASGIApp) -> ASGIApp:
         taken, left, has_body = Taken(), asyncio.Event(), False
         kind = ""
 
-        def hand_over(handler: RequestHandover) -> None:
+        def delegate(handler: RequestDelegate) -> None:
             handler(request_of(scope), taken)
 
         async def receive_then_wait() -> Message:
@@ -84,7 +84,7 @@ def bridged(app: ASGIApp) -> ASGIApp:
                 raise too_large(max_bytes)
             return body
 
-        scope["extensions"] = {HANDOVER: hand_over, BODY: read_body}
+        scope["extensions"] = {DELEGATE: delegate, BODY: read_body}
         await app(scope, receive_then_wait, send_until_left)
         if taken.answer is not None:
             headers = [(name.encode(), value.encode()) for name, value in taken.answer.headers]

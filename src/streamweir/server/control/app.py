@@ -1,6 +1,6 @@
-"""The control plane, put together: console, API (where there is a database), probes and metrics.
+"""The control plane: console, API (if there is a database), probes and metrics.
 
-Each of them has its own module; here is only what they are given.
+Each of them has its own module; this one connects them.
 """
 
 from collections.abc import Awaitable, Callable
@@ -33,7 +33,7 @@ def control_plane(
         metrics=metrics,
         may_read_metrics=may_read_metrics,
         routes=[
-            *console_routes(page, has_books=context is not None),
+            *console_routes(page, has_database=context is not None),
             *(api_routes(context) if context is not None else ()),
         ],
         gates=api_gates(context) if context is not None else {},

@@ -1,11 +1,10 @@
 """`/health` and `/ready` on an address and a thread of their own, answered however busy the event loop is.
 
-A loop with much to do is late, and a probe that times out takes a node out that is needed most. So the thread
-answers from values alone. It tells the truth all the same: a loop that has not run for `HUNG_S` does not serve
-anybody, and `/health` says so with 503, so that whoever watches can start the process again.
+A busy loop answers late, and a probe that times out removes a node when it is needed most. So the thread answers from
+values in memory. The answers stay correct: if the loop has not run for `HUNG_S` it serves no requests, and `/health`
+answers 503, so that the process can be restarted.
 
-Plain HTTP, one request per connection, bounded in bytes, seconds and connections: it is for probes, and callers have
-no business there.
+Plain HTTP, one request per connection, bounded in bytes, seconds and connections: it is for probes, not for callers.
 """
 
 import re
@@ -22,34 +21,39 @@ from streamweir.server.http.message import Answer
 from streamweir.wire import jsonio
 
 HUNG_S = 10.0
-_MOST_CONNECTIONS = 64
-_MOST_BYTES = 8192
-_ASK_S = 2.0
+_MAX_CONNECTIONS = 64
+_MAX_BYTES = 8192
+_REQUEST_TIMEOUT_S = 2.0
 _LINE = re.compile(rb"(GET|HEAD) (/[^ ?]*)(?:\?[^ ]*)? HTTP/1\.[01]\r\n")
 
 
 class HealthPort:
-    """`idle_s` tells how long ago the event loop last ran."""
+    """`idle_s`: the time since the event loop last ran."""
 
     def __init__(
-        self, readiness: Readiness, idle_s: Callable[[], float], *, hung_s: float = HUNG_S, ask_s: float = _ASK_S
+        self,
+        readiness: Readiness,
+        idle_s: Callable[[], float],
+        *,
+        hung_s: float = HUNG_S,
+        request_timeout_s: float = _REQUEST_TIMEOUT_S,
     ) -> None:
         self._readiness = readiness
         self._idle_s = idle_s
         self._hung_s = hung_s
-        self._ask_s = ask_s
+        self._request_timeout_s = request_timeout_s
         self._listeners: list[socket.socket] = []
-        self._asking: dict[socket.socket, tuple[bytes, float]] = {}
-        """What each has sent, and until when it must have asked."""
+        self._pending: dict[socket.socket, tuple[bytes, float]] = {}
+        """For each connection: the bytes received, and the deadline for its request."""
         self._selector = selectors.DefaultSelector()
         self._stopper, self._stopped = socket.socketpair()
         self._selector.register(self._stopped, selectors.EVENT_READ)
         self._thread = threading.Thread(target=self._run, name="health", daemon=True)
 
     def start(self, listener: socket.socket) -> None:
-        """Takes over a bound socket. Once for each, before the first probe comes."""
+        """Takes a bound socket, which it owns from now on. To be called once for each, before the first probe."""
         listener.setblocking(False)
-        listener.listen(_MOST_CONNECTIONS)
+        listener.listen(_MAX_CONNECTIONS)
         self._listeners.append(listener)
         self._selector.register(listener, selectors.EVENT_READ)
         if not self._thread.is_alive():
@@ -59,59 +63,59 @@ class HealthPort:
         self._stopper.close()
         if self._thread.is_alive():
             self._thread.join()
-        for sock in (*self._listeners, *self._asking, self._stopped):
+        for sock in (*self._listeners, *self._pending, self._stopped):
             sock.close()
         self._selector.close()
 
     def _run(self) -> None:
         while True:
-            for key, _ in self._selector.select(self._ask_s / 2 if self._asking else None):
+            for key, _ in self._selector.select(self._request_timeout_s / 2 if self._pending else None):
                 sock = key.fileobj
                 assert isinstance(sock, socket.socket)  # noqa: S101 (for the type checker)
                 if sock is self._stopped:
                     return
-                if sock in self._asking:
+                if sock in self._pending:
                     self._read(sock)
-                elif sock in self._listeners:  # else it was closed for one that came later
+                elif sock in self._listeners:  # otherwise it was closed to accept a later one
                     self._accept(sock)
             now = time.monotonic()
-            for sock in [sock for sock, (_, until) in self._asking.items() if now >= until]:
+            for sock in [sock for sock, (_, until) in self._pending.items() if now >= until]:
                 self._close(sock)
 
     def _accept(self, listener: socket.socket) -> None:
         try:
             sock, _ = listener.accept()
-        except OSError:  # it has gone; or there is no file for it, and none for what would tell so
+        except OSError:  # the connection was closed, or there is no file left for it
             time.sleep(0.01)
             return
-        if len(self._asking) >= _MOST_CONNECTIONS:  # a probe asks at once: the first has had the most time for it
-            self._close(next(iter(self._asking)))
+        if len(self._pending) >= _MAX_CONNECTIONS:  # probes send at once: the oldest has waited longest
+            self._close(next(iter(self._pending)))
         sock.setblocking(False)
-        self._asking[sock] = (b"", time.monotonic() + self._ask_s)
+        self._pending[sock] = (b"", time.monotonic() + self._request_timeout_s)
         self._selector.register(sock, selectors.EVENT_READ)
-        self._read(sock)  # it has mostly come by now
+        self._read(sock)  # the request has usually arrived by now
 
     def _read(self, sock: socket.socket) -> None:
-        data, until = self._asking[sock]
+        data, until = self._pending[sock]
         try:
-            more = sock.recv(_MOST_BYTES)
+            more = sock.recv(_MAX_BYTES)
         except BlockingIOError:
             return
         except OSError:
             more = b""
         data += more
-        if not more or len(data) > _MOST_BYTES:
+        if not more or len(data) > _MAX_BYTES:
             self._close(sock)
         elif b"\r\n\r\n" in data:
-            with suppress(OSError):  # an answer of a few hundred bytes, to an empty buffer
+            with suppress(OSError):  # an answer of a few hundred bytes fits into the empty buffer
                 sock.send(self._answer(data))
                 sock.shutdown(socket.SHUT_WR)
             self._close(sock)
         else:
-            self._asking[sock] = (data, until)
+            self._pending[sock] = (data, until)
 
     def _close(self, sock: socket.socket) -> None:
-        del self._asking[sock]
+        del self._pending[sock]
         self._selector.unregister(sock)
         sock.close()
 

@@ -1,6 +1,6 @@
-"""What `/health` and `/ready` answer, for whoever answers them: the gateway's loop, or a thread of its own.
+"""The answers of `/health` and `/ready`, for the gateway's event loop and for the health port's thread.
 
-Both are bytes that need nothing but one look at the readiness: no route, no task, no lock.
+They only read the readiness: no route, no task, no lock.
 """
 
 import re
@@ -25,13 +25,13 @@ def probe_answer(path: str, readiness: Readiness) -> Answer:
     """`path`: one of `PROBES`."""
     if path == "/health":
         return _HEALTHY
-    readiness.asked_at = time.monotonic()
+    readiness.probed_at = time.monotonic()
     body = jsonio.encode(readiness.document())
     return Answer(status=200 if readiness.is_ready else 503, headers=_HEADERS, body=body)
 
 
 def plain_probe(data: bytes, readiness: Readiness) -> bytes | None:
-    """The answer to a probe of which these are all the bytes. None: it is none, or must be read in full."""
+    """The answer to a probe that consists of these bytes. None: it is no probe, or must be parsed completely."""
     line = _PLAIN.match(data)
     if line is None or data.find(b"\r\n\r\n") != len(data) - 4:
         return None
@@ -39,7 +39,7 @@ def plain_probe(data: bytes, readiness: Readiness) -> bytes | None:
 
 
 def as_bytes(answer: Answer, *, has_body: bool = True) -> bytes:
-    """The last on its connection."""
+    """With the end of the connection."""
     fields = "".join(f"{name}: {value}\r\n" for name, value in answer.headers)
     head = f"{status_line(answer.status)}{fields}content-length: {len(answer.body)}\r\nconnection: close\r\ndate: "
     return head.encode("latin-1") + http_date() + b"\r\n\r\n" + (answer.body if has_body else b"")

@@ -1,7 +1,7 @@
-"""Whether this process should get requests, and if not why: what `/ready` answers with.
+"""Whether this process should get requests, and if not, why: the content of `/ready`.
 
-Every part that can make the process unfit sets its own reason and takes it back. Written on the event
-loop, read from any thread: a reading is one look at one immutable value. Knows neither the parts nor HTTP.
+Every part that can make the process not ready sets its own reason, and removes it. It is written on the event loop and
+read from any thread: a read is one access to an immutable value. Independent of the parts and of HTTP.
 """
 
 from math import inf
@@ -13,8 +13,8 @@ FAILING = "failing"
 class Readiness:
     def __init__(self) -> None:
         self.is_draining = False
-        self.asked_at = -inf
-        """When somebody last wanted to know, by the monotonic clock."""
+        self.probed_at = -inf
+        """When it was last read by a probe, by the monotonic clock."""
         self._reasons: tuple[tuple[str, str], ...] = ()
 
     @property
@@ -23,18 +23,18 @@ class Readiness:
 
     @property
     def status(self) -> str:
-        """`ok`, `draining`, or `failing`: the word in the answer."""
+        """`ok`, `draining`, or `failing`: the value in the answer."""
         if self.is_draining:
             return DRAINING
         return FAILING if self._reasons else "ok"
 
     @property
     def reasons(self) -> list[str]:
-        """In the order of the parts' names."""
+        """Sorted by the names of the parts."""
         return [reason for _, reason in self._reasons]
 
     def set(self, part: str, reason: str | None) -> None:
-        """None: nothing is wrong with it, or not any more."""
+        """None: the part is ready."""
         reasons = dict(self._reasons)
         reasons.pop(part, None)
         if reason is not None:

@@ -1,11 +1,9 @@
-"""The routes that are not hot: is it alive, is it ready, what has it counted. A Starlette application.
+"""The routes that are not hot: health, readiness, metrics, and those of console and API. A Starlette application.
 
-Who may use a route is declared on the route itself, and asked before its endpoint is called. The
-default is no: what carries no `access` is answered with 403, whatever it is. Decisions are made by
-the path that was matched, the headers and the peer, never by a URL that was put together from what
-the caller sent. A body is asked for by the endpoint alone, and so not before somebody may ask it: where
-there is no such route, or not for this caller, it is never read. What the answers hold is handed in;
-the gateway behind them is not known here.
+Every route declares who may use it, and that is checked before its endpoint is called. The default is no access: a
+route without `access` answers 403. Decisions use the matched path, the headers and the peer, never a URL that is built
+from the caller's input. Only an endpoint reads the body, so it is never read for an unknown route or for a caller
+without access. The data of the answers is passed in; this module does not depend on the gateway.
 """
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
@@ -25,14 +23,14 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from streamweir.core.errors import CallerError, GatewayFault, StreamweirError
 from streamweir.server.control.readiness import Readiness
 from streamweir.server.http.answers import api_failure_answer
-from streamweir.server.http.asgi import BODY, HANDOVER, BodyReader, RequestHandover, Unfinished
+from streamweir.server.http.asgi import BODY, DELEGATE, BodyReader, RequestDelegate, Unfinished
 from streamweir.server.http.message import Headers, Request
 from streamweir.server.http.security_headers import needs_security_headers, with_security_headers
 from streamweir.server.telemetry.log import logger
 from streamweir.wire import jsonio
 
 Gate = Callable[[Request, Scope], Awaitable[StreamweirError | None]]
-"""Why somebody may not, or None. Who it is that may is left in the scope's state, for the endpoint."""
+"""The reason for refusing access, or None. It stores the identity in the scope's state, for the endpoint."""
 
 METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 _EVERYWHERE: Headers = (("cache-control", "no-store"), ("x-content-type-options", "nosniff"))
@@ -41,17 +39,17 @@ _EVERYWHERE: Headers = (("cache-control", "no-store"), ("x-content-type-options"
 class Access(StrEnum):
     ANYONE = "anyone"
     METRICS = "metrics"
-    """As `VIEWER`; and this machine, or anyone, where the operator says so."""
+    """As `VIEWER`; also this machine, or anyone, if the operator has configured that."""
     ADMIN = "admin"
     """The operator, and keys with the scope `admin` within their workspace."""
     VIEWER = "viewer"
-    """As `ADMIN`, for what goes on by itself: a session does not last longer for it."""
+    """As `ADMIN`, for requests that a page repeats by itself: they do not extend a session."""
     OPERATOR = "operator"
-    """The operator alone."""
+    """Only the operator."""
 
 
 class OpenRoute(Route):
-    """A route that says for whom it is there."""
+    """A route with its access."""
 
     def __init__(
         self,
@@ -74,10 +72,10 @@ def control_app(
     gates: Mapping[Access, Gate] = {},
     is_secure: bool = False,
 ) -> Starlette:
-    """`routes`: further ones, with `gates` for those who may use them. `is_secure`: callers come by TLS."""
+    """`routes`: further ones, with their `gates`. `is_secure`: callers connect with TLS."""
 
     async def index(_: HttpRequest) -> HttpResponse:
-        return _response(307, b"", (("location", "/console"),))  # without a host: a caller's word for it is not taken
+        return _response(307, b"", (("location", "/console"),))  # without a host: the caller's `Host` is not trusted
 
     async def health(_: HttpRequest) -> HttpResponse:
         return json_response({"status": "ok"})
@@ -109,13 +107,13 @@ def control_app(
         middleware=[Middleware(_Guard, routes=every, gates=every_gate)],
         exception_handlers={HTTPException: _refuse, StreamweirError: _fail, Exception: _fault},
     )
-    # Without redirects to a path with or without a slash: they are made from the caller's own Host.
+    # Without redirects to a path with or without a slash: they would be built from the caller's `Host`.
     app.router = Router(every, redirect_slashes=False)
     return app
 
 
 class _SecuredApp(Starlette):
-    """Around all of it, the answer to a fault included: no answer of the console goes without its headers."""
+    """Outside of everything, including the answer to a fault: every answer of the console has its security headers."""
 
     def __init__(self, *, is_secure: bool, **more: Any) -> None:
         super().__init__(**more)
@@ -124,18 +122,18 @@ class _SecuredApp(Starlette):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         path = scope["path"]
 
-        async def send_sealed(message: Message) -> None:
+        async def send_secured(message: Message) -> None:
             if message["type"] == "http.response.start":
                 said = tuple((name.decode("latin-1"), value.decode("latin-1")) for name, value in message["headers"])
                 headers = with_security_headers(path, said, is_secure=self._is_secure)
                 message["headers"] = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in headers]
             await send(message)
 
-        await super().__call__(scope, receive, send_sealed if needs_security_headers(path) else send)
+        await super().__call__(scope, receive, send_secured if needs_security_headers(path) else send)
 
 
 class _Guard:
-    """Asks for the access of the route that a request will reach, before it reaches it."""
+    """Checks the access of the matching route before the request reaches it."""
 
     def __init__(self, app: ASGIApp, routes: list[BaseRoute], gates: Mapping[Access, Gate]) -> None:
         self._app = app
@@ -151,7 +149,7 @@ class _Guard:
             await self._app(scope, receive, send)
 
     def _route_of(self, scope: Scope) -> BaseRoute | None:
-        """As the router will choose: the first for this path and method, else the first for this path."""
+        """The same choice as the router's: the first for this path and method, else the first for this path."""
         partial = None
         for route in self._routes:
             match, _ = route.matches(scope)
@@ -185,14 +183,14 @@ def request_of(scope: Scope) -> Request:
     )
 
 
-async def body_of(http: HttpRequest, most: int | None) -> bytes:
-    """The body, of at most so many bytes; None: as many as any may have. Raises `StreamweirError`."""
+async def body_of(http: HttpRequest, max_bytes: int | None) -> bytes:
+    """The body, of at most so many bytes; None: the limit for all bodies. Raises `StreamweirError`."""
     read: BodyReader = http.scope["extensions"][BODY]
-    return await read(most)
+    return await read(max_bytes)
 
 
 async def _refuse(request: HttpRequest, reason: Exception) -> HttpResponse:
-    """What the router itself cannot serve."""
+    """The answer to a request that the router cannot serve."""
     method, path = request.method, request.scope["path"][:200]
     if isinstance(reason, HTTPException) and reason.status_code == 405:
         allowed = ", ".join(_methods_of(request))
@@ -201,7 +199,7 @@ async def _refuse(request: HttpRequest, reason: Exception) -> HttpResponse:
 
 
 def _methods_of(request: HttpRequest) -> list[str]:
-    """Of all routes for this path: the router knows only the first of them."""
+    """The methods of all routes for this path: the router has only those of the first."""
     found = {
         method
         for route in request.app.routes
@@ -217,7 +215,7 @@ async def _fail(_: HttpRequest, reason: Exception) -> HttpResponse:
 
 
 async def _fault(request: HttpRequest, _: Exception) -> HttpResponse:
-    """Starlette raises the exception again after this answer, to whoever logs it."""
+    """Starlette raises the exception again after this answer, so that it is logged."""
     event_id = request.scope.get("state", {}).get("request_id")
     return _failure(GatewayFault("internal_error", "The gateway failed to answer.", event_id=event_id))
 
@@ -231,13 +229,13 @@ def plain_response(text: str, status: int = 200) -> HttpResponse:
 
 
 def stream_response(pieces: AsyncGenerator[bytes, None], status: int = 200, headers: Headers = ()) -> HttpResponse:
-    """Its pieces are not asked for where only its head is."""
+    """For HEAD, the pieces are not read."""
     return _Streamed(pieces, status, headers)
 
 
 class _Streamed(StreamingResponse):
-    """An answer in pieces. Whoever makes them is done with when the caller has gone; where no more can be had, for a
-    reason that is known, the connection is cut."""
+    """An answer in pieces. Its generator is closed when the caller disconnects. If it ends with a known error, the
+    connection is cut."""
 
     def __init__(self, pieces: AsyncGenerator[bytes, None], status: int, headers: Headers) -> None:
         super().__init__(pieces, status, dict(headers + _EVERYWHERE))
@@ -245,7 +243,7 @@ class _Streamed(StreamingResponse):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["method"] == "HEAD":
-            await self._pieces.aclose()  # there is nothing more of it then
+            await self._pieces.aclose()  # no more pieces are needed
         await super().__call__(scope, receive, send)
 
     async def stream_response(self, send: Send) -> None:
@@ -257,19 +255,19 @@ class _Streamed(StreamingResponse):
                 raise Unfinished(error.code) from error
 
 
-def handed_over(take: RequestHandover) -> HttpResponse:
-    return _HandedOver(take)
+def delegated_response(handler: RequestDelegate) -> HttpResponse:
+    return _DelegatedResponse(handler)
 
 
-class _HandedOver(HttpResponse):
-    """Somebody else answers: see `server.http.asgi.HANDOVER`."""
+class _DelegatedResponse(HttpResponse):
+    """Another function answers: see `server.http.asgi.DELEGATE`."""
 
-    def __init__(self, take: RequestHandover) -> None:
+    def __init__(self, handler: RequestDelegate) -> None:
         super().__init__()
-        self._take = take
+        self._handler = handler
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002
-        scope["extensions"][HANDOVER](self._take)
+        scope["extensions"][DELEGATE](self._handler)
 
 
 def _failure(error: StreamweirError, headers: Headers = ()) -> HttpResponse:

@@ -9,7 +9,7 @@ It converts a `Request` to an http scope, and the messages of the application to
   cancelled after a grace period.
 - A fault of the application goes to `on_fault`. Its answer is sent if no answer was started.
 - A stream that ends with `Unfinished` is cut. This is not a fault.
-- The application can give the request and the response to another function (`HANDOVER`).
+- The application can give the request and the response to another function (`DELEGATE`).
 
 Lifespan and websockets are not supported.
 """
@@ -28,9 +28,9 @@ AsgiApp = Callable[
 ]
 
 
-HANDOVER = "streamweir.handover"
-"""An extension of the scope: a function that takes a `RequestHandover`."""
-RequestHandover = Callable[[Request, Response], None]
+DELEGATE = "streamweir.delegate"
+"""An extension of the scope: a function that takes a `RequestDelegate`."""
+RequestDelegate = Callable[[Request, Response], None]
 BODY = "streamweir.body"
 """An extension of the scope: a `BodyReader`."""
 BodyReader = Callable[[int | None], Awaitable[bytes]]
@@ -75,7 +75,7 @@ class Bridge:
             return
         cycle = _RequestCycle(request, response)
         scope = self._scope(request)
-        scope["extensions"] = {HANDOVER: cycle.hand_over, BODY: cycle.read_body}
+        scope["extensions"] = {DELEGATE: cycle.delegate, BODY: cycle.read_body}
         cycle.on_body = partial(self._on_body, request, scope)
         task = asyncio.get_running_loop().create_task(_run(self._app, scope, cycle))
         self._tasks.add(task)
@@ -214,7 +214,7 @@ class _RequestCycle:
         if response.over:
             self._change.set()
 
-    def hand_over(self, handler: RequestHandover) -> None:
+    def delegate(self, handler: RequestDelegate) -> None:
         """From now on `handler` answers, even if the application fails. If it raises, the answer is still ours."""
         if self._head is not None:
             raise RuntimeError("the application has answered already")

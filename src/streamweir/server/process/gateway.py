@@ -286,7 +286,7 @@ class Gateway:
         self.server.end_with_answers()
 
     async def unused(self, quiet_s: float, /) -> None:
-        await self.server.unused(quiet_s, lambda: self.readiness.asked_at)
+        await self.server.unused(quiet_s, lambda: self.readiness.probed_at)
 
     def stop_admitting(self) -> None:
         self.readiness.is_draining = self._is_draining = True

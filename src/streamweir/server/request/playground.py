@@ -17,7 +17,7 @@ from streamweir.frontends.base import Frontend
 from streamweir.policy.access import Key
 from streamweir.server.accounting.accounting import Accounting
 from streamweir.server.http.answers import Refusal
-from streamweir.server.http.asgi import RequestHandover
+from streamweir.server.http.asgi import RequestDelegate
 from streamweir.server.http.message import Answer, Headers, Request, Response
 from streamweir.server.http.security_headers import SecuredResponse
 from streamweir.server.request.admission import Admission, admit_as, own_frontend
@@ -66,10 +66,10 @@ class Playground:
         key, frontend, closed = chat.key, chat.frontend, self._why_closed()
         return admit_as(key, frontend, request.headers, self._runtime(), self._accounting, closed, time.time())
 
-    def begin(self, chat: PlaygroundChat, admission: Admission) -> RequestHandover:
+    def begin(self, chat: PlaygroundChat, admission: Admission) -> RequestDelegate:
         return partial(self._handle, chat, admission)
 
-    def refuse(self, chat: PlaygroundChat, refusal: Refusal) -> RequestHandover:
+    def refuse(self, chat: PlaygroundChat, refusal: Refusal) -> RequestDelegate:
         return partial(self._handle_refused, chat, refusal)
 
     def _handle(self, chat: PlaygroundChat, admission: Admission, request: Request, response: Response) -> None:

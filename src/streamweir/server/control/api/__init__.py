@@ -1,1 +1,1 @@
-"""`/api`: what an operator, or the admin of a workspace, may see and do. JSON over the same store."""
+"""`/api`: what an operator, or the admin of a workspace, can see and do. JSON."""

@@ -1,8 +1,8 @@
-"""Who asks the API: the operator, or a key that is the admin of its own workspace.
+"""The identity behind an API request: the operator, or a key that is the admin of its own workspace.
 
-There are no user accounts. The operator has the admin secret; a key with the scope `admin` acts within
-its workspace; every other key may nothing here. A session of the console acts as the one that opened
-it. A foreign workspace is as good as none: what is out of reach is not found, in the same words.
+There are no user accounts. The operator has the admin secret. A key with the scope `admin` acts within its workspace;
+other keys have no access here. A session of the console acts as the identity that opened it. Another workspace is
+treated as if it did not exist: its objects are "not found", with the same message.
 """
 
 from msgspec import Struct
@@ -18,30 +18,30 @@ class Actor(Struct, frozen=True, kw_only=True):
     """For the audit log: `admin`, or `key:{id}`."""
     is_operator: bool = False
     workspace_id: str = ""
-    """Of a key."""
+    """The workspace of a key."""
     key_id: str = ""
     by_session: bool = False
-    """The cookie is what was believed."""
+    """Authenticated by the session's cookie."""
 
     @property
-    def reach(self) -> str | None:
-        """The workspace that this one is bound to. None: all of them."""
+    def allowed_workspace(self) -> str | None:
+        """The workspace that this actor is restricted to. None: all of them."""
         return None if self.is_operator else self.workspace_id
 
-    def within(self, conn: Connection, asked: str | None) -> str | None:
-        """The id of the workspace to look into, of which `asked` is the name or the id. None: all of them."""
-        return self.reach if asked is None else self.the_workspace(conn, asked)
+    def workspace_filter(self, conn: Connection, requested: str | None) -> str | None:
+        """The id of the workspace to query, of which `requested` is the name or the id. None: all of them."""
+        return self.allowed_workspace if requested is None else self.find_allowed_workspace(conn, requested)
 
-    def the_workspace(self, conn: Connection, asked: str) -> str:
-        found = find_workspace(conn, asked).id
-        if self.reach not in (None, found):
-            raise NotFound(f"there is no workspace {quoted(asked)}")
+    def find_allowed_workspace(self, conn: Connection, requested: str) -> str:
+        found = find_workspace(conn, requested).id
+        if self.allowed_workspace not in (None, found):
+            raise NotFound(f"there is no workspace {quoted(requested)}")
         return found
 
 
 OPERATOR = Actor(name="admin", is_operator=True)
-NOBODY = Actor(name="nobody")
-"""Where anyone may ask. Bound to a workspace that does not exist."""
+ANONYMOUS = Actor(name="nobody")
+"""For operations without authentication. Restricted to a workspace that does not exist."""
 
 
 def forbidden(message: str) -> CallerError:

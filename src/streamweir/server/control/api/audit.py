@@ -1,7 +1,7 @@
 """The audit log over the API, whether it is unchanged, and whether the ledger is consistent.
 
-The admin of a workspace sees what was done in it, whoever did it. What reads a whole log is for the
-operator alone, and may take a minute.
+The admin of a workspace sees everything that was done in it, by anyone. Operations that read a whole log are for the
+operator only, and may take a minute.
 """
 
 from msgspec import Struct
@@ -33,7 +33,7 @@ class FaultView(Struct, kw_only=True):
     what: str
     kept_usd: str | None
     found_usd: str | None
-    """By the rows."""
+    """Computed from the rows."""
 
 
 class SumCheck(Struct, kw_only=True):
@@ -47,7 +47,7 @@ async def list_audit(call: Call[AuditQuery, Nothing]) -> Page[AuditView]:
     query, actor = call.query, call.actor
 
     def work(conn: Connection) -> list[AuditRow]:
-        within = actor.within(conn, query.workspace)
+        within = actor.workspace_filter(conn, query.workspace)
         return list_rows(conn, workspace_id=within, before=query.before, limit=query.limit + 1)
 
     return page_of(await call.context.read(work), query.limit, view_audit, lambda last: last.seq)

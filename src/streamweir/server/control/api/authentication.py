@@ -1,12 +1,12 @@
-"""Who may use the API, told by the head of a request: a secret in it, or the cookie of a session.
+"""Authentication for the API, by the head of a request: a secret in it, or the cookie of a session.
 
-    Authorization: Bearer    the admin secret, or a key with the scope `admin`; it goes before any cookie
-    the session's cookie     opened with either, and good for as long as that is; what changes something needs
-                             its token too, and must come from a page of this server (docs/spec/security.md S15, S16)
+    Authorization: Bearer    the admin secret, or a key with the scope `admin`; it has precedence over a cookie
+    the session's cookie     opened with either, and valid as long as that is; a change also needs the session's
+                             token, and must come from a page of this server (docs/spec/security.md S15, S16)
 
-A wrong secret and an unknown one are answered alike, and counted (`server.control.api.context`); the right
-one passes however many were wrong, so that nobody can lock the operator out. Nothing here looks at a URL that the
-caller put together; `Host` is held against `Origin` and used for nothing else.
+A wrong secret and an unknown one get the same answer, and are counted (`server.control.api.context`). The right secret
+is accepted after any number of wrong ones, so that no one can lock the operator out. No URL from the caller is used
+here; `Host` is compared with `Origin` and has no other use.
 """
 
 import hmac
@@ -18,7 +18,7 @@ from streamweir.core.errors import CallerError, StreamweirError
 from streamweir.policy.access import Key, check, read_secret
 from streamweir.policy.secret import ADMIN, csrf_of
 from streamweir.server.accounting.keys import KeyDirectory
-from streamweir.server.control.api.actor import NOBODY, OPERATOR, Actor, forbidden
+from streamweir.server.control.api.actor import ANONYMOUS, OPERATOR, Actor, forbidden
 from streamweir.server.control.api.context import Context
 from streamweir.server.control.routing import Access, Gate
 from streamweir.server.http.message import Request
@@ -28,7 +28,7 @@ from streamweir.store.keys.sessions import Session, find_session, is_admin_secre
 
 COOKIE = "streamweir"
 SECURE_COOKIE = "__Host-streamweir"
-"""A browser takes it by TLS alone, for this host alone."""
+"""Browsers accept it only over TLS, and only for this host."""
 CSRF = "x-csrf-token"
 SAFE = frozenset({"GET", "HEAD"})
 
@@ -60,31 +60,31 @@ def _gate(context: Context, *, is_use: bool) -> Gate:
 
 
 def actor_of(scope: Scope) -> Actor:
-    """As a gate has found; nobody where there was none."""
-    actor = scope.get("state", {}).get("actor", NOBODY)
+    """As set by a gate; `ANONYMOUS` if there was none."""
+    actor = scope.get("state", {}).get("actor", ANONYMOUS)
     assert isinstance(actor, Actor)  # noqa: S101 (for the type checker)
     return actor
 
 
 async def find_actor(context: Context, secret: str, request: Request) -> Actor:
-    """Who logs in. Raises `StreamweirError` where nobody may with this, or too many secrets were wrong."""
+    """The identity for a login. Raises `StreamweirError` if the secret is not valid, or too many were wrong."""
     if secret.startswith(ADMIN):
         await check_admin(context, secret, request)
         return OPERATOR
     await context.load_key(secret)
     if context.accounting.directory.find(secret, context.clock_ms() / 1000) is None:
-        raise _guessed(context, request)
+        raise _count_wrong_secret(context, request)
     return _by_key(context, secret)
 
 
 async def check_admin(context: Context, secret: str, request: Request) -> None:
-    """Raises `CallerError` where it is not the admin secret."""
+    """Raises `CallerError` if it is not the admin secret."""
     if not await context.read(lambda conn: is_admin_secret(conn, secret)):
-        raise _guessed(context, request)
+        raise _count_wrong_secret(context, request)
 
 
-def _guessed(context: Context, request: Request) -> CallerError:
-    """What a wrong secret is answered with. Counts it."""
+def _count_wrong_secret(context: Context, request: Request) -> CallerError:
+    """Counts a wrong secret, and returns the error for it."""
     peer, at_ms = peer_of(request, context.runtime()), context.clock_ms()
     return context.failed_logins.failed(peer, at_ms) or wrong_secret()
 
@@ -103,14 +103,14 @@ def cookie_of(request: Request, is_secure: bool) -> str | None:
 
 
 def session_cookie(token: str, is_secure: bool) -> str:
-    """The browser forgets it where `token` is empty."""
+    """An empty `token` deletes the cookie in the browser."""
     name, mark = (SECURE_COOKIE, "; Secure") if is_secure else (COOKIE, "")
     age = "" if token else "; Max-Age=0"
     return f"{name}={token}; Path=/; HttpOnly; SameSite=Strict{mark}{age}"
 
 
 def check_origin(request: Request) -> None:
-    """A browser says which page a request comes from; a page of another site has no business here."""
+    """A browser sends the origin of the page; pages of other sites are refused."""
     origin = request.headers.get("origin")
     if origin is None and request.method in SAFE:
         return
@@ -118,11 +118,11 @@ def check_origin(request: Request) -> None:
         raise forbidden("The request's Origin is not this server.")
 
 
-async def recognize(context: Context, request: Request, *, is_use: bool = True, is_guess: bool = True) -> Actor:
-    """Who asks. Raises `StreamweirError` where nobody may.
+async def recognize(context: Context, request: Request, *, is_use: bool = True, counts_failures: bool = True) -> Actor:
+    """The identity of a request. Raises `StreamweirError` if it has no access.
 
-    `is_use`: a session lasts longer for it. `is_guess`: False of a secret that was right before, which is looked at
-    however many wrong ones came from there, and is none of them.
+    `is_use`: extends a session. `counts_failures`: False for a secret that was valid before: it is checked even after
+    many wrong ones from this address, and is not counted.
     """
     secret = read_secret(request.headers)
     if secret is None:
@@ -130,7 +130,7 @@ async def recognize(context: Context, request: Request, *, is_use: bool = True, 
     if not secret.startswith(ADMIN):
         await context.load_key(secret)
         return _by_key(context, secret)
-    if is_guess:
+    if counts_failures:
         await check_admin(context, secret, request)
     elif not await context.read(lambda conn: is_admin_secret(conn, secret)):
         raise wrong_secret()
@@ -156,7 +156,7 @@ async def _by_session(context: Context, request: Request, is_use: bool) -> Actor
         raise CallerError("missing_api_key", "No secret was sent: use 'Authorization: Bearer SECRET'.")
     at_ms = context.clock_ms()
     session = await context.read(lambda conn: find_session(conn, token, at_ms))
-    actor = _holder_of(context, session, at_ms) if session is not None else None
+    actor = _actor_of_session(context, session, at_ms) if session is not None else None
     if session is None or actor is None:
         raise CallerError("invalid_api_key", "The session has ended. Sign in again.")
     check_origin(request)
@@ -164,13 +164,13 @@ async def _by_session(context: Context, request: Request, is_use: bool) -> Actor
     if request.method not in SAFE and not hmac.compare_digest(sent, csrf_of(token).encode()):
         raise forbidden(f"A change needs the session's token in the header '{CSRF}'.")
     if is_use and session.needs_touch(at_ms):
-        with suppress(StoreUnavailable):  # it then ends a little earlier
+        with suppress(StoreUnavailable):  # then it ends a little earlier
             await context.store.write(lambda conn: touch_session(conn, session.digest, at_ms))
     return actor
 
 
-def _holder_of(context: Context, session: Session, at_ms: int) -> Actor | None:
-    """Who it was opened by. None: by a key that may no more, or with a secret that is no longer that key's."""
+def _actor_of_session(context: Context, session: Session, at_ms: int) -> Actor | None:
+    """The identity that opened it. None: its key lost access, or has another secret now."""
     if session.key_id is None:
         return _BY_SESSION
     directory, now = context.accounting.directory, at_ms / 1000

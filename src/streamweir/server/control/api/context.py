@@ -3,11 +3,11 @@
 Errors of the store become errors for callers here, in one place; an unavailable database is 503. A change of keys or
 workspaces takes effect in this process at once, in all others within a second.
 
-Wrong secrets are counted by the address that they came from (docs/spec/security.md S9). After five in a minute, every
-other wrong one from there is told to wait until the first of them is a minute old. The right secret is never counted
-and never has to wait: secrets are random and too long to be guessed, and whoever shares an address with the operator
-(a proxy, an office) must not be able to lock the operator out. The counts are bounded; time is an argument; secrets
-are never seen here.
+Wrong secrets are counted by the address that they came from (docs/spec/security.md S9). After five in a minute, further
+wrong ones from there get an error until the first of them is a minute old. The right secret is never counted and never
+delayed: secrets are random and too long to be guessed, and a caller that shares an address with the operator (a proxy,
+an office) must not be able to lock the operator out. The counts are bounded; the time is an argument; secrets are never
+stored here.
 """
 
 from collections import OrderedDict
@@ -38,7 +38,7 @@ class FailedLogins:
         self._failed: OrderedDict[str, list[int]] = OrderedDict()
 
     def failed(self, peer: str, at_ms: int) -> CallerError | None:
-        """One more. The error: there were too many before it; it is not counted then."""
+        """Counts one. Returns an error if there were too many before; then it is not counted."""
         recent = [each for each in self._failed.get(peer, ()) if 0 <= at_ms - each < WINDOW_MS]
         if len(recent) >= MAX_TRIES:
             wait_s = (recent[0] + WINDOW_MS - at_ms) / 1000
@@ -57,14 +57,14 @@ class FailedLogins:
 T = TypeVar("T")
 
 FLUSH_S = 1.0
-"""For what this process has in its journal to be seen by who asks right after it."""
+"""Timeout for writing this process's journal to the database, so that a request right after a change sees it."""
 READING_S = 5.0
 CHECKING_S = 60.0
-"""For what reads the whole of a log."""
+"""Timeout for operations that read a whole log."""
 
 _CODES: dict[type[OperationRefused], str] = {Invalid: "invalid_value", NotFound: "not_found", Conflict: "conflict"}
 _PARAMS = {"amount": "amount_usd", "amount_nano": "amount_usd", "budget_nano": "budget_usd", "grace_ms": "grace_s"}
-"""What the API calls otherwise than the store."""
+"""Members whose names in the API differ from those in the store."""
 
 
 async def _no_refresh() -> None:
@@ -76,15 +76,15 @@ class Context(Struct, frozen=True, kw_only=True):
     accounting: Accounting
     runtime: Callable[[], RuntimeConfig]
     is_secure: bool
-    """Callers come by TLS."""
+    """Callers connect with TLS."""
     playground: Playground
     feed: LiveFeed
     refresh: Callable[[], Awaitable[None]] = _no_refresh
-    """Takes up what has changed in the store now, not in a second: `Maintenance.load_changes`."""
+    """Loads changes from the store now, instead of within a second: `Maintenance.load_changes`."""
     find_key: Callable[[str], Awaitable[None]] | None = None
-    """Takes up the key of a secret that is not known yet, if there is one: `KeyLookup.find`."""
+    """Loads the key of a secret that is not known yet, if there is one: `KeyLookup.find`."""
     file: str | None = None
-    """Of the configuration. None: it was started without one."""
+    """The configuration file. None: the gateway was started without one."""
     started_ms: int = msgspec.field(default_factory=now_ms)
     clock_ms: Callable[[], int] = now_ms
     failed_logins: FailedLogins = msgspec.field(default_factory=FailedLogins)
@@ -98,19 +98,19 @@ class Context(Struct, frozen=True, kw_only=True):
             return await self.store.write(work)
 
     async def change(self, work: Callable[[Connection], T]) -> T:
-        """As `write`, of what every process keeps in memory."""
+        """As `write`, for data that every process keeps in memory."""
         changed = await self.write(work)
-        with suppress(StoreUnavailable):  # it is done; all learn of it when the database is back
+        with suppress(StoreUnavailable):  # the change is made; it is loaded when the database is available again
             await self.refresh()
         return changed
 
     async def load_key(self, secret: str) -> None:
-        """One that was made elsewhere a moment ago. Raises `GatewayFault` where nobody can tell."""
+        """Loads a key that was created elsewhere a moment ago. Raises `GatewayFault` if the database is unavailable."""
         if self.find_key is not None:
             await self.find_key(secret)
 
     async def flush_accounting(self) -> None:
-        """The database has all that this process wrote down so far; or it is behind, and the answer is too."""
+        """Writes this process's entries to the database. If that takes too long, the answer is a little out of date."""
         if self.accounting.writer is not None:
             await self.accounting.writer.flush(FLUSH_S)
 

@@ -1,7 +1,7 @@
-"""Credit over the API: what workspaces were given, what is left, and the ledger row by row.
+"""Credit over the API: credit and balance of workspaces, and the rows of the ledger.
 
-Only the operator gives any. What this process has written down and the database does not have yet
-goes there before anything is read, so that sums are those of this moment.
+Only the operator grants credit. Entries of this process that the database does not have yet are written before
+anything is read, so that sums are current.
 """
 
 from msgspec import Struct
@@ -30,7 +30,7 @@ class LedgerQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
 class Credit(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     workspace: WorkspaceName
     amount_usd: Dollars
-    """A negative one corrects an earlier one."""
+    """A negative amount corrects an earlier one."""
     note: Note = ""
 
 
@@ -38,7 +38,7 @@ async def list_credits(call: Call[BalanceQuery, Nothing]) -> Page[BalanceView]:
     query, actor = call.query, call.actor
 
     def work(conn: Connection) -> list[Balance]:
-        wanted = actor.within(conn, query.workspace)
+        wanted = actor.workspace_filter(conn, query.workspace)
         if wanted is not None:
             return [show_balance(conn, wanted)]
         return list_balances(conn, after=query.cursor, limit=query.limit + 1)
@@ -52,7 +52,7 @@ async def add_credit(call: Call[Nothing, Credit]) -> BalanceView:
     amount = nano(body.amount_usd, "amount_usd")
 
     def work(conn: Connection) -> Balance:
-        workspace = actor.the_workspace(conn, body.workspace)
+        workspace = actor.find_allowed_workspace(conn, body.workspace)
         return credit.add_credit(conn, workspace, amount, note=body.note, actor=actor.name, at_ms=at_ms)
 
     return view_balance(await call.context.change(work))
@@ -62,7 +62,9 @@ async def list_ledger(call: Call[LedgerQuery, Nothing]) -> Page[LedgerView]:
     query, actor = call.query, call.actor
 
     def work(conn: Connection) -> list[LedgerRow]:
-        return credit.list_ledger(conn, actor.within(conn, query.workspace), before=query.before, limit=query.limit + 1)
+        return credit.list_ledger(
+            conn, actor.workspace_filter(conn, query.workspace), before=query.before, limit=query.limit + 1
+        )
 
     await call.context.flush_accounting()
     return page_of(await call.context.read(work), query.limit, view_ledger, lambda last: last.seq)

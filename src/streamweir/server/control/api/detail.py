@@ -1,6 +1,6 @@
 """One request as the console's page shows it: its timeline, and the calculation of its cost.
 
-A row from an older version may lack the facts for them and is shown without: no bill is shown that does not add up to
+A row from an older version may lack the data for them and is shown without: no bill is shown that does not add up to
 the cost.
 """
 
@@ -29,7 +29,7 @@ class BillLineView(Struct, kw_only=True):
 
 
 _FIRST = ("admitted_ms", "settled_ms", "service_tier")
-"""Of what is shown here alone; the others follow in the order of the log's columns."""
+"""The first of the members that only this view has; the others follow in the order of the log's columns."""
 _MEMBERS = dict(request_members("detail"))
 _NAMES = (*_FIRST, *(name for name in _MEMBERS if name not in _FIRST))
 _BILL = "The lines that add up to the cost. Null: there is no cost, or its rates were not kept."
@@ -37,7 +37,7 @@ _BILL = "The lines that add up to the cost. Null: there is no cost, or its rates
 if TYPE_CHECKING:
 
     class RequestDetail(RequestView):
-        """And those that are shown of one request alone, with its bill."""
+        """With the members that are shown only for a single request, and its bill."""
 
 else:
     RequestDetail = defstruct(
@@ -75,7 +75,7 @@ def _bill(row: RequestRow) -> list[BillLine] | None:
 
 
 def _usage(row: RequestRow) -> Usage | None:
-    """Of an orphan only two numbers are known."""
+    """For an orphan only two numbers are known."""
     if row.usage is None and row.prompt_tokens is not None:
         return Usage(input_uncached=row.prompt_tokens, output=row.completion_tokens or 0)
     return _read(Usage, row.usage)

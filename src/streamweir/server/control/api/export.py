@@ -1,10 +1,9 @@
-"""The log of requests as a file: every row that a filter finds, the newest first, as CSV or as JSON lines.
+"""The request log as a file: every row that a filter finds, the newest first, as CSV or as JSON lines.
 
-It is read page by page and written as it is read, so that it takes no more memory than a page however
-long it is, and stops where the caller leaves. Where the database goes away in between the connection
-is cut: half a file must not look like a whole one. A cell that a spreadsheet would take for a formula
-begins with an apostrophe (docs/spec/security.md S12). That somebody takes rows away is told to the audit log
-before the first of them goes out.
+It is read and written page by page, so that it needs the memory of one page, however long it is, and it stops when the
+caller disconnects. If the database becomes unavailable meanwhile, the connection is cut: half a file must not look
+complete. A cell that a spreadsheet would read as a formula begins with an apostrophe (docs/spec/security.md S12). The
+export is recorded in the audit log before the first row is sent.
 """
 
 import asyncio
@@ -27,7 +26,7 @@ from streamweir.store.keys import audit
 from streamweir.store.requests.requests import MAX_ROWS, Page, RequestFilter, RequestRow, list_requests
 from streamweir.wire import jsonio
 
-MOST_EXPORTED = 1_000_000
+MAX_EXPORTED_ROWS = 1_000_000
 TYPE = "text/plain; charset=utf-8"
 _COLUMNS = RequestView.__struct_fields__
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
@@ -41,8 +40,8 @@ async def export_requests(call: Call[ExportQuery, Nothing]) -> Stream:
     query, actor, at_ms = call.query, call.actor, call.at_ms
 
     def begin(conn: Connection) -> RequestFilter:
-        wanted = filter_of(query, actor.within(conn, query.workspace))
-        audit.append(conn, actor.name, "requests.export", "requests", _told(query), wanted.workspace_id, at_ms)
+        wanted = filter_of(query, actor.workspace_filter(conn, query.workspace))
+        audit.append(conn, actor.name, "requests.export", "requests", _audit_detail(query), wanted.workspace_id, at_ms)
         return wanted
 
     await call.context.flush_accounting()
@@ -63,18 +62,18 @@ async def pieces_of(
     wanted: RequestFilter,
     page: Page,
     encode: Callable[[Sequence[RequestRow]], bytes],
-    most: int = MOST_EXPORTED,
+    max_rows: int = MAX_EXPORTED_ROWS,
 ) -> AsyncGenerator[bytes, None]:
-    """`page` is the first. `encode` is called with the rows of each, and before that with none."""
+    """`page` is the first page. `encode` is called with the rows of each page, and before that once with none."""
     head = encode(())
     if head:
         yield head
     while True:
-        rows = page.rows[:most]
-        most -= len(rows)
+        rows = page.rows[:max_rows]
+        max_rows -= len(rows)
         if rows:
             yield await asyncio.to_thread(encode, rows)
-        if page.next is None or not most:
+        if page.next is None or not max_rows:
             return
         page = await _page(context, wanted, page.next)
 
@@ -83,8 +82,8 @@ async def _page(context: Context, wanted: RequestFilter, cursor: str | None) -> 
     return await context.read(lambda conn: list_requests(conn, wanted, cursor=cursor, limit=MAX_ROWS))
 
 
-def _told(query: ExportQuery) -> dict[str, Any]:
-    """What was asked for. Somebody may look for a key by its secret."""
+def _audit_detail(query: ExportQuery) -> dict[str, Any]:
+    """The query for the audit log. It could contain a secret that somebody searched for."""
     sent = {name: value for name, value in structs.asdict(query).items() if value is not None}
     return {
         name: value if isinstance(value, int) else clean(str(value), MAX_NAME_LENGTH) for name, value in sent.items()

@@ -1,7 +1,7 @@
-"""What the members of bodies and the parameters of queries may be: bounded, each in one way.
+"""Types of body members and query parameters, with their limits.
 
-Money comes as exact dollars, in text or as a number, and is read digit by digit: no float lies between.
-Moments are Unix milliseconds.
+Money is exact dollars, as text or as a number, and is read as decimal digits, never as a float. Times are Unix
+milliseconds.
 """
 
 from decimal import Decimal

@@ -1,8 +1,8 @@
-"""Keys over the API: made, looked at, changed, rotated, revoked, and all that was kept of one erased.
+"""Keys over the API: create, show, change, rotate, revoke, and erase the stored content of one.
 
-The admin of a workspace acts on the keys in it, except on those with the scope `admin`: these are the
-operator's alone, to make and to change, so no key changes itself and none makes its like. A secret
-is in the one answer that tells it. What of a key makes sense is `store.keys.spec`'s to say.
+The admin of a workspace can manage its keys, except those with the scope `admin`: only the operator creates and changes
+these, so no key can change itself or create one like itself. A secret is in one answer only. `store.keys.spec`
+validates the settings of a key.
 """
 
 from typing import Annotated, Any
@@ -64,7 +64,7 @@ class NewKey(KeyLimits, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class KeyPatch(LimitChanges, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What is not named stays as it is; null takes a limit away."""
+    """Members that are absent do not change; null removes a limit."""
 
     name: Name | UnsetType = UNSET
     scopes: Scopes | UnsetType = UNSET
@@ -78,7 +78,7 @@ class KeyPatch(LimitChanges, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 class Rotation(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     grace_s: Annotated[int, Meta(ge=0, le=MAX_GRACE_MS // 1000)] = 3600
-    """How long the old secret lasts."""
+    """How long the old secret stays valid."""
 
 
 async def list_keys(call: Call[KeyQuery, Nothing]) -> Page[KeyView]:
@@ -87,7 +87,7 @@ async def list_keys(call: Call[KeyQuery, Nothing]) -> Page[KeyView]:
     def work(conn: Connection) -> tuple[list[KeyRecord], dict[str, Sums]]:
         found = keys.list_keys(
             conn,
-            actor.within(conn, query.workspace),
+            actor.workspace_filter(conn, query.workspace),
             revoked=query.revoked,
             after=query.cursor,
             limit=query.limit + 1,
@@ -106,16 +106,16 @@ async def create_key(call: Call[Nothing, NewKey]) -> NewKeyView:
     spec = KeySpec(**members)
 
     def work(conn: Connection) -> NewKeyView:
-        workspace = actor.within(conn, body.workspace) or DEFAULT_WORKSPACE
+        workspace = actor.workspace_filter(conn, body.workspace) or DEFAULT_WORKSPACE
         return _new_key_view(conn, keys.create_key(conn, workspace, spec, actor=actor.name, at_ms=at_ms), at_ms)
 
     return await call.context.change(work)
 
 
 async def show_key(call: Call[Nothing, Nothing]) -> KeyView:
-    id, reach, at_ms = call.path["id"], call.actor.reach, call.at_ms
+    id, workspace_id, at_ms = call.path["id"], call.actor.allowed_workspace, call.at_ms
     await call.context.flush_accounting()
-    return await call.context.read(lambda conn: _key_view(conn, keys.show_key(conn, id, reach), at_ms))
+    return await call.context.read(lambda conn: _key_view(conn, keys.show_key(conn, id, workspace_id), at_ms))
 
 
 async def change_key(call: Call[Nothing, KeyPatch]) -> KeyView:
@@ -124,7 +124,9 @@ async def change_key(call: Call[Nothing, KeyPatch]) -> KeyView:
 
     def work(conn: Connection) -> KeyView:
         key = _changeable_key(conn, actor, call.path["id"])
-        changed = keys.change_key(conn, key.id, change, workspace_id=actor.reach, actor=actor.name, at_ms=at_ms)
+        changed = keys.change_key(
+            conn, key.id, change, workspace_id=actor.allowed_workspace, actor=actor.name, at_ms=at_ms
+        )
         return _key_view(conn, changed, at_ms)
 
     return await call.context.change(work)
@@ -135,7 +137,7 @@ async def revoke_key(call: Call[Nothing, Nothing]) -> KeyView:
 
     def work(conn: Connection) -> KeyView:
         key = _changeable_key(conn, actor, call.path["id"])
-        revoked = keys.revoke_key(conn, key.id, workspace_id=actor.reach, actor=actor.name, at_ms=at_ms)
+        revoked = keys.revoke_key(conn, key.id, workspace_id=actor.allowed_workspace, actor=actor.name, at_ms=at_ms)
         return _key_view(conn, revoked, at_ms)
 
     return await call.context.change(work)
@@ -146,14 +148,16 @@ async def rotate_key(call: Call[Nothing, Rotation]) -> NewKeyView:
 
     def work(conn: Connection) -> NewKeyView:
         key = _changeable_key(conn, actor, call.path["id"])
-        new = keys.rotate_key(conn, key.id, grace_ms=grace_ms, workspace_id=actor.reach, actor=actor.name, at_ms=at_ms)
+        new = keys.rotate_key(
+            conn, key.id, grace_ms=grace_ms, workspace_id=actor.allowed_workspace, actor=actor.name, at_ms=at_ms
+        )
         return _new_key_view(conn, new, at_ms)
 
     return await call.context.change(work)
 
 
 async def erase_key(call: Call[Nothing, Nothing]) -> Erased:
-    """That it was asked for is told before it is done, for it takes more than one transaction."""
+    """The audit log gets its row before the erasure, because that takes more than one transaction."""
     context, actor, at_ms = call.context, call.actor, call.at_ms
 
     def work(conn: Connection) -> str:
@@ -177,7 +181,7 @@ def _new_key_view(conn: Connection, new: NewSecret, at_ms: int) -> NewKeyView:
 
 
 def _members(call: Call[Any, Any], body: NewKey | KeyPatch) -> dict[str, Any]:
-    """What is said of a key, in the store's words."""
+    """The settings of a key under the store's names."""
     members = {name: value for name, value in structs.asdict(body).items() if value is not UNSET}
     if "admin" in members.get("scopes", ()) and not call.actor.is_operator:
         raise forbidden("Only the operator can grant the scope 'admin'.")
@@ -190,9 +194,9 @@ def _members(call: Call[Any, Any], body: NewKey | KeyPatch) -> dict[str, Any]:
 
 
 def _changeable_key(conn: Connection, actor: Actor, key_id: str) -> KeyRecord:
-    """A key that this one may do something to. It stays so until the transaction ends: changes wait for each other."""
+    """A key that this actor may change. It stays so until the end of the transaction: changes are serialized."""
     advance(conn, CHANGES)
-    key = keys.show_key(conn, key_id, actor.reach)
+    key = keys.show_key(conn, key_id, actor.allowed_workspace)
     if key.id == actor.key_id:
         raise forbidden("A key cannot change itself.")
     if "admin" in key.scopes and not actor.is_operator:

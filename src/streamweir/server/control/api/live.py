@@ -32,7 +32,7 @@ async def list_live(call: Call[LiveQuery, Nothing]) -> Page[LiveView]:
     query, actor, alive = call.query, call.actor, call.context.feed.alive()
 
     def work(conn: Connection) -> list[OpenRequest]:
-        return open_of(conn, actor.within(conn, query.workspace), query.limit, alive)
+        return open_of(conn, actor.workspace_filter(conn, query.workspace), query.limit, alive)
 
     await call.context.flush_accounting()
     return Page(data=[view_live(row) for row in await call.context.read(work)])
@@ -46,14 +46,16 @@ async def watch_live(call: Call[Nothing, Nothing]) -> Stream:
 
     async def has_access() -> bool:
         try:
-            return await recognize(context, request, is_use=False, is_guess=False) == actor
+            return await recognize(context, request, is_use=False, counts_failures=False) == actor
         except CallerError:
             return False
-        except GatewayFault:  # nobody can tell at the moment, nor is there anything to be seen
+        except GatewayFault:  # access cannot be checked now, and there is nothing to show either
             return True
 
     is_read = request.method != "HEAD"
-    return Stream(pieces=context.feed.watch(actor.reach, has_access) if is_read else _nothing(), headers=EVENT_STREAM)
+    return Stream(
+        pieces=context.feed.watch(actor.allowed_workspace, has_access) if is_read else _nothing(), headers=EVENT_STREAM
+    )
 
 
 async def _nothing() -> AsyncGenerator[bytes, None]:
@@ -65,8 +67,8 @@ async def cancel_request(call: Call[Nothing, Nothing]) -> LiveView:
     id, actor, at_ms = call.path["id"], call.actor, call.at_ms
 
     def work(conn: Connection) -> OpenRequest:
-        row = find_open(conn, id, actor.reach)
-        if row is None or not cancel(conn, row.request_id, actor.reach, at_ms):
+        row = find_open(conn, id, actor.allowed_workspace)
+        if row is None or not cancel(conn, row.request_id, actor.allowed_workspace, at_ms):
             raise NotFound(f"no request {quoted(id)} is running")
         if row.cancel_ms is None:
             audit.append(conn, actor.name, "request.cancel", row.request_id, {}, row.workspace_id, at_ms)

@@ -1,9 +1,9 @@
 """The live feed of running requests: one query for all viewers, and a frame only when something changed.
 
 Each viewer gets the newest state of the requests that it may see, whenever it has read the previous frame; states in
-between are skipped. The query is repeated for as long as there are viewers. While the database is unavailable they
-are told so, once, and the feed continues when it is back. Whether a viewer still has access is asked repeatedly
-(`has_access`); how that is decided is not known here.
+between are skipped. The query is repeated for as long as there are viewers. While the database is unavailable they get
+one event about that, and the feed continues when it is available again. `has_access` is called repeatedly to check
+whether a viewer still has access.
 """
 
 import asyncio
@@ -28,12 +28,12 @@ from streamweir.wire import jsonio, sse
 MAX_VIEWERS = 64
 MAX_SHOWN = 200
 _FLUSH_S = 1.0
-"""For what this process has in its journal to be seen too."""
+"""Timeout for writing this process's journal to the database before a query."""
 _OVER = sse.write_event(b"over", b"{}")
 _KEEP_ALIVE = sse.write_comment(b"still here")
 
-Reach = str | None
-"""A workspace, or all of them."""
+WorkspaceScope = str | None
+"""A workspace, or all of them (None)."""
 
 
 class Snapshot(Struct, frozen=True, kw_only=True):
@@ -44,17 +44,17 @@ class Snapshot(Struct, frozen=True, kw_only=True):
 class LiveEvent(Struct, frozen=True, kw_only=True):
     at_ms: int
     total: int
-    """Of all that run; `data` has the newest of them."""
+    """The number of all running requests; `data` has the newest of them."""
     data: list[LiveView]
 
 
-class AwayEvent(Struct, frozen=True, kw_only=True):
+class UnavailableEvent(Struct, frozen=True, kw_only=True):
     at_ms: int
 
 
 class _State(Struct, frozen=True, eq=False):
     snapshot: Snapshot | None
-    """None: the database is away."""
+    """None: the database is unavailable."""
     frame: bytes
 
 
@@ -69,27 +69,28 @@ class LiveFeed:
         max_viewers: int = MAX_VIEWERS,
         background: BackgroundTasks | None = None,
     ) -> None:
-        """`background`: who keeps the look-up running; None: nobody is told when that is needed."""
+        """`background` keeps the query running; None: it is not restarted after a fault."""
         self._store = store
         self._accounting = accounting
         self._clock_ms = clock_ms
         self._intervals = intervals
         self._max_viewers = max_viewers
-        self._viewers: dict[object, Reach] = {}
-        self._states: dict[Reach, _State] = {}
+        self._viewers: dict[object, WorkspaceScope] = {}
+        self._states: dict[WorkspaceScope, _State] = {}
         self._background = background or BackgroundTasks()
         self._task: BackgroundTask | None = None
         self._changed = asyncio.Event()
-        """Another one after each time that there were some."""
+        """Set on a change; then replaced by a new one."""
         self._poll_now = asyncio.Event()
-        """Somebody came for whom nothing is known yet."""
+        """A viewer came for whom there is no state yet."""
         self._is_over = False
 
     def __len__(self) -> int:
         return len(self._viewers)
 
     def alive(self) -> LiveInstances:
-        """Which processes' requests run: what a killed one had open is settled later, and is not shown until then."""
+        """Processes whose requests are running: those of a killed process are settled later, and not shown until
+        then."""
         silent_ms = int(self._intervals.hidden_after_s * 1000)
         return LiveInstances(own=self._accounting.instance, now_ms=self._clock_ms(), silent_ms=silent_ms)
 
@@ -103,19 +104,21 @@ class LiveFeed:
         return None
 
     def end(self) -> None:
-        """For good, at once and for all: the process is about to end."""
+        """Ends all feeds permanently, because the process ends."""
         self._is_over = True
         self._notify()
 
-    async def watch(self, reach: Reach, has_access: Callable[[], Awaitable[bool]]) -> AsyncGenerator[bytes, None]:
-        """The frames for one who looks on. He has left when this is closed."""
-        if self.why_closed() is not None:  # others have come since he was let in
+    async def watch(
+        self, scope: WorkspaceScope, has_access: Callable[[], Awaitable[bool]]
+    ) -> AsyncGenerator[bytes, None]:
+        """The frames for one viewer. Closing the generator removes the viewer."""
+        if self.why_closed() is not None:  # the limit may have been reached since the check
             return
         viewer = object()
-        self._viewers[viewer] = reach
+        self._viewers[viewer] = scope
         try:
-            self._ensure_state(reach)
-            async with aclosing(self._frames(reach, has_access)) as frames:
+            self._ensure_state(scope)
+            async with aclosing(self._frames(scope, has_access)) as frames:
                 async for frame in frames:
                     yield frame
         finally:
@@ -123,11 +126,13 @@ class LiveFeed:
             if not self._viewers:
                 self._stop()
 
-    async def _frames(self, reach: Reach, has_access: Callable[[], Awaitable[bool]]) -> AsyncGenerator[bytes, None]:
+    async def _frames(
+        self, scope: WorkspaceScope, has_access: Callable[[], Awaitable[bool]]
+    ) -> AsyncGenerator[bytes, None]:
         loop, shown = asyncio.get_running_loop(), None
         check_at = loop.time() + self._intervals.live_check_s
         while not self._is_over and self._task is not None:
-            state = self._states.get(reach)
+            state = self._states.get(scope)
             if loop.time() >= check_at:
                 if not await has_access():
                     yield _OVER
@@ -142,8 +147,8 @@ class LiveFeed:
                     async with asyncio.timeout_at(check_at):
                         await self._changed.wait()
 
-    def _ensure_state(self, reach: Reach) -> None:
-        if reach not in self._states:
+    def _ensure_state(self, scope: WorkspaceScope) -> None:
+        if scope not in self._states:
             self._poll_now.set()
         if self._task is None:
             self._task = self._background.start("live feed", self._run)
@@ -157,9 +162,9 @@ class LiveFeed:
     async def _run(self) -> None:
         try:
             await self._poll()
-        except Exception:  # a bug of ours: what is shown is not the newest any more, and those who look on are told
-            away = self._away()
-            self._states = dict.fromkeys(self._viewers.values(), away)
+        except Exception:  # a bug: what is shown is out of date, and viewers get an event about that
+            unavailable = self._unavailable_state()
+            self._states = dict.fromkeys(self._viewers.values(), unavailable)
             self._notify()
             raise
 
@@ -173,23 +178,23 @@ class LiveFeed:
                 async with asyncio.timeout(self._intervals.live_interval_s):
                     await self._poll_now.wait()
 
-    async def _query(self) -> dict[Reach, _State]:
-        """The same state where nothing has changed."""
-        reaches = set(self._viewers.values())
+    async def _query(self) -> dict[WorkspaceScope, _State]:
+        """The same state object if nothing has changed."""
+        scopes = set(self._viewers.values())
         try:
             if self._accounting.writer is not None:
                 await self._accounting.writer.flush(_FLUSH_S)
-            found = await self._store.read(partial(_read, reaches, self.alive()))
+            found = await self._store.read(partial(_read, scopes, self.alive()))
         except StoreUnavailable:
-            away = self._away()
-            return {reach: self._unchanged(reach, None) or away for reach in reaches}
-        return {reach: self._unchanged(reach, snapshot) or self._state(snapshot) for reach, snapshot in found.items()}
+            unavailable = self._unavailable_state()
+            return {scope: self._unchanged(scope, None) or unavailable for scope in scopes}
+        return {scope: self._unchanged(scope, snapshot) or self._state(snapshot) for scope, snapshot in found.items()}
 
-    def _away(self) -> _State:
-        return _State(None, sse.write_event(b"away", jsonio.encode(AwayEvent(at_ms=self._clock_ms()))))
+    def _unavailable_state(self) -> _State:
+        return _State(None, sse.write_event(b"away", jsonio.encode(UnavailableEvent(at_ms=self._clock_ms()))))
 
-    def _unchanged(self, reach: Reach, snapshot: Snapshot | None) -> _State | None:
-        state = self._states.get(reach)
+    def _unchanged(self, scope: WorkspaceScope, snapshot: Snapshot | None) -> _State | None:
+        state = self._states.get(scope)
         return state if state is not None and state.snapshot == snapshot else None
 
     def _state(self, snapshot: Snapshot) -> _State:
@@ -202,8 +207,8 @@ class LiveFeed:
         changed.set()
 
 
-def _read(reaches: Set[Reach], alive: LiveInstances, conn: Connection) -> dict[Reach, Snapshot]:
+def _read(scopes: Set[WorkspaceScope], alive: LiveInstances, conn: Connection) -> dict[WorkspaceScope, Snapshot]:
     return {
-        reach: Snapshot(total=count_open(conn, reach, alive), rows=open_of(conn, reach, MAX_SHOWN, alive))
-        for reach in reaches
+        scope: Snapshot(total=count_open(conn, scope, alive), rows=open_of(conn, scope, MAX_SHOWN, alive))
+        for scope in scopes
     }

@@ -1,7 +1,7 @@
-"""The models that callers are shown, over the API: where each is answered, how that place does, what it costs.
+"""The models over the API: the targets of each, their health, and the price.
 
-Aliases first, then what the providers list, and the one that answers where none is named. How a target
-does is what this process has seen of it. A price is the dearest of a model's targets, or the operator's own.
+Aliases first, then the models that the providers list, and the default model. The health of a target is what this
+process has observed. The price is the highest of a model's targets, or the operator's own.
 """
 
 import time
@@ -22,7 +22,7 @@ class ModelTargetView(Struct, kw_only=True):
     provider: str
     model: str
     weight: int | None
-    """Its share of the requests. None: that is not what decides."""
+    """Its share of the requests. None: the strategy does not use weights."""
     state: Word
     away_for_s: float
     ttft_s: float | None
@@ -32,10 +32,10 @@ class ModelTargetView(Struct, kw_only=True):
 class ModelView(Struct, kw_only=True):
     id: str
     is_default: bool
-    """It answers where none is named."""
+    """It is used if a request names no model."""
     targets: list[ModelTargetView]
     source: Source
-    """Of the price."""
+    """The source of the price."""
     rates: RatesView | None
     """None: no price is known."""
 
@@ -46,7 +46,7 @@ class Models(Struct, kw_only=True):
 
 async def list_models(call: Call[Nothing, Nothing]) -> Models:
     runtime, now = call.context.runtime(), time.monotonic()
-    aliases = [alias.id for alias in runtime.config.models]  # patterns too, which callers are not shown
+    aliases = [alias.id for alias in runtime.config.models]  # including patterns, which callers do not see
     ids = dict.fromkeys([*aliases, *model_ids(runtime), *filter(None, [runtime.default_model])])
     routes = [runtime.router.resolve(id) for id in ids]
     return Models(data=[_view(runtime, route, call.at_ms, now) for route in routes if route is not None])

@@ -1,6 +1,6 @@
-"""The operations as an OpenAPI 3.1 document: generated from the very values that are served.
+"""The operations as an OpenAPI 3.1 document, generated from the values that are served.
 
-Pure. What a member may be stands in its type; what an operation does, in its `about`.
+Pure. Types describe the members; `about` describes the operation.
 """
 
 import re
@@ -114,7 +114,7 @@ def _query_parameters(operation: Operation) -> list[dict[str, Any]]:
 
 
 def _not_null(schema: dict[str, Any]) -> dict[str, Any]:
-    """A parameter that is not sent is how a query says null."""
+    """A query cannot send null: an absent parameter means the same."""
     if "anyOf" not in schema:
         return schema
     (only,) = (each for each in schema["anyOf"] if each != {"type": "null"})
@@ -122,7 +122,7 @@ def _not_null(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def _with_amounts(schema: Any) -> Any:
-    """Money may be sent as a number too, which the schema of a decimal does not say."""
+    """Money can also be sent as a number, which the schema of a decimal does not contain."""
     if isinstance(schema, dict):
         made = {name: _with_amounts(value) for name, value in schema.items()}
         if made.get("format") == "decimal":

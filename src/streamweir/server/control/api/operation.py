@@ -1,8 +1,8 @@
-"""What an operation of the API is: a value that says everything about it, for the router and the document alike.
+"""An operation of the API as a value: the router and the OpenAPI document use the same one.
 
-A handler gets what was sent as types, already held against them: an unknown member is an error, not
-a surprise (docs/spec/security.md S19). It gives a value, which becomes JSON, or a `Stream`, or hands the answer
-over to somebody else. Who may call it stands on the operation, and has no default.
+A handler gets validated, typed parameters: an unknown member is an error (docs/spec/security.md S19). It returns a
+value, which becomes JSON, or a `Stream`, or delegates the answer to another function. Every operation declares who may
+call it; there is no default.
 """
 
 import asyncio
@@ -24,12 +24,12 @@ from streamweir.server.control.routing import (
     Access,
     OpenRoute,
     body_of,
-    handed_over,
+    delegated_response,
     json_response,
     request_of,
     stream_response,
 )
-from streamweir.server.http.asgi import RequestHandover
+from streamweir.server.http.asgi import RequestDelegate
 from streamweir.server.http.message import Headers, Request
 from streamweir.server.request.body_parsing import MAX_BYTES_ON_LOOP
 from streamweir.wire.jsonio import decode_body
@@ -41,26 +41,27 @@ R = TypeVar("R")
 T = TypeVar("T")
 
 JSON = "application/json"
-MOST_BODY_BYTES = 1 << 20
-_LONGEST_TEXT = 160
-"""Of what a message repeats."""
+MAX_BODY_BYTES = 1 << 20
+_MAX_TEXT_LENGTH = 160
+"""The maximum length of a value that is repeated in a message."""
 _PLACE = re.compile(r"(?P<message>.*?)(?: - at `\$\.?(?P<place>[^`]*)`)?", re.DOTALL)
 _FIELD = re.compile(r"Object (?P<what>contains unknown|missing required) field `(?P<name>.*)`", re.DOTALL)
 
 
 class Nothing(Struct, frozen=True, forbid_unknown_fields=True):
-    """No member at all."""
+    """No members."""
 
 
 class Page(Struct, Generic[T], kw_only=True):
-    """`next`, where there is more, is what to ask for the next page with."""
+    """`next`: the parameter for the next page, if there is one."""
 
     data: list[T]
     next: str | int | None = None
 
 
 def page_of(rows: Sequence[R], limit: int, view: Callable[[R], T], mark: Callable[[R], str | int]) -> Page[T]:
-    """Of one row more than a page holds, if there is one: `mark` of the last that is shown leads on."""
+    """`rows` has one row more than the page if there is a next page: `mark` of the last row that is shown leads to
+    it."""
     kept = rows[:limit]
     return Page(data=[view(row) for row in kept], next=mark(kept[-1]) if len(rows) > limit else None)
 
@@ -76,30 +77,29 @@ class Call(Struct, Generic[Q, B], frozen=True, kw_only=True):
 
 
 class Reply(Struct, frozen=True, kw_only=True):
-    """For an answer that is more than its value."""
+    """An answer with its own headers."""
 
     value: object
     headers: Headers = ()
 
 
 class Stream(Struct, frozen=True, kw_only=True):
-    """For an answer in pieces. What can be refused is refused before there is one: an error after that can only cut it
-    off."""
+    """An answer in pieces. Errors must be found before it starts: after that they can only cut it."""
 
     pieces: AsyncGenerator[bytes, None]
     headers: Headers
-    """Its `content-type` among them."""
+    """Including its `content-type`."""
     status: int = 200
 
 
-class Handover(Struct, frozen=True, kw_only=True):
-    """For what somebody else answers, with the request and the response as they are."""
+class Delegated(Struct, frozen=True, kw_only=True):
+    """The answer is sent by another function, with the original request and response."""
 
-    take: RequestHandover
+    handler: RequestDelegate
 
 
 def read_members(body: bytes, kind: type[S]) -> S:
-    decode_body(body)  # refuses what two readers could read in two ways
+    decode_body(body)  # refuses a body that two parsers could read differently
     return decode_members(body, kind)
 
 
@@ -112,14 +112,14 @@ class Operation(Struct, frozen=True, kw_only=True):
     query: type[Struct] = Nothing
     body: type[Struct] = Nothing
     answer: Any
-    """The type of what it gives as JSON."""
+    """The type of its JSON answer."""
     media: tuple[str, ...] = (JSON,)
-    """What its answer may be. All but JSON is text, whatever `answer` is."""
+    """The media types of its answer. Except for JSON it is text, for any `answer`."""
     status: int = 200
-    most_bytes: int | None = MOST_BODY_BYTES
-    """None: as many as any request may have."""
+    max_body_bytes: int | None = MAX_BODY_BYTES
+    """None: the limit for all requests."""
     read: Callable[[bytes, type[Struct]], Struct] = read_members
-    """What makes members of its body; in a thread where it is large."""
+    """Parses the body into members; in a thread if it is large."""
 
     @property
     def name(self) -> str:
@@ -128,7 +128,7 @@ class Operation(Struct, frozen=True, kw_only=True):
 
 def route_of(operation: Operation, context: Context) -> OpenRoute:
     async def endpoint(http: HttpRequest) -> HttpResponse:
-        body = await body_of(http, operation.most_bytes) if operation.method != "GET" else b""
+        body = await body_of(http, operation.max_body_bytes) if operation.method != "GET" else b""
         call = Call(
             context=context,
             actor=actor_of(http.scope),
@@ -141,8 +141,8 @@ def route_of(operation: Operation, context: Context) -> OpenRoute:
         answer = await operation.handler(call)
         if isinstance(answer, Stream):
             return stream_response(answer.pieces, answer.status, answer.headers)
-        if isinstance(answer, Handover):
-            return handed_over(answer.take)
+        if isinstance(answer, Delegated):
+            return delegated_response(answer.handler)
         reply = answer if isinstance(answer, Reply) else Reply(value=answer)
         return json_response(reply.value, operation.status, reply.headers)
 
@@ -150,7 +150,7 @@ def route_of(operation: Operation, context: Context) -> OpenRoute:
 
 
 def read_query(kind: type[S], sent: list[tuple[str, str]]) -> S:
-    """Each parameter once; text becomes what the type says."""
+    """Each parameter at most once; text is converted to the declared type."""
     found: dict[str, str] = {}
     for name, value in sent:
         if name in found:
@@ -163,7 +163,7 @@ def read_query(kind: type[S], sent: list[tuple[str, str]]) -> S:
 
 
 async def read_body(operation: Operation, body: bytes, content_type: str) -> Struct:
-    """A body that is empty is one without members."""
+    """An empty body has no members."""
     if body and content_type.partition(";")[0].strip().lower() != JSON:
         message = "The request body must be JSON: send 'Content-Type: application/json'."
         raise CallerError("unsupported_media_type", message)
@@ -174,7 +174,7 @@ async def read_body(operation: Operation, body: bytes, content_type: str) -> Str
 
 def decode_members(body: bytes, kind: type[S]) -> S:
     try:
-        # From the text itself, for it says an amount of money exactly.
+        # From the text itself, because it has an amount of money exactly.
         return msgspec.json.decode(body, type=kind)
     except msgspec.ValidationError as reason:
         raise invalid_value(str(reason)) from None
@@ -183,7 +183,7 @@ def decode_members(body: bytes, kind: type[S]) -> S:
 
 
 def invalid_value(reason: str) -> CallerError:
-    """What is wrong by the types, with the place where it is."""
+    """A validation error with the path of the value."""
     found = _PLACE.fullmatch(reason)
     message, place = (found["message"], found["place"] or "") if found is not None else (reason, "")
     field = _FIELD.fullmatch(message)
@@ -196,4 +196,4 @@ def invalid_value(reason: str) -> CallerError:
 
 
 def _cut(text: str) -> str:
-    return text if len(text) <= _LONGEST_TEXT else text[: _LONGEST_TEXT - 3] + "..."
+    return text if len(text) <= _MAX_TEXT_LENGTH else text[: _MAX_TEXT_LENGTH - 3] + "..."

@@ -1,8 +1,8 @@
-"""What the first page of the console shows, in one answer: the period, the one before it, groups and series.
+"""The data of the console's first page in one answer: the period, the one before it, groups and series.
 
-A period ends with the step that runs now and is made of whole steps, so that it begins and ends
-where the charts do. All numbers are of one state of the database; those of the period are of one
-reading, so groups and steps add up to the total.
+A period consists of whole steps and ends with the current one, so that it begins and ends where the charts do. All
+numbers are from one state of the database; those of the period are from one query, so groups and steps add up to the
+total.
 """
 
 from typing import Annotated, Literal
@@ -40,7 +40,7 @@ _PERIODS: dict[Period, tuple[int, Step]] = {
     "week": (7 * DAY_MS, "two_hours"),
     "month": (30 * DAY_MS, "day"),
 }
-"""How long each is, and in what steps it is read: the charts have up to a hundred."""
+"""The duration of each period and its steps: the charts have up to a hundred."""
 
 
 class OverviewQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -54,12 +54,12 @@ class OverviewQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 class NamedGroup(GroupView, kw_only=True):
     name: str | None
-    """Of a key."""
+    """The name of a key."""
 
 
 class StepView(Struct, kw_only=True):
     at_ms: int
-    """The beginning of the step, by UTC."""
+    """The start of the step, in UTC."""
     usage: UsageView
 
 
@@ -67,21 +67,21 @@ class Overview(Struct, kw_only=True):
     period: Period
     since_ms: int
     until_ms: int
-    """The end of the step that runs."""
+    """The end of the current step."""
     step_ms: int
     by: By
     total: UsageView
     before: UsageView
-    """Of as long a period before this one."""
+    """The usage of the period of the same length before this one."""
     groups: list[NamedGroup]
-    """The dearest first, then those with the most requests; all the others, where there are more, come last as one."""
+    """Sorted by cost, then by number of requests; if there are more, the others are combined as the last one."""
     series: list[StepView]
-    """All groups together. A step without a request is left out."""
+    """All groups together. Steps without requests are left out."""
     group_series: list[PointView]
     open_streams: int
-    """Requests that run now, of the workspace or of all."""
+    """The number of running requests, of the workspace or of all."""
     has_requests: bool
-    """There ever was one."""
+    """Whether there was ever a request."""
 
 
 async def show_overview(call: Call[OverviewQuery, Nothing]) -> Overview:
@@ -90,7 +90,7 @@ async def show_overview(call: Call[OverviewQuery, Nothing]) -> Overview:
     until_ms = (call.at_ms // step_ms(step) + 1) * step_ms(step)
 
     def work(conn: Connection) -> Overview:
-        workspace_id = actor.within(conn, query.workspace)
+        workspace_id = actor.workspace_filter(conn, query.workspace)
 
         def ending(at_ms: int) -> UsageFilter:
             return UsageFilter(

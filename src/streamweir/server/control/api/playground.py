@@ -1,9 +1,8 @@
-"""The playground over the API: what can be tried and with which keys, and a chat as one of them.
+"""The playground over the API: the available models and keys, and a chat with one of the keys.
 
-Whoever asks needs no secret of the key, but must have it within reach; from there on it is the key that
-asks, by its own rights, limits and money (`server.request.playground`). The body for the model is handed on as
-it came: what is wrong with it is told as `/v1` tells it. That a key was used in this way stands in the
-audit log before its request begins; what was said does not.
+The user needs no secret of the key, but must have access to it; the request then has the key's own rights, limits and
+budget (`server.request.playground`). The inner body for the model is passed on unchanged, and its errors are those
+of `/v1`. The use of the key is recorded in the audit log before its request begins; the content is not.
 """
 
 import asyncio
@@ -20,7 +19,7 @@ from streamweir.frontends.table import FRONTENDS
 from streamweir.policy.access import Key, check, read_secret
 from streamweir.server.accounting.keys import KeyDirectory
 from streamweir.server.control.api.authentication import CSRF, cookie_of
-from streamweir.server.control.api.operation import JSON, Call, Handover, Nothing, Operation, decode_members
+from streamweir.server.control.api.operation import JSON, Call, Delegated, Nothing, Operation, decode_members
 from streamweir.server.control.routing import Access
 from streamweir.server.http.answers import Refusal
 from streamweir.server.request.models import model_ids
@@ -40,18 +39,18 @@ class PlayKeyView(Struct, kw_only=True):
     name: str
     workspace: str
     models: tuple[str, ...] | None
-    """Ids, or beginnings of ids with a `*` after them. None: every model."""
+    """Ids, or prefixes of ids with a `*` after them. None: every model."""
     dialect: str | None
     log_content: bool
 
 
 class PlaygroundView(Struct, kw_only=True):
     keys: list[PlayKeyView]
-    """Those that may chat now, by name; of many, those that changed last."""
+    """The keys that can be used for a chat now, by name; if there are many, those that changed last."""
     models: list[str]
     default_model: str | None
     dialects: list[str]
-    """What `dialect` may be: every API that callers speak, by its name in the log."""
+    """The values of `dialect`: the names of all frontends, as in the log."""
 
 
 class PlayedChat(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -67,15 +66,15 @@ class PlayedChat(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class _ModelMember(Struct):
-    """What the audit log wants to know of a body."""
+    """The member of a body that the audit log records."""
 
     model: str | None = None
 
 
 async def show_playground(call: Call[Nothing, Nothing]) -> PlaygroundView:
     runtime, directory = call.context.runtime(), call.context.accounting.directory
-    # In a thread, for there may be very many, and nearly all of them out of reach.
-    keys = await asyncio.to_thread(_usable, directory, call.actor.reach, call.at_ms / 1000)
+    # In a thread, because there may be very many keys.
+    keys = await asyncio.to_thread(_usable, directory, call.actor.allowed_workspace, call.at_ms / 1000)
     return PlaygroundView(
         keys=[
             PlayKeyView(
@@ -94,17 +93,17 @@ async def show_playground(call: Call[Nothing, Nothing]) -> PlaygroundView:
     )
 
 
-def _usable(directory: KeyDirectory, reach: str | None, now: float) -> list[Key]:
-    """The first of them."""
+def _usable(directory: KeyDirectory, workspace_id: str | None, now: float) -> list[Key]:
+    """The first of the usable keys."""
 
     def is_usable(key: Key) -> bool:
-        is_within = reach is None or directory.workspace_id(key.workspace_id) == reach
+        is_within = workspace_id is None or directory.workspace_id(key.workspace_id) == workspace_id
         return is_within and "chat" in key.scopes and check(key, now) is None
 
     return list(islice(filter(is_usable, directory), MAX_KEYS))
 
 
-async def chat_as_key(call: Call[Nothing, PlayedChat]) -> Handover:
+async def chat_as_key(call: Call[Nothing, PlayedChat]) -> Delegated:
     context, request, playground = call.context, call.request, call.context.playground
     key, body = _find_key(call), bytes(call.body.body)
     secrets = (read_secret(request.headers), request.headers.get(CSRF), cookie_of(request, context.is_secure))
@@ -117,19 +116,19 @@ async def chat_as_key(call: Call[Nothing, PlayedChat]) -> Handover:
     try:
         admission = playground.admit(played, request)
     except Refusal as refusal:
-        return Handover(take=playground.refuse(played, refusal))
+        return Delegated(handler=playground.refuse(played, refusal))
     model = _model_of(body) or admission.runtime.default_model
-    # It may be anything, a key in the wrong place too, and what the audit log has it keeps.
+    # It can be anything, even a key in the wrong place, and rows of the audit log are never deleted.
     detail = {"request_id": request.id, "model": clean(model, MAX_NAME_LENGTH) if model is not None else None}
     workspace_id = context.accounting.directory.workspace_of(key).id
     await context.write(
         lambda conn: audit.append(conn, call.actor.name, "key.use", key.id, detail, workspace_id, call.at_ms)
     )
-    return Handover(take=playground.begin(played, admission))
+    return Delegated(handler=playground.begin(played, admission))
 
 
 def read_played(body: bytes, _: type[Struct]) -> PlayedChat:
-    """Looks at what is around the inner body alone: that is read as the chosen API reads it, by whoever gets it."""
+    """Reads only what is around the inner body. The inner body is parsed later, by the chosen API."""
     try:
         members = decode_members(body, PlayedChat)
     except RecursionError:
@@ -139,14 +138,14 @@ def read_played(body: bytes, _: type[Struct]) -> PlayedChat:
         if body.startswith(inner, found.end()):
             body = b"%bnull%b" % (body[: found.end()], body[found.end() + len(inner) :])
             break
-    decode_body(body)  # refuses what two readers could read in two ways
+    decode_body(body)  # refuses a body that two parsers could read differently
     return members
 
 
 def _find_key(call: Call[Nothing, PlayedChat]) -> Key:
     directory, id = call.context.accounting.directory, call.body.key
     key = directory.find_id(id)
-    if key is None or call.actor.reach not in (None, directory.workspace_of(key).id):
+    if key is None or call.actor.allowed_workspace not in (None, directory.workspace_of(key).id):
         raise CallerError("not_found", f"There is no key {quoted(id)}.", param="key")
     return key
 
@@ -160,7 +159,7 @@ def _frontend(name: str | None) -> Frontend | None:
 
 
 def _model_of(body: bytes) -> str | None:
-    """None: it names none, or cannot be read, which it will be told."""
+    """None: it has none, or is invalid, which the chat's answer reports."""
     try:
         return msgspec.json.decode(body, type=_ModelMember).model
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -185,7 +184,7 @@ OPERATIONS = (
         body=PlayedChat,
         answer=dict[str, Any],
         media=(JSON, "text/event-stream"),
-        most_bytes=None,
+        max_body_bytes=None,
         read=read_played,
     ),
 )

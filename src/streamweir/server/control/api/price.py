@@ -1,7 +1,7 @@
-"""List the current prices, over the API: the aliases at what they cost here, then the price list.
+"""The current prices over the API: the aliases with their prices here, then the price list.
 
-Rates are exact dollars for a million tokens, in text. An alias is shown at the dearest of its targets,
-or at the operator's own price; without a price it shows none, which is not 0.
+Rates are exact dollars per million tokens, as text. An alias has the highest price of its targets, or the operator's
+own; without a known price it has none, which is not 0.
 """
 
 import asyncio
@@ -34,7 +34,7 @@ class PriceQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class RatesView(Struct, kw_only=True, omit_defaults=True):
-    """Dollars for a million tokens. What is missing costs as input or output does."""
+    """Dollars per million tokens. A rate that is missing is that of input or output."""
 
     input_usd: str
     output_usd: str
@@ -56,7 +56,7 @@ class TierView(Struct, kw_only=True):
 
 class PriceView(Struct, kw_only=True):
     provider: str
-    """As the list names it; `alias` for one of the configuration."""
+    """As in the price list; `alias` for an alias of the configuration."""
     model: str
     source: Source
     context_window: int | None
@@ -75,10 +75,10 @@ class Prices(Struct, kw_only=True):
 async def list_prices(call: Call[PriceQuery, Nothing]) -> Prices:
     query, runtime = call.query, call.context.runtime()
     table = runtime.quotes.prices.table
-    aliases = [row for row in _aliases(runtime, call.at_ms) if _is_meant(row.provider, row.model, query)]
+    aliases = [row for row in _aliases(runtime, call.at_ms) if _matches(row.provider, row.model, query)]
 
     def work() -> Prices:
-        listed = (_view(row) for row in table.rows(call.at_ms) if _is_meant(row.provider, row.model.id, query))
+        listed = (_view(row) for row in table.rows(call.at_ms) if _matches(row.provider, row.model.id, query))
         page = list(islice(chain(aliases, listed), query.cursor, query.cursor + query.limit + 1))
         has_more = len(page) > query.limit
         return Prices(
@@ -89,7 +89,7 @@ async def list_prices(call: Call[PriceQuery, Nothing]) -> Prices:
             next=query.cursor + query.limit if has_more else None,
         )
 
-    return await asyncio.to_thread(work)  # a walk over thousands of models
+    return await asyncio.to_thread(work)  # a loop over thousands of models
 
 
 def _view(row: Row) -> PriceView:
@@ -111,7 +111,7 @@ def _aliases(runtime: RuntimeConfig, at_ms: int) -> Iterator[PriceView]:
 
 
 def price_of(runtime: RuntimeConfig, route: Route, at_ms: int) -> tuple[Source, RatesView | None]:
-    """What it costs here, at the dearest of its targets, and who says so. None: one of them has no price."""
+    """The highest price of its targets, and its source. None: one of them has no price."""
     quote, _ = runtime.quotes.of(route, at_ms)
     known = [rates for rates in quote.rates.values() if rates is not None]
     is_known = known and len(known) == len(quote.rates)
@@ -124,7 +124,7 @@ def _source(version: str) -> Source:
     return "config" if version.endswith("+config") else "list"
 
 
-def _is_meant(provider: str, model: str, query: PriceQuery) -> bool:
+def _matches(provider: str, model: str, query: PriceQuery) -> bool:
     if query.provider is not None and provider not in (query.provider, PROVIDER_IDS.get(query.provider)):
         return False
     return query.model is None or query.model.lower() in model.lower()

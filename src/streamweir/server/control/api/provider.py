@@ -1,7 +1,7 @@
-"""How the providers do, as this process has seen it. No address, no key, no header of theirs is shown.
+"""The health of the providers, as this process has observed it. Addresses, keys and headers are not shown.
 
-Targets that no alias names are known by what callers have asked for; their names are the operator's
-to see, for another workspace's callers have chosen them.
+Targets without an alias are known from callers' requests. Only the operator sees their names, because callers of other
+workspaces have chosen them.
 """
 
 import time
@@ -13,8 +13,8 @@ from streamweir.policy.health import Health, State, TargetId
 from streamweir.server.control.api.operation import Call, Nothing, Operation, Page
 from streamweir.server.control.routing import Access
 
-_MOST_OTHERS = 200
-"""Of a provider: those that failed last."""
+_MAX_OTHERS = 200
+"""The maximum for a provider: those that failed last."""
 
 
 Word = Literal["well", "probation", "away"]
@@ -26,19 +26,19 @@ class TargetView(Struct, kw_only=True):
     is_in_alias: bool
     state: Word
     is_limited: bool
-    """Away only because it asked for a pause."""
+    """It is ejected only because it requested a pause."""
     away_for_s: float
     ttft_s: float | None
     """The recent time to the first token."""
     ejections: int
-    """How often it was sent away since this process began."""
+    """How often it was ejected since this process started."""
 
 
 class ProviderView(Struct, kw_only=True):
     name: str
     kind: str
     targets: list[TargetView]
-    """Those that aliases name, and others that have failed."""
+    """The targets of aliases, and other targets that have failed."""
 
 
 async def list_providers(call: Call[Nothing, Nothing]) -> Page[ProviderView]:
@@ -49,7 +49,7 @@ async def list_providers(call: Call[Nothing, Nothing]) -> Page[ProviderView]:
         if is_own or call.actor.is_operator:
             (targets if is_own else others)[target.provider].append(_view(target, health, now, is_own))
     data = [
-        ProviderView(name=name, kind=place.config.kind, targets=targets[name] + others[name][-_MOST_OTHERS:])
+        ProviderView(name=name, kind=place.config.kind, targets=targets[name] + others[name][-_MAX_OTHERS:])
         for name, place in runtime.providers.items()
     ]
     return Page(data=data)

@@ -1,8 +1,7 @@
-"""The log of requests over the API: pages of it, one by either of its ids, and what was said in it.
+"""The request log over the API: pages of it, one request by either of its ids, and its stored content.
 
-Whoever asks right after an answer finds its row: what this process has written down goes to the
-database first. That somebody looked at a content, or took it away, is told to the audit log in the
-same transaction.
+A request right after an answer finds its row: entries of this process are written to the database first. Reading or
+deleting stored content is recorded in the audit log in the same transaction.
 """
 
 import asyncio
@@ -55,9 +54,9 @@ class RequestQuery(RequestMembers, frozen=True, kw_only=True):
 class FoundRequest(Struct, kw_only=True):
     state: Literal["over", "running"]
     request: RequestDetail | None
-    """Of one that is over."""
+    """If it is finished."""
     live: LiveView | None
-    """Of one that runs."""
+    """If it is running."""
 
 
 class FrameView(Struct, kw_only=True):
@@ -75,7 +74,7 @@ class ContentView(Struct, kw_only=True):
     upstream_frames: list[FrameView]
     caller_frames: list[FrameView]
     is_cut: bool
-    """There was more than is kept."""
+    """It is incomplete: there was more than the limit for stored content."""
 
 
 class Deleted(Struct, kw_only=True):
@@ -83,7 +82,7 @@ class Deleted(Struct, kw_only=True):
 
 
 def filter_of(query: RequestMembers, workspace_id: str | None) -> RequestFilter:
-    """Within a workspace. None: within all."""
+    """Within a workspace; None: within all."""
     least, most = query.min_cost_usd, query.max_cost_usd
     return RequestFilter(
         workspace_id=workspace_id,
@@ -109,7 +108,7 @@ async def list_requests(call: Call[RequestQuery, Nothing]) -> Page[RequestView]:
     query, actor = call.query, call.actor
 
     def work(conn: Connection) -> requests.Page:
-        wanted = filter_of(query, actor.within(conn, query.workspace))
+        wanted = filter_of(query, actor.workspace_filter(conn, query.workspace))
         return requests.list_requests(conn, wanted, cursor=query.cursor, limit=query.limit)
 
     await call.context.flush_accounting()
@@ -118,10 +117,10 @@ async def list_requests(call: Call[RequestQuery, Nothing]) -> Page[RequestView]:
 
 
 async def show_request(call: Call[Nothing, Nothing]) -> FoundRequest:
-    id, reach = call.path["id"], call.actor.reach
+    id, workspace_id = call.path["id"], call.actor.allowed_workspace
 
     def work(conn: Connection) -> RequestRow | OpenRequest:
-        found = find_request(conn, id, reach) or find_open(conn, id, reach)
+        found = find_request(conn, id, workspace_id) or find_open(conn, id, workspace_id)
         if found is None:
             raise _unknown(id)
         return found
@@ -137,8 +136,8 @@ async def show_content(call: Call[Nothing, Nothing]) -> ContentView:
     actor, at_ms = call.actor, call.at_ms
 
     def work(conn: Connection) -> PackedContent:
-        row = _the_request(conn, call)
-        packed = find_content(conn, row.request_id, actor.reach)
+        row = _find_request(conn, call)
+        packed = find_content(conn, row.request_id, actor.allowed_workspace)
         if packed is None:
             raise NotFound("no content is stored for this request")
         audit.append(conn, actor.name, "content.read", row.request_id, {}, row.workspace_id, at_ms)
@@ -162,8 +161,8 @@ async def delete_content(call: Call[Nothing, Nothing]) -> Deleted:
     actor, at_ms = call.actor, call.at_ms
 
     def work(conn: Connection) -> None:
-        row = _the_request(conn, call)
-        if not content.delete_content(conn, row.request_id, actor.reach):
+        row = _find_request(conn, call)
+        if not content.delete_content(conn, row.request_id, actor.allowed_workspace):
             raise NotFound("no content is stored for this request")
         audit.append(conn, actor.name, "content.delete", row.request_id, {}, row.workspace_id, at_ms)
 
@@ -176,9 +175,9 @@ def _frames(frames: Sequence[Frame]) -> list[FrameView]:
     return [FrameView(after_ms=after_ms, text=text) for after_ms, text in frames]
 
 
-def _the_request(conn: Connection, call: Call[Nothing, Nothing]) -> RequestRow:
+def _find_request(conn: Connection, call: Call[Nothing, Nothing]) -> RequestRow:
     id = call.path["id"]
-    row = find_request(conn, id, call.actor.reach)
+    row = find_request(conn, id, call.actor.allowed_workspace)
     if row is None:
         raise _unknown(id)
     return row

@@ -1,11 +1,11 @@
 """Sessions of the console: opened with the admin secret or with a key that has the scope `admin`.
 
-A session ends by hand, after twelve idle hours, and with the secret that it was opened with
+A session ends when it is closed, after twelve idle hours, and when the secret that opened it is no longer valid
 (`server.control.api.authentication`).
 
-The token of a session is in a cookie that no script can read; what its page must send along with a
-change is made of it (`policy.secret.csrf_of`), so a page that is loaded again can ask for it. Every
-login makes a new session and ends the one whose cookie came with it.
+The token of a session is in a cookie that no script can read. The CSRF token that a page must send with a change is
+derived from it (`policy.secret.csrf_of`), so a page that is loaded again can request it. Every login creates a new
+session and ends the one whose cookie was sent with it.
 """
 
 from typing import Annotated
@@ -42,13 +42,13 @@ class SessionView(Struct, kw_only=True):
     actor: str
     is_operator: bool
     workspace: str | None
-    """Of a key."""
+    """The workspace of a key."""
     csrf: str | None
-    """To be sent with what changes something, in `x-csrf-token`. None: no session was asked with."""
+    """To be sent with changes, in `x-csrf-token`. None: the request used no session."""
     idle_s: int | None
-    """How long a session lasts without being used."""
+    """How long an unused session stays valid."""
     version: str
-    """Of the program."""
+    """The version of the gateway."""
 
 
 class Ended(Struct, kw_only=True):
@@ -69,7 +69,7 @@ async def open_session(call: Call[Nothing, Login]) -> Reply:
         return replace_session(conn, old, actor=actor.name, at_ms=at_ms, holder=holder)
 
     token = await context.write(work)
-    if token is None:  # it was reset in this very moment
+    if token is None:  # the admin secret was reset at the same moment
         raise wrong_secret()
     cookie = session_cookie(token, context.is_secure)
     return Reply(value=_view(actor, csrf_of(token)), headers=(("set-cookie", cookie),))
@@ -93,7 +93,7 @@ def _view(actor: Actor, csrf: str | None) -> SessionView:
     return SessionView(
         actor=actor.name,
         is_operator=actor.is_operator,
-        workspace=actor.reach,
+        workspace=actor.allowed_workspace,
         csrf=csrf,
         idle_s=IDLE_MS // 1000 if csrf is not None else None,
         version=__version__,
@@ -109,7 +109,7 @@ OPERATIONS = (
         handler=open_session,
         body=Login,
         answer=SessionView,
-        most_bytes=_MOST_BODY_BYTES,
+        max_body_bytes=_MOST_BODY_BYTES,
     ),
     Operation(
         method="GET",

@@ -1,7 +1,7 @@
-"""What is configured, over the API: to be read, by the operator alone. It is changed in the file.
+"""The configuration over the API, read-only and for the operator only. It is changed in the file.
 
-Secrets are masked (`config.settings`). What a start needs and a reload does not change is shown as the
-file has it now, for that is what the next start will go by.
+Secrets are masked (`config.settings`). Settings that a reload does not change are shown as they are in the file now,
+because the next start will use those.
 """
 
 from msgspec import Struct
@@ -15,12 +15,12 @@ from streamweir.server.control.routing import Access
 
 class Settings(Struct, kw_only=True):
     version: str
-    """Of the program."""
+    """The version of the gateway."""
     started_ms: int
-    """Of the process that answers, as the next."""
+    """When this process was started."""
     instance: str
     file: str | None
-    """None: it was started without one."""
+    """None: it was started without a file."""
     store: str
     sections: list[Section]
 

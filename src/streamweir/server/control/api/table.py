@@ -44,7 +44,7 @@ OPERATIONS: tuple[Operation, ...] = (
     *workspace.OPERATIONS,
     *key.OPERATIONS,
     *credit.OPERATIONS,
-    *export.OPERATIONS,  # before `/api/requests/{id}`, which would take its name for an id
+    *export.OPERATIONS,  # before `/api/requests/{id}`, which would match its path
     *request.OPERATIONS,
     *usage.OPERATIONS,
     *overview.OPERATIONS,

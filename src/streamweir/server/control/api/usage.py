@@ -1,6 +1,6 @@
-"""What was used, over the API: by the minute up to the day; by key, model or provider; and in sum.
+"""Usage over the API: in steps from a minute to a day; by key, model or provider; and in total.
 
-All three are of one reading of the database, so they add up. Periods are bounded by `store.requests.usage`.
+All three are from one query, so they add up. Periods are bounded by `store.requests.usage`.
 """
 
 from typing import Annotated
@@ -35,7 +35,7 @@ _USUAL_MS: dict[Step, int] = {
 class UsageQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     since_ms: Moment | None = None
     """None: an hour before `until_ms` by the minute, a day by the quarter or the hour, a week by two hours, 30 days by
-    the day. The steps count that begin in the period."""
+    the day. Steps that begin within the period count."""
     until_ms: Moment | None = None
     """None: now."""
     step: Step = "hour"
@@ -51,13 +51,13 @@ class UsageQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 class GroupView(Struct, kw_only=True):
     group: str | None
-    """A key's id, a model or a provider. None: all, or all the others."""
+    """A key's id, a model or a provider. None: all, or all others."""
     usage: UsageView
 
 
 class PointView(GroupView, kw_only=True):
     at_ms: int
-    """The beginning of the step, by UTC."""
+    """The start of the step, in UTC."""
 
 
 class UsageSeries(Struct, kw_only=True):
@@ -67,9 +67,9 @@ class UsageSeries(Struct, kw_only=True):
     by: Grouping
     total: UsageView
     groups: list[GroupView]
-    """The dearest first; all the others, where there are more, come last as one."""
+    """Sorted by cost; if there are more, the others are combined as the last one."""
     series: list[PointView]
-    """The oldest first. A step without a request is left out."""
+    """The oldest first. Steps without requests are left out."""
 
 
 def view_point(point: UsagePoint) -> PointView:
@@ -85,7 +85,7 @@ async def show_usage(call: Call[UsageQuery, Nothing]) -> UsageSeries:
         wanted = UsageFilter(
             since_ms=since_ms,
             until_ms=until_ms,
-            workspace_id=actor.within(conn, query.workspace),
+            workspace_id=actor.workspace_filter(conn, query.workspace),
             key_id=query.key,
             model=query.model,
             provider=query.provider,

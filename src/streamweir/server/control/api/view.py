@@ -1,7 +1,7 @@
-"""How the API shows what is in the store: amounts as exact dollars in text, moments as Unix milliseconds.
+"""The API's views of the store's rows: amounts as exact dollars in text, times as Unix milliseconds.
 
-Text, for a number in JSON is a float to most who read it, and money is not. What is not a member of
-these is never shown: no digest, no address of a provider.
+Amounts are text, because most readers of JSON parse a number as a float. Only the members declared here are shown: no
+digest, no address of a provider.
 """
 
 from collections.abc import Iterable
@@ -29,11 +29,11 @@ V = TypeVar("V", bound=Struct)
 
 
 _quote_of = lru_cache(maxsize=256)(decode_quote)
-"""Those who look on ask for the same ones every second."""
+"""Viewers of the live feed need the same quotes every second."""
 
 
 def in_text(dollars: Decimal) -> str:
-    """Without the zeros at the end of its decimal places, which there are."""
+    """Without trailing zeros after the decimal point."""
     return format(dollars, "f").rstrip("0").rstrip(".")
 
 
@@ -46,7 +46,7 @@ def usd_or_none(nano: int | None) -> str | None:
 
 
 def shown(view: type[V], row: Struct, **more: Any) -> V:
-    """`view` with what it has in common with `row`, and more."""
+    """`view` with the members that it shares with `row`, and `more`."""
     same = {name: getattr(row, name) for name in view.__struct_fields__ if name not in more}
     return view(**same, **more)
 
@@ -56,7 +56,7 @@ class _KeyNames(Struct, frozen=True, kw_only=True):
     workspace: str
     name: str
     origin: str
-    """`store`, or `file`: then it is changed in the operator's file alone."""
+    """`store`, or `file`: then it can be changed only in the operator's file."""
     last4: str
     scopes: tuple[str, ...]
     models: tuple[str, ...] | None
@@ -75,23 +75,23 @@ class KeyView(_NamesAndLimits, frozen=True, kw_only=True):
     budget_usd: str | None
     budget_period: str | None
     spent_usd: str | None
-    """Of the budget, in the period that runs. None: it has no budget."""
+    """The spent part of the budget in the current period. None: it has no budget."""
     held_usd: str | None
     log_content: bool
     expires_ms: int | None
     created_ms: int
     revoked_ms: int | None
     old_until_ms: int | None
-    """Until then the secret before the last rotation is good as well."""
+    """Until then the secret before the last rotation is valid too."""
 
 
 class NewKeyView(KeyView, frozen=True, kw_only=True):
     secret: str
-    """Shown this once."""
+    """Shown only once."""
 
 
 def view_key(key: KeyRecord, sums: Sums | None) -> KeyView:
-    """`sums` of its budget, where it has one."""
+    """`sums`: of its budget, if it has one."""
     return shown(KeyView, key, **_of_key(key, sums))
 
 
@@ -148,7 +148,7 @@ def view_ledger(row: LedgerRow) -> LedgerView:
 
 
 def request_members(*places: str) -> list[tuple[str, Any]]:
-    """Of the log's columns those that are shown there, by name, with their types."""
+    """The columns of the request log that are shown in these places, with their names and types."""
     return [
         (column.member, Annotated[column.member_type, Meta(description=column.about.about)])
         for column in COLUMNS
@@ -159,7 +159,7 @@ def request_members(*places: str) -> list[tuple[str, Any]]:
 if TYPE_CHECKING:
 
     class RequestView(Struct):
-        """The columns of `store.db.request_log` that a list shows. It is made for JSON: read a `RequestRow` instead."""
+        """The columns of `store.db.request_log` for a list. It is made for JSON: read a `RequestRow` instead."""
 
 else:
     RequestView = defstruct("RequestView", request_members("list"), kw_only=True)
@@ -170,7 +170,7 @@ def view_request(row: RequestRow) -> RequestView:
 
 
 def values_of(row: RequestRow, names: Iterable[str]) -> dict[str, Any]:
-    """By the names of members."""
+    """The values of these members."""
     found = {}
     for name in names:
         attribute, is_money = _SOURCES[name]
@@ -186,7 +186,7 @@ _SOURCES = {
     )
     for column in COLUMNS
 }
-"""Of each member: where it is in a row, and whether it is an amount."""
+"""For each member: its column in a row, and whether it is an amount."""
 
 
 class LiveView(Struct, kw_only=True):
@@ -203,15 +203,15 @@ class LiveView(Struct, kw_only=True):
     prompt_tokens: int
     output_tokens: int
     cost_usd: str | None
-    """So far, by these tokens. None: no target was asked yet, or it has no price."""
+    """The cost so far, for these tokens. None: no target was called yet, or it has no price."""
     progress_ms: int | None
     first_ms: int | None
-    """When the first token of a stream went out."""
+    """When the first token of a stream was sent."""
     last_ms: int | None
-    """When its last piece did, as far as is known: what is known comes once a second."""
+    """When the last piece was sent; updated once a second."""
     is_being_stopped: bool
     node: str | None
-    """The name of the node that answers it."""
+    """The name of the node that serves it."""
 
 
 def view_live(row: OpenRequest) -> LiveView:
@@ -230,7 +230,7 @@ def _cost_so_far(row: OpenRequest) -> int | None:
         return None
     try:
         quote = _quote_of(row.prices)
-    except DecodeError:  # of a program that writes it in another way
+    except DecodeError:  # written by another version in another format
         return None
     return cost(quote, row.target, Usage(input_uncached=row.prompt_tokens, output=row.output_tokens))
 
@@ -244,14 +244,14 @@ class UsageView(Struct, kw_only=True):
     reasoning_tokens: int
     cost_usd: str
     unpriced: int
-    """Requests of models without a price, which the cost leaves out."""
+    """Requests of models without a price; they are not in the cost."""
     ttft_p50_ms: int | None
-    """Of the streams: half of them had their first token by then. Of counts in buckets: at most a factor of 1.5 off."""
+    """The median time to the first token of streams. Computed from buckets: wrong by a factor of 1.5 at most."""
     ttft_p95_ms: int | None
 
 
 def view_usage(found: UsageSum) -> UsageView:
-    """Member by member, for there are thousands of them in one answer."""
+    """Member by member, for speed: one answer has thousands of them."""
     return UsageView(
         requests=found.requests,
         errors=found.errors,

@@ -1,7 +1,7 @@
-"""Workspaces over the API: the operator makes and changes them, the admin of one sees that one.
+"""Workspaces over the API: the operator creates and changes them, the admin of one sees that one.
 
-One is given by its name or its id. That several processes which share nothing keep no limits is said
-here, for keys as well: what is promised must be kept by somebody.
+A workspace is identified by its name or its id. Limits are refused here, and for keys, if several processes serve
+without shared state: then no process could enforce them.
 """
 
 from msgspec import UNSET, Struct, UnsetType
@@ -31,9 +31,9 @@ class WorkspacePatch(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 async def list_workspaces(call: Call[WorkspaceQuery, Nothing]) -> Page[Workspace]:
-    query, reach = call.query, call.actor.reach
-    if reach is not None:
-        return Page(data=[await call.context.read(lambda conn: find_workspace(conn, reach))])
+    query, workspace_id = call.query, call.actor.allowed_workspace
+    if workspace_id is not None:
+        return Page(data=[await call.context.read(lambda conn: find_workspace(conn, workspace_id))])
     found = await call.context.read(
         lambda conn: workspaces.list_workspaces(conn, after=query.cursor, limit=query.limit + 1)
     )
@@ -49,7 +49,7 @@ async def create_workspace(call: Call[Nothing, NewWorkspace]) -> Workspace:
 
 async def show_workspace(call: Call[Nothing, Nothing]) -> Workspace:
     wanted, actor = call.path["id"], call.actor
-    return await call.context.read(lambda conn: find_workspace(conn, actor.the_workspace(conn, wanted)))
+    return await call.context.read(lambda conn: find_workspace(conn, actor.find_allowed_workspace(conn, wanted)))
 
 
 async def change_workspace(call: Call[Nothing, WorkspacePatch]) -> Workspace:
@@ -58,13 +58,13 @@ async def change_workspace(call: Call[Nothing, WorkspacePatch]) -> Workspace:
     change = WorkspaceChange(name=call.body.name, prepaid=call.body.prepaid)
     return await call.context.change(
         lambda conn: workspaces.change_workspace(
-            conn, actor.the_workspace(conn, wanted), change, actor=actor.name, at_ms=at_ms
+            conn, actor.find_allowed_workspace(conn, wanted), change, actor=actor.name, at_ms=at_ms
         )
     )
 
 
 def check_limits_are_kept(context: Context, is_limited: bool, param: str) -> None:
-    """A limit that nobody would keep is not promised."""
+    """Refuses a limit that could not be enforced."""
     if is_limited and not context.accounting.can_enforce_limits:
         message = (
             "Limits with several workers need [shared] (Valkey or Redis) in the configuration, "
