@@ -171,7 +171,7 @@ def test_an_account_that_is_not_known_is_named() -> None:
     decision = asker.ask(0.0)
     assert decision == Decision(missing=(CREDIT.account,), requests=Window(1, 1, 0.0))
     assert not decision.is_allowed
-    assert not asker.limits.knows(CREDIT.account)
+    assert not asker.limits.has_account(CREDIT.account)
     asker.limits.seed(CREDIT.account, 50)
     asker.limits.seed(CREDIT.account, 0)  # it is known: nothing changes
     assert asker.ask(0.0).refusal == "insufficient_quota"
@@ -262,7 +262,7 @@ def test_what_is_reserved_is_never_forgotten() -> None:
     for name in ("e", "f"):
         limits.seed(f"key:{name}", 0)
         limits.reserve(limit_request(name, name), 0.0)
-    assert [name for name in "abcdef" if limits.knows(f"key:{name}")] == ["e", "f"]
+    assert [name for name in "abcdef" if limits.has_account(f"key:{name}")] == ["e", "f"]
 
 
 def test_the_number_of_lapsed_leases_is_bounded() -> None:
@@ -294,7 +294,7 @@ def test_a_lapsed_lease_whose_account_was_forgotten_cannot_be_extended() -> None
     limits.seed(CREDIT.account, 0)
     assert limits.extend("r1", 1) == "budget_exceeded"
     limits.settle("r1", 0, 1, 1.0)
-    assert not limits.knows(BUDGET.account)
+    assert not limits.has_account(BUDGET.account)
 
 
 @given(STEPS, RPM)

@@ -36,7 +36,7 @@ class Listener(MemoryLimiter):
     def reserve_at_once(self, limit_request: LimitRequest, hold: Hold) -> Decision | None:
         self.limit_requests.append(limit_request)
         for charge in limit_request.charges:
-            if not self._limits.knows(charge.account):
+            if not self._limits.has_account(charge.account):
                 self._limits.seed(charge.account, 0)
         return super().reserve_at_once(limit_request, hold)
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from streamweir.server.telemetry.sanitize import LONGEST, clean, clean_id, clean_lines
+from streamweir.server.telemetry.sanitize import MAX_LENGTH, clean, clean_id, clean_lines
 
 SECRETS = [
     "sk-sw-0123456789abcdefghijklmnopqrstuv",
@@ -92,10 +92,10 @@ def test_a_key_cannot_hide_behind_an_invisible_character() -> None:
     assert "abcdefgh" not in clean("s\u200bk-abcdefgh")
 
 
-@pytest.mark.parametrize("length", [LONGEST, LONGEST + 1, 100_000])
+@pytest.mark.parametrize("length", [MAX_LENGTH, MAX_LENGTH + 1, 100_000])
 def test_the_length_is_bounded(length: int) -> None:
-    assert len(clean("é" * length)) == LONGEST
-    assert len(clean_id("é" * length)) == LONGEST
+    assert len(clean("é" * length)) == MAX_LENGTH
+    assert len(clean_id("é" * length)) == MAX_LENGTH
 
 
 def test_a_shorter_bound_holds_for_a_text_that_was_seen_before() -> None:
@@ -112,7 +112,7 @@ def test_an_id_may_be_opaque_but_is_no_key() -> None:
 def test_lines_stay_lines_and_are_bounded() -> None:
     text = clean_lines('Traceback:\n\tFile "x.py"\x1b[0m\n  key sk-abcdefgh\n' + "y" * 1000, 10_000)
     assert text.split("\n")[:3] == ["Traceback:", '\tFile "x.py"', "  key ***"]
-    assert len(text.split("\n")[3]) == LONGEST
+    assert len(text.split("\n")[3]) == MAX_LENGTH
     assert len(clean_lines("x\n" * 10_000, 500)) == 500
 
 

@@ -11,7 +11,7 @@ from streamweir.store.db.base import Store
 from streamweir.store.journal.entries import Entry
 from streamweir.store.ledger.posting import apply
 from streamweir.store.ledger.recovery import settle_orphans
-from streamweir.store.requests.instances import beat, count_alive, dead_instances, now_of, retire
+from streamweir.store.requests.instances import count_alive, dead_instances, now_of, retire, write_heartbeat
 from streamweir.store.requests.live import LiveInstances, cancel, cancelled, count_open, open_of
 from support.entries import (
     DAY,
@@ -48,7 +48,7 @@ async def buried(store: Store, instances: Sequence[str], limit: int = 200) -> in
 async def test_a_process_is_dead_when_it_was_silent_or_has_said_goodbye(database: str, tmp_path: Path) -> None:
     async with books_on(database, tmp_path) as store:
         for name in ("silent", "retired", "alive", "back", "idle"):
-            await store.write(partial(beat, instance=name, node="n", now_ms=NOW_MS))
+            await store.write(partial(write_heartbeat, instance=name, node="n", now_ms=NOW_MS))
             if name != "idle":
                 await applied(store, hold(name, instance=name, at_ms=NOW_MS))
         await applied(store, hold("unknown", instance="unknown", at_ms=NOW_MS))
@@ -65,7 +65,7 @@ async def test_a_process_is_dead_when_it_was_silent_or_has_said_goodbye(database
             await store.write(partial(retire, instance=name, now_ms=NOW_MS + 1))
         assert await dead(NOW_MS + 2) == ["back", "retired"]
         for name in ("back", "alive"):
-            await store.write(partial(beat, instance=name, node="n", now_ms=NOW_MS + 1000))
+            await store.write(partial(write_heartbeat, instance=name, node="n", now_ms=NOW_MS + 1000))
         late = NOW_MS + SILENT_MS + 1
         assert await dead(late) == ["retired", "silent", "unknown"]
         assert await dead(late, own="silent") == ["retired", "unknown"]
@@ -137,7 +137,7 @@ async def test_what_a_silent_process_has_open_is_not_among_what_runs(database: s
     async with books_on(database, tmp_path) as store:
         now_ms = await store.read(lambda conn: now_of(conn, NOW_MS))
         for number, (name, seen_ms) in enumerate({"own": 9000, "silent": 9000, "alive": 1000, "retired": 0}.items()):
-            await store.write(partial(beat, instance=name, node=f"node {number}", now_ms=now_ms - seen_ms))
+            await store.write(partial(write_heartbeat, instance=name, node=f"node {number}", now_ms=now_ms - seen_ms))
             await applied(store, hold(name, instance=name))
         await store.write(partial(retire, instance="retired", now_ms=now_ms))
         await applied(store, hold("unknown", instance="unknown"))

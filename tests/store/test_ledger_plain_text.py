@@ -16,7 +16,7 @@ from streamweir.store.journal.entries import Entry, Hold, Progress, Refused, Set
 from streamweir.store.ledger.accounts import balance_of, credit, used_of
 from streamweir.store.ledger.plain_text import INDEXED
 from streamweir.store.ledger.posting import apply
-from streamweir.store.requests.instances import beat
+from streamweir.store.requests.instances import write_heartbeat
 from streamweir.store.requests.live import cancel, open_of
 from support.entries import NOW_MS, assert_sound, books_on, hold, open_ids, refused, row, settle
 from support.stores import each_database
@@ -115,7 +115,7 @@ async def test_statements_in_text_are_text(database: str, tmp_path: Path, check_
             end = Settle(row=msgspec.structs.replace(row(text, cost=3), **fields), account=f"key:{text}:total")
             await applied(store, end, check_existing=check_existing)
             await store.write(partial(credit, workspace_id=text, amount=5, note=text, at_ms=NOW_MS))
-            await store.write(partial(beat, instance=text, node=text, now_ms=NOW_MS))
+            await store.write(partial(write_heartbeat, instance=text, node=text, now_ms=NOW_MS))
             assert (await store.read(partial(balance_of, workspace_id=text))).balance == 2
             account = f"key:{text}:total"
             assert await store.read(partial(used_of, account_ids=[account])) == {account: 3}

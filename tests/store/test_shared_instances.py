@@ -34,7 +34,7 @@ class Fleet:
         reported = [False] * len(living)
         for _ in range(round(seconds / STEP_S)):
             self.now += STEP_S
-            reported = [await each.beat() for each in living]
+            reported = [await each.heartbeat() for each in living]
         return reported
 
 
@@ -86,9 +86,9 @@ async def test_one_that_only_stood_still_is_told_and_has_its_slots_again(fleet: 
     await fleet.pass_time(INSTANCE_S, other)
     assert await other.used(BUDGET.account) == 0
     assert (await slow.reserve(limit_request("of another key", amount=0, charges=()))).is_allowed
-    assert await slow.beat(), "whatever else it called before"
+    assert await slow.heartbeat(), "whatever else it called before"
     await slow.renew(["r1"])
-    assert not await slow.beat()
+    assert not await slow.heartbeat()
     assert (await other.reserve(limit_request("r2"))).limited_by == "streams"
     assert await other.used(BUDGET.account) == 10
 
@@ -98,7 +98,7 @@ async def test_a_call_of_its_own_after_a_pause_does_not_make_it_dead(fleet: Flee
     await alone.seed(BUDGET.account, 0)
     await alone.reserve(limit_request("r1"))
     fleet.now += 2 * INSTANCE_S
-    assert not await alone.beat()
+    assert not await alone.heartbeat()
     assert await alone.used(BUDGET.account) == 10
 
 
@@ -106,10 +106,10 @@ async def test_while_valkey_was_away_nobody_died(fleet: Fleet) -> None:
     one, other = fleet.process("one"), fleet.process("other")
     await one.seed(BUDGET.account, 0)
     await one.reserve(limit_request("r1"))
-    await other.beat()
+    await other.heartbeat()
     fleet.now += 2 * INSTANCE_S  # nobody could call
     assert (await other.reserve(limit_request("r2"))).limited_by == "streams"
-    assert not await one.beat()
+    assert not await one.heartbeat()
     assert await other.used(BUDGET.account) == 10
 
 

@@ -132,10 +132,10 @@ async def test_an_account_that_is_not_known_is_named_and_nothing_is_reserved(val
     assert decision.missing == (BUDGET.account,)
     assert not decision.is_allowed
     assert decision.refusal is None
-    assert not await shared.knows(BUDGET.account)
+    assert not await shared.has_account(BUDGET.account)
     assert await shared.used("ws:w") == 0
     await shared.seed(BUDGET.account, 0)
-    assert await shared.knows(BUDGET.account)
+    assert await shared.has_account(BUDGET.account)
     assert (await shared.reserve(limit_request("r1", rpm=1, amount=1, charges=charges))).is_allowed
 
 

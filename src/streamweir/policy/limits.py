@@ -185,7 +185,7 @@ class LocalLimits:
         else:
             known.used = used
 
-    def knows(self, account: str) -> bool:
+    def has_account(self, account: str) -> bool:
         return account in self._accounts
 
     def used(self, account: str) -> int | None:

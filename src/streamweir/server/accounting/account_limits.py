@@ -1,6 +1,6 @@
-"""The accounts and limits of a key, made once and used until one of them changes.
+"""The accounts and limits of a key, computed once and cached until one of them changes.
 
-Asked for every request. What is kept is bounded: keys are many, and those that ask are few.
+They are needed for every request. The cache is bounded: there are many keys, but few are in use.
 """
 
 from collections.abc import Callable
@@ -19,31 +19,31 @@ _MAX_KEYS = 4096
 
 
 class AccountLimits(Struct, frozen=True):
-    """Made anew when the key, its workspace or the hour is another. A period begins with an hour."""
+    """Recomputed when the key, its workspace or the hour has changed. A period begins with an hour."""
 
     key: Key
     limits: dict[str, int | None]
-    """Of the key, by their names."""
+    """The key's limits, by name."""
     workspace: Workspace
     hour: int
     charges: tuple[BudgetCharge, ...]
     other_accounts: tuple[str, ...]
-    """All other accounts that the key could have, whatever the period of its budget."""
+    """All other accounts that the key could have, for any period of its budget."""
     is_limited: bool
     latest_hour: int
-    """In which the key has asked for anything, as far as is known here: the clock may have been set back since."""
+    """The last hour with a request of the key, as far as is known here: the clock may have been set back since."""
 
 
 class AccountLimitsCache:
     def __init__(self, begin: Callable[[str], None]) -> None:
-        """`begin` is called with an account on which nothing can have been spent, for its period has only begun."""
+        """`begin` is called with an account on which nothing can have been spent, because its period has just begun."""
         self._begin = begin
         self._account_limits: dict[str, AccountLimits] = {}
         self._exclusive_from: int | None = None
         self._latest_hour = 0
 
     def set_exclusive_from(self, hour: int) -> None:
-        """From this hour (Unix) on nobody but this process spends anything."""
+        """From this hour (Unix) on, only this process spends."""
         self._exclusive_from = hour
 
     def of(self, key: Key, workspace: Workspace, at_ms: int) -> AccountLimits:
@@ -78,8 +78,8 @@ class AccountLimitsCache:
         return account_limits
 
     def _is_new(self, account: str, before: AccountLimits | None) -> bool:
-        """Whether nothing can have been spent on the account of a key's budget, for its period has only begun: after
-        this process became the only one to spend, and after the last request of the key (`before`)."""
+        """Whether nothing can have been spent on the account of a key's budget, because its period has just begun:
+        after this process became the only one to spend, and after the last request of the key (`before`)."""
         if self._exclusive_from is None:
             return False
         first, _ = span_of(period_of_account(account))

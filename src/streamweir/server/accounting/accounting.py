@@ -52,7 +52,7 @@ _UNPRICED = (
     'The model "{}" has no price, and this key has a spend limit. '
     "Set its `price` under [[models]] in the configuration, or ask for a model that has one."
 )
-"""Said to callers; nothing but the operator's file can change it, so a retry is of no use."""
+"""Shown to callers. Only a change of the operator's file helps, so a retry does not."""
 HOLD_TOKENS = 1024
 
 
@@ -70,7 +70,7 @@ class Accounting:
     ) -> None:
         """`writer` is None without a database. `hold_tokens`: for an answer whose caller sets no limit.
 
-        `can_enforce_limits`: False for several processes that share nothing they could count in. `renew_s`: how often
+        `can_enforce_limits`: False for several processes without shared state. `renew_s`: how often
         reservations are renewed. `decision_s`: how long a request waits until its hold is written.
         """
         self.instance = instance
@@ -89,11 +89,11 @@ class Accounting:
         self._cancelled: dict[str, RequestRecord | None] = {}
         """Requests that ended before the decision about them, with their records: their rows are written after it."""
         self.refused_dropped = 0
-        """Rows of refused requests for which the journal had no room."""
+        """Rows of refused requests that did not fit into the journal."""
 
     def set_exclusive_from(self, hour: int) -> None:
-        """From this hour (Unix) on nobody but this process spends anything: of a period that begins then or later it
-        knows what its keys have spent, without asking the database."""
+        """From this hour (Unix) on, only this process spends: for a period that begins then or later it knows what its
+        keys have spent, without a query."""
         self._account_limits.set_exclusive_from(hour)
 
     @property
@@ -102,11 +102,11 @@ class Accounting:
 
     @property
     def is_degraded(self) -> bool:
-        """Limits are counted here alone, though others serve as well and there is a Valkey to count in."""
+        """Limits are counted only in this process, although there are others, because Valkey is unavailable."""
         return self._limiter.is_degraded
 
     def check_rate(self, key: Key) -> None:
-        """Checks the limits by the head alone. Raises `Refusal`."""
+        """Checks the rate limits, before the size of the request is known. Raises `Refusal`."""
         if not key.has_limits:
             return
         decision = self._limiter.check_rate(key)
@@ -245,7 +245,7 @@ class Accounting:
 
     def renew_leases(self) -> None:
         """Once a second: renews reservations in Valkey, and sends the heartbeat of this process."""
-        self._limiter.beat()
+        self._limiter.send_heartbeat()
         if time.monotonic() - self._renewed_at >= self._renew_s:
             self._renewed_at = time.monotonic()
             self._limiter.renew(self._open)
@@ -308,7 +308,7 @@ class Accounting:
         )
 
     def _account_limits_of(self, request: ReservationRequest) -> AccountLimits:
-        """What it draws on. Raises `Refusal` where that cannot be told, or not kept."""
+        """The accounts that the request is charged to. Raises `Refusal` if they are unknown or cannot be enforced."""
         key = request.key
         workspace = self.directory.workspace_of(key)
         if workspace.is_unresolved:

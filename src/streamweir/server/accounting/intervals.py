@@ -1,14 +1,13 @@
 """The intervals and timeouts of accounting, in one value.
 
-None of it is the operator's to choose: each number is a promise that is made elsewhere (a request waits two seconds
-for a reservation, a key that nobody could look up is good for a minute, a dead process is noticed within one), and
-some hang together. A test may use shorter or longer ones.
+An operator cannot change them: each number is a promise that is made elsewhere (a request waits two seconds for a
+reservation, keys stay valid for a minute without the database, a dead process is noticed within one minute), and some
+depend on each other. A test may use shorter or longer ones.
 
-`ProgressInterval` says how often the progress of open requests is written while the database does not take it. Of a
-request only the latest progress matters, but the journal keeps every entry until the database has it: one a
-second, for as long as the database is away, would fill the room that requests need. So the entries come further and
-further apart while the first of them still waits: their number grows as the logarithm of the outage. Of the room of
-the journal they never take the last half.
+`ProgressInterval` decides how often the progress of open requests is written while the database is unavailable. Only
+the latest progress of a request matters, but the journal keeps every entry until the database has it: one per second,
+for a long outage, would fill the space that requests need. So the intervals grow while the first of the entries still
+waits: their number grows with the logarithm of the outage. They never use the second half of the journal.
 """
 
 from msgspec import Struct
@@ -53,9 +52,9 @@ DEFAULT_INTERVALS = Intervals()
 
 
 SLOW_S = 10.0
-"""A database that is only slow has taken the first of them by then; nothing changes before."""
+"""Within this time a slow database has received the first of them; the intervals do not grow before."""
 _WAIT_PARTS = 4
-"""Of the time that the first of them has waited: so long after the last one the next is written."""
+"""The next entry is written after this fraction of the time that the first of them has waited."""
 
 
 class ProgressInterval:

@@ -38,7 +38,7 @@ class KeyLookup:
         timeout_s: float = TIMEOUT_S,
         max_waiting: int = MAX_WAITING,
     ) -> None:
-        """`refresh` takes up what has changed in the database, into the directory. It raises `StoreUnavailable`."""
+        """`refresh` loads changes of the database into the directory. It raises `StoreUnavailable`."""
         self._directory = directory
         self._refresh = refresh
         self._min_interval_s = min_interval_s
@@ -60,7 +60,7 @@ class KeyLookup:
         return digest not in self._unknown and self._directory.find_digest(digest) is None
 
     async def find(self, secret: str) -> None:
-        """Afterwards the directory has it, if anybody does. Raises `GatewayFault` where nobody can tell."""
+        """Afterwards the directory has the key, if it exists. Raises `GatewayFault` if that cannot be determined."""
         if not self.may_find(secret):
             return
         if len(self._waiting) + self._refreshing >= self._max_waiting:
@@ -82,8 +82,8 @@ class KeyLookup:
             await asyncio.wait({task})
 
     async def _run(self) -> None:
-        """While anybody waits. A caller that comes while a look is under way waits for the next one: this one may have
-        read the database before the key was there."""
+        """Runs while callers wait. A caller that comes during a refresh waits for the next one: the running one may
+        have read the database before the key was there."""
         try:
             while self._waiting:
                 served, self._waiting = self._waiting, {}
@@ -92,7 +92,7 @@ class KeyLookup:
                 for found, digest in served.items():
                     if is_known and self._directory.find_digest(digest) is None:
                         self._remember(digest)
-                    if found.done():  # the waiting caller has gone
+                    if found.done():  # the waiting caller has disconnected
                         continue
                     if is_known:
                         found.set_result(None)
@@ -106,7 +106,7 @@ class KeyLookup:
                 found.cancel()
 
     async def _refresh_once(self) -> bool:
-        """Whether the directory knows now what the database does."""
+        """Whether the directory is up to date with the database."""
         self.refreshes += 1
         try:
             async with asyncio.timeout(self._timeout_s):

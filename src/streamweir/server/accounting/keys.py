@@ -44,9 +44,9 @@ class KeyDirectory:
         """The keys of the file are not in the store yet."""
         self._refreshed_at = time.monotonic()
         self.version = 0
-        """Of the newest change in the store that is known."""
+        """The version of the newest known change in the store."""
         self.generation = 0
-        """Another one after every change, of the store or of the file: what was looked up before is looked up again."""
+        """Increases with every change, of the store or of the file: results of earlier look-ups are not valid then."""
 
     def __len__(self) -> int:
         return len(self._file) + len(self._digests)
@@ -61,7 +61,8 @@ class KeyDirectory:
         self.generation += 1
 
     def find(self, secret: str, now: float | None = None) -> Key | None:
-        """By its secret. `now` in Unix seconds: whether a rotated one is still good; None: whosever it was."""
+        """By its secret. `now` in Unix seconds: checks that a rotated secret is still valid; None: it is not
+        checked."""
         return self.find_digest(digest_of(secret), now)
 
     def find_digest(self, digest: bytes, now: float | None = None) -> Key | None:
@@ -75,7 +76,7 @@ class KeyDirectory:
         return entry.key
 
     def find_id(self, id: str) -> Key | None:
-        """By its id in the database, whether or not it may be used."""
+        """By its id in the database, even if it may not be used."""
         for key in self._file:
             if key.id == id:
                 return key
@@ -83,9 +84,9 @@ class KeyDirectory:
         return self._stored[digests[0]].key if digests else None
 
     def __iter__(self) -> Iterator[Key]:
-        """All that are known: those of the file, then those of the store, the last that changed first.
+        """All known keys: those of the file, then those of the store, the last changed first.
 
-        There may be very many: this may be done in a thread, and then leaves out what changes meanwhile.
+        There may be very many: this may run in a thread, and then leaves out changes that are made meanwhile.
         """
         yield from self._file
         for digests in list(reversed(self._digests.values())):
@@ -94,19 +95,19 @@ class KeyDirectory:
                 yield entry.key
 
     def newest(self, key: Key) -> Key:
-        """As it is known now."""
+        """The current version of the key."""
         digests = self._digests.get(key.id)
         found = self._stored[digests[0]].key if digests else self._file.of_digest(key.digest)
         return found if found is not None and found.id == key.id else key
 
     def stale_reason(self, key: Key) -> GatewayFault | None:
-        """Whether what is known of a key is too old to go by."""
+        """The error if the data of a key is too old to be used."""
         if key.id in self._digests and time.monotonic() - self._refreshed_at > self._max_age_s:
             return GatewayFault("ledger_unavailable", "API keys cannot be checked at the moment. Try again later.")
         return None
 
     def workspace_of(self, key: Key) -> Workspace:
-        """The file names workspaces by their names, the store by their ids."""
+        """The file identifies workspaces by name, the store by id."""
         found = self._workspaces.get(self.workspace_id(key.workspace_id) or "")
         has_store = bool(self._workspaces)
         return found or Workspace(id=key.workspace_id, name=key.workspace_id, is_unresolved=has_store)
@@ -119,7 +120,7 @@ class KeyDirectory:
     def apply(self, changes: Changes) -> list[Key]:
         """Applies changes of the store. Returns the keys that are revoked."""
         self._refreshed_at = time.monotonic()
-        if changes.version < self.version:  # another database, or an older state of it: this is all of it
+        if changes.version < self.version:  # another database, or an older state of it: everything is replaced
             self._stored.clear()
             self._digests.clear()
             self._workspaces.clear()

@@ -1,9 +1,8 @@
 """The interface of a limiter, which decides whether a request fits its limits, and the limiter of a single process.
 
-One process on SQLite decides by itself, in memory: nobody else spends the same money. Everywhere
-else it takes Valkey and the database (`server.accounting.shared_limiter`). Whatever was reserved is given back
-by `settle` or `release`, exactly once, however the request ends. Moments here are seconds of a clock
-that does not jump.
+A single process on SQLite decides in memory, because no other process spends the same money. All other setups need
+Valkey and the database (`server.accounting.shared_limiter`). Everything that was reserved is released by `settle` or
+`release`, exactly once, however the request ends. Times are seconds of a monotonic clock.
 """
 
 import time
@@ -26,11 +25,11 @@ from streamweir.store.ledger.writer import DECISION_S, Writer
 class LimitDecision(Struct, frozen=True, kw_only=True):
     decision: Decision
     is_recorded: bool = False
-    """The hold is in the database, or in the journal already."""
+    """The hold is already in the database, or in the journal."""
     handle: WriteHandle | None = None
-    """Of the journal, where it is there."""
+    """The write handle of the journal, if the hold is there."""
     code: str | None = None
-    """Why it was refused after all, by the database."""
+    """Why the database refused it."""
 
 
 class Limiter(Protocol):
@@ -38,41 +37,42 @@ class Limiter(Protocol):
     """The shared counters are unavailable at the moment."""
 
     def reserve_at_once(self, request: LimitRequest, hold: Hold) -> Decision | None:
-        """As `reserve`, where nobody need be waited for and the hold is not booked. None: somebody must be, and
-        nothing is reserved."""
+        """As `reserve`, if no waiting is necessary and the hold need not be written. None: use `reserve`; nothing is
+        reserved."""
         ...
 
     def begin(self, account: str) -> None:
-        """Of a period that has only begun: this process knows that nothing is spent in it yet."""
+        """For the account of a period that has just begun: this process knows that nothing was spent in it."""
         ...
 
     async def reserve(self, request: LimitRequest, hold: Hold) -> LimitDecision:
-        """Raises `GatewayFault` where nobody can tell. What is refused holds nothing. Must not be cancelled."""
+        """Raises `GatewayFault` if no decision is possible. A refused request holds nothing. Must not be cancelled."""
         ...
 
     async def remaining(self, charges: Sequence[BudgetCharge], *, exactly: bool = False) -> int | None:
-        """How much of the smallest account is neither spent nor held, as far as is known: below 0 where it is
-        overspent. None: that is not known now. `exactly`: by whoever has the last word. Raises `GatewayFault` where
-        nothing could be reserved either."""
+        """How much of the smallest account is neither spent nor held, as far as is known; negative if it is overspent.
+        None: not known now. `exactly`: asks the authority, not a cache. Raises `GatewayFault` if nothing could be
+        reserved either."""
         ...
 
     async def extend(self, entry: Extend, request: LimitRequest) -> bool:
-        """Whether more may be held; where it may, it is, and booked where the database decided."""
+        """Whether more may be held. If so, it is held, and recorded if the database decided."""
         ...
 
     def settle(self, request_id: str, tokens: int, cost: int) -> None: ...
 
     def release(self, request_id: str) -> None:
-        """The request was not made, and does not count."""
+        """The request was not sent, and does not count."""
         ...
 
     def check_rate(self, key: Key) -> Decision | None:
-        """Why any request of the key would be refused now, whatever its size. None: none, or that is not known here."""
+        """Why any request of the key would be refused now, of any size. None: it would not, or that is not known
+        here."""
         ...
 
     def renew(self, request_ids: Iterable[str]) -> None: ...
 
-    def beat(self) -> None:
+    def send_heartbeat(self) -> None:
         """Once a second: the heartbeat of this process."""
         ...
 
@@ -110,10 +110,10 @@ class MemoryLimiter:
     async def reserve(self, request: LimitRequest, hold: Hold) -> LimitDecision:
         deadline = time.monotonic() + self._decision_s
         for charge in request.charges:
-            if not self._limits.knows(charge.account):
+            if not self._limits.has_account(charge.account):
                 await self._seed(charge.account, deadline)
         decision = self._limits.reserve(request, time.monotonic())
-        if decision.missing:  # forgotten again while another was being seeded
+        if decision.missing:  # it was evicted while another account was loaded
             raise unavailable()
         if decision.refusal is not None or hold.idempotency is None or self._writer is None:
             return LimitDecision(decision=decision)
@@ -156,14 +156,14 @@ class MemoryLimiter:
     def renew(self, request_ids: Iterable[str]) -> None:
         self._limits.renew(request_ids, time.monotonic())
 
-    def beat(self) -> None:
-        return  # nobody else counts
+    def send_heartbeat(self) -> None:
+        return  # there are no other processes
 
     def instance_ended(self, instance: str) -> None:  # noqa: ARG002
-        return  # what it had counted went with it
+        return  # its counts were in its own memory
 
     async def correct(self) -> None:
-        return  # nobody else has counted
+        return  # no other process has counted
 
     async def close(self) -> None:
         return
@@ -172,7 +172,7 @@ class MemoryLimiter:
         return remaining_s(deadline, self._decision_s)
 
     async def _seed(self, account: str, deadline: float) -> None:
-        """What it has used, when it is drawn on for the first time: all that is written so far, and nothing else."""
+        """Loads the used amount of an account when it is needed first: everything that is written so far."""
         if self._store is None or self._writer is None:
             raise GatewayFault("ledger_unavailable", 'Budgets need a database, and store.url is "none".')
         try:
@@ -181,7 +181,7 @@ class MemoryLimiter:
             used = await self._store.read(lambda conn: used_of(conn, [account]), timeout_s=self._remaining_s(deadline))
         except StoreUnavailable:
             raise unavailable() from None
-        if not self._limits.knows(account):  # another request may have been faster
+        if not self._limits.has_account(account):  # another request may have loaded it meanwhile
             self._limits.seed(account, used[account])
 
 
@@ -189,8 +189,8 @@ _MIN_PART = 4
 
 
 def remaining_s(deadline: float, limit_s: float) -> float:
-    """Of a limit that ends with `deadline`. A part of it is always left: the time may have passed while the event loop
-    stood still, and then those who are asked have had none of it."""
+    """The remaining time before `deadline`, out of `limit_s`. A part of it always remains: the time may have passed
+    while the event loop was blocked, and then the other side has not had any of it."""
     return max(limit_s / _MIN_PART, deadline - time.monotonic())
 
 

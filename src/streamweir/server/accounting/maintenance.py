@@ -37,16 +37,16 @@ from streamweir.store.keys.changes import Changes, changes_since
 from streamweir.store.keys.file_keys import put_file_keys
 from streamweir.store.ledger.recovery import settle_orphans
 from streamweir.store.requests import retention
-from streamweir.store.requests.instances import beat, count_alive, dead_instances, now_of, retire
+from streamweir.store.requests.instances import count_alive, dead_instances, now_of, retire, write_heartbeat
 from streamweir.store.requests.live import OpenRequest, cancelled
 
 
 class Node(Struct, kw_only=True):
     instance: str
     name: str
-    """The workers of one supervisor share it."""
+    """The name of the node; the workers of one supervisor share it."""
     peers: int = 1
-    """How many processes serve at the moment, this one among them."""
+    """The number of processes that serve at the moment, including this one."""
 
 
 class Maintenance:
@@ -62,9 +62,9 @@ class Maintenance:
         intervals: Intervals = DEFAULT_INTERVALS,
         background: BackgroundTasks | None = None,
     ) -> None:
-        """`stop_key` ends the streams of a key that was revoked, `stop_request` one that an operator wants ended.
+        """`stop_key` ends the streams of a revoked key, `stop_request` a request that an operator has stopped.
 
-        `background`: who keeps its tasks running; None: nobody is told when that is needed.
+        `background` keeps its tasks running; None: they are not restarted after a fault.
         """
         self._store = store
         self._accounting = accounting
@@ -170,7 +170,7 @@ class Maintenance:
         ring, at_ms = directory.file_keys, now_ms()
         try:
             await self._store.write(lambda conn: put_file_keys(conn, list(ring), at_ms=at_ms))
-        except Conflict as reason:  # found out after a reload: they are good for all that, and waited for no more
+        except Conflict as reason:  # after a reload: the keys stay valid in this process, and are not tried again
             logger.error("keys of the configuration file not stored", reason=str(reason))
         directory.file_is_new = directory.file_keys is not ring  # a reload meanwhile
 
@@ -182,7 +182,7 @@ class Maintenance:
         self._heartbeat_at = now
 
     def _note_connected(self) -> None:
-        """Unless this process, or its last question, took so long that the others may have had to wait as well."""
+        """Unless this process, or its last query, took so long that others may have been delayed as well."""
         now = time.monotonic()
         if now - self._reached_at > self._intervals.dead_after_s / 2:
             self._connected_since = now
@@ -197,7 +197,7 @@ class Maintenance:
             return
         if (
             now - self._reached_at > self._intervals.dead_after_s / 2
-        ):  # looks fail: this process may be the one that is cut off
+        ):  # the queries fail: this process may be the one without a connection
             return
         self._reconciled_at = now
         at_ms = now_ms()
@@ -219,7 +219,7 @@ async def heartbeat(store: Store, node: Node, dead_after_s: float) -> None:
 
     def write(conn: Connection) -> int:
         now_by_all = now_of(conn, at_ms)
-        beat(conn, node.instance, node.name, now_by_all)
+        write_heartbeat(conn, node.instance, node.name, now_by_all)
         return count_alive(conn, now_by_all, int(dead_after_s * 1000))
 
     node.peers = max(1, await store.write(write))
@@ -242,7 +242,7 @@ def orphan(request: OpenRequest, _: int) -> Settle:
     usage = Usage(input_uncached=request.prompt_tokens, output=request.output_tokens)
     try:
         quote = decode_quote(request.prices)
-    except DecodeError:  # of a program that writes it in another way: without a price, as is said of it then
+    except DecodeError:  # written by another version in another format: settled without a price
         quote = Quote("", {})
     rates = quote.rates.get(request.target) if request.target is not None else None
     if rates is not None:

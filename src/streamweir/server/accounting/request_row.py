@@ -1,9 +1,9 @@
-"""The row of a request in the log, made of its record: the columns, and nothing that a database would not take.
+"""The row of a request in the request log, made from its record: only values that a database accepts.
 
-Pure. What callers chose (model names, ids, the names of dropped members) is made plain and short
-here, the one place where it becomes a row. A key that somebody wrote where none belongs (into a
-user-agent, say) is taken out by its shape, as it is for the log; the names of models that were routed and
-the ids in chunks stay to the letter, for requests are counted and found by them.
+Pure. Values that callers chose (model names, ids, the names of dropped members) are sanitized and shortened here, in
+the one place where they become a row. Something that looks like a key in the wrong place (in a user-agent, for example)
+is masked, as in the log. The names of routed models and the ids in chunks are not changed, because requests are counted
+and found by them.
 """
 
 from functools import lru_cache
@@ -26,7 +26,7 @@ _OPENED = ("request_id", "at_ms", "instance", "workspace_id", "key_id", "key_nam
 
 
 class _Buckets(Struct, omit_defaults=True, kw_only=True):
-    """Of a usage, those that were reported."""
+    """The reported categories of a usage."""
 
     input_uncached: int
     cache_read: int | None = None
@@ -95,7 +95,7 @@ def row_of_open(request: Hold | OpenRequest, verdict: Verdict, **more: Any) -> R
 
 
 def _model(record: RequestRecord) -> str | None:
-    """One that nobody has may be anything, a key in the wrong place too."""
+    """An unknown model name can be anything, even a key in the wrong place."""
     if record.model is not None and record.error == "model_not_found":
         return clean(record.model, MAX_NAME_LENGTH)
     return short(record.model) if record.model is not None else None
@@ -131,7 +131,7 @@ def _buckets(usage: Usage) -> str:
 
 @lru_cache(maxsize=256)
 def _flags(flags: tuple[str, ...]) -> str:
-    """There are few, and most requests of a kind have the same."""
+    """Cached: there are few, and most requests of a kind have the same."""
     return _json(flags)
 
 

@@ -20,17 +20,17 @@ from streamweir.store.ledger.writer import DECISION_S
 
 
 class ReservationSizes(Protocol):
-    """What must be reserved for a request, asked for only where its money is limited."""
+    """The amount that must be reserved for a request; needed only if its budget is limited."""
 
     def need(self, hold_tokens: int) -> Need: ...
 
     async def count(self) -> int | None:
-        """A better bound of its prompt, in tokens, which takes longer. None: there is none."""
+        """A better bound for the prompt, in tokens, which takes longer. None: there is none."""
         ...
 
 
 class ReservationRequest(Struct, frozen=True, kw_only=True):
-    """What accounting must know of a request before it is sent."""
+    """What accounting needs to know about a request before it is sent."""
 
     request_id: str
     at_ms: int
@@ -42,26 +42,26 @@ class ReservationRequest(Struct, frozen=True, kw_only=True):
     quote_text: str
     prompt_tokens: int
     output_tokens: int | None
-    """The most that the caller wants, of all choices together. None: it does not say."""
+    """The caller's limit, for all choices together. None: there is none."""
     service_tier: str | None = None
     """As requested: some tiers have their own prices."""
     idempotency: bytes | None = None
     body_digest: bytes | None = None
     measure: ReservationSizes | None = None
-    """None: it is as large as its estimate."""
+    """None: its size is the estimate."""
 
 
 class AttemptProgress(NamedTuple):
-    """How far a request is."""
+    """The progress of a request."""
 
     target: str
-    """That answers."""
+    """The target that answers."""
     tokens: int
-    """That it has answered with, by the rule of thumb."""
+    """The tokens of the answer so far, by the rule of thumb."""
     first_ms: int | None = None
-    """When the first token of a stream went out. None: none has."""
+    """When the first token of a stream was sent. None: none was."""
     last_ms: int | None = None
-    """When the last piece of it did."""
+    """When its last piece was sent."""
 
 
 class Reservation(Struct, eq=False):
@@ -74,13 +74,13 @@ class Reservation(Struct, eq=False):
     prompt_tokens: int = 0
     """How many tokens of prompt are reserved."""
     limit: int | None = None
-    """Of each choice, in tokens, for the provider: in the place of the caller's. None: the caller's own holds."""
+    """The output limit for the provider, in tokens per choice, instead of the caller's. None: the caller's own."""
     choices: int = 1
     flags: tuple[str, ...] = ()
-    """What was done to the request: `max_tokens_set`, `max_tokens_lowered`."""
+    """Changes of the request: `max_tokens_set`, `max_tokens_lowered`."""
     extensions: int = 0
     step: int | None = None
-    """By how many tokens the hold was extended last."""
+    """The tokens of the last extension."""
     handle: WriteHandle | None = None
     """None: the hold is in the database, or there is no database."""
     progress: Callable[[], AttemptProgress] | None = None
@@ -96,16 +96,16 @@ class Reservation(Struct, eq=False):
         return self.hold.workspace_id
 
     async def written(self) -> None:
-        """Until the hold would survive the end of this process. Raises `JournalUnavailable` where it never will be
-        written, and `TimeoutError` where nobody knows: the disk hangs."""
+        """Returns when the hold is durable. Raises `JournalUnavailable` if it cannot be written, and `TimeoutError` if
+        that is not known: the disk hangs."""
         if self.handle is not None:
             await self.handle.written(self.decision_s)
 
     def compute_cost(
         self, target: str | None, usage: Usage | None, service_tier: str | None
     ) -> tuple[int | None, Rates | None]:
-        """What it costs, and the rates that say so. A model without a price costs None; what was not used costs
-        nothing, whatever its price."""
+        """The cost, and its rates. A model without a price costs None; unused tokens cost nothing, whatever their
+        price."""
         if usage is None or target is None:
             return 0, None
         rates = self.request.quote.rates.get(target)

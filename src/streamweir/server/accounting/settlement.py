@@ -1,6 +1,6 @@
-"""The end of a request: tokens that nobody reported are counted, then it is settled, then logged.
+"""The end of a request: unreported tokens are counted, then it is settled, then logged.
 
-Nothing waits for this: the caller has its answer or has gone. What takes long (counting, packing stored content) runs
+Nothing waits for this: the caller has its answer or has disconnected. Slow work (counting, packing stored content) runs
 in a thread, in a task that is owned here; everything else is done at once. When the process ends, running settlements
 are waited for (`wait_settled`); what is not done by then is settled as an orphan after the next start.
 """
@@ -73,7 +73,7 @@ class Settlements:
             self._finish(ended)
             if ended.content is not None and self._contents is not None:
                 self._contents.put(await loop.run_in_executor(self._executor, ended.content))
-        except Exception as reason:  # noqa: BLE001 (a bug of ours: if it is not settled it is found as an orphan)
+        except Exception as reason:  # noqa: BLE001 (a bug: if it is not settled, it is found as an orphan)
             self._fault(reason, record.id)
 
     async def _count(self, ended: EndedRequest) -> Settlement | None:
@@ -83,7 +83,7 @@ class Settlements:
             return await asyncio.get_running_loop().run_in_executor(self._executor, ended.count)
         except asyncio.CancelledError:
             raise
-        except BaseException as reason:  # noqa: BLE001 (a tokenizer's panic is no Exception; what is held must go free)
+        except BaseException as reason:  # noqa: BLE001 (a tokenizer's panic is no Exception; the hold must be released)
             self._fault(reason, ended.record.id)
             return ended.estimate() if ended.estimate is not None else None
 

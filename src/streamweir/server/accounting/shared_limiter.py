@@ -1,16 +1,16 @@
 """The limiter of several processes: Valkey counts for all of them, and the database decides about money.
 
-Valkey counts requests, tokens, streams and money in one step, and what concerns money is decided once
-more by the database, under its locks, before the upstream is asked: so neither a flushed Valkey nor a
-lost answer of it can overspend. Each is missed differently:
+Valkey counts requests, tokens, streams and money in one step. Everything about money is decided again by the database,
+under its locks, before the upstream is called: so neither a flushed Valkey nor a lost answer can cause overspending.
+If one of them is unavailable:
 
-    Valkey away      rates: this process's own, divided by the number of processes; money: the database
-    database away    Valkey alone, and the hold goes to the journal
-    both away        what has a budget is refused (503), for nobody can tell whether it fits
+    Valkey             rates: counted in this process, divided by the number of processes; money: the database
+    the database       Valkey alone, and the hold goes to the journal
+    both               requests with a budget are refused (503), because it is not known whether they fit
 
-From time to time Valkey's sums are put right by the ledger's, by whoever reaches both. What others
-have only in their journals must not be lost by that: so they pin the accounts which they drew on
-without the database, until it has what they wrote.
+From time to time a process that reaches both corrects the sums in Valkey by those of the ledger. That must not lose
+what other processes have only in their journals: so they pin the accounts that they charged without the database, until
+it has their entries.
 """
 
 import asyncio
@@ -35,17 +35,17 @@ from streamweir.store.limits.shared import SharedLimits
 
 _MAX_ACCOUNTS = 10_000
 _HEARTBEATS = 4
-"""Within the time after which a process is taken for dead."""
+"""How often within the time after which a process counts as dead."""
 
 
 class _Pin(Struct):
     since: float
     mark: int
-    """Of the writer: when the database has all that was put until then, the account needs it no more."""
+    """A position of the writer: when the database has everything before it, the account need not be pinned any more."""
 
 
 class SharedLimiter:
-    """`shared` is None where no Valkey is configured: then it is as if it were away. See
+    """`shared` is None if no Valkey is configured: then it counts as unavailable. See
     `server.accounting.limiter.Limiter`."""
 
     def __init__(
@@ -56,7 +56,7 @@ class SharedLimiter:
         peers: Callable[[], int],
         decision_s: float = DECISION_S,
     ) -> None:
-        """`peers`: how many processes serve at the moment, this one among them."""
+        """`peers`: the number of processes that serve at the moment, including this one."""
         self._store = store
         self._writer = writer
         self._shared = shared
@@ -64,9 +64,9 @@ class SharedLimiter:
         self._decision_s = decision_s
         self._local = LocalLimits()
         self._shared_ids: set[str] = set()  # request ids that Valkey counts
-        self._local_ids: set[str] = set()  # and those that were counted here, while it was away
-        self._charged_accounts: set[str] = set()  # accounts whose sums in Valkey are still to be put right
-        self._counted_locally: set[str] = set()  # those of them that were drawn on while Valkey was away
+        self._local_ids: set[str] = set()  # and those that were counted here, while it was unavailable
+        self._charged_accounts: set[str] = set()  # accounts whose sums in Valkey must still be corrected
+        self._counted_locally: set[str] = set()  # those of them that were charged while Valkey was unavailable
         self._pinned: dict[str, _Pin] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._heartbeat_at = 0.0
@@ -98,7 +98,7 @@ class SharedLimiter:
         return LimitDecision(decision=decision, is_recorded=True, code=code)
 
     async def remaining(self, charges: Sequence[BudgetCharge], *, exactly: bool = False) -> int | None:
-        """By Valkey where it knows; `exactly`, and else, by the database as well."""
+        """By Valkey if it knows; with `exactly`, and otherwise, by the database as well."""
         used: dict[str, int] = {}
         if self._shared is not None:
             with suppress(SharedUnavailable):
@@ -139,7 +139,7 @@ class SharedLimiter:
             self._start(self._shared.release(request_id))
 
     async def _release_now(self, request_id: str) -> None:
-        """As `release`, and done when this is: the same request may ask for less."""
+        """As `release`, but waits for it: the same request may try again with less."""
         if request_id in self._shared_ids and self._shared is not None:
             self._shared_ids.discard(request_id)
             await self._shared.release(request_id)
@@ -157,7 +157,7 @@ class SharedLimiter:
         if self._shared is not None:
             self._start(self._renew_shared([each for each in every if each in self._shared_ids]))
 
-    def beat(self) -> None:
+    def send_heartbeat(self) -> None:
         shared = self._shared
         if (
             shared is None
@@ -166,23 +166,23 @@ class SharedLimiter:
         ):
             return
         self._heartbeat_at, self._heartbeat_is_running = time.monotonic(), True
-        self._start(self._beat(shared))
+        self._start(self._send_heartbeat(shared))
 
     def instance_ended(self, instance: str) -> None:
         if self._shared is not None:
             self._start(self._shared.end_instance(instance))
 
-    async def _beat(self, shared: SharedLimits) -> None:
+    async def _send_heartbeat(self, shared: SharedLimits) -> None:
         try:
-            if await shared.beat():  # it stood still, and was taken for dead
+            if await shared.heartbeat():  # this process was blocked, and was treated as dead
                 await shared.renew(list(self._shared_ids))
         except SharedUnavailable:
-            return  # the next renewal says so
+            return  # the next renewal reports it
         finally:
             self._heartbeat_is_running = False
 
     async def correct(self) -> None:
-        """Valkey's sums of money by the ledger's: what was lost or flushed there is put right. Upkeep calls it."""
+        """Corrects Valkey's sums of money by the ledger's, after losses or a flush. Maintenance calls it."""
         shared = self._shared
         if shared is None:
             return
@@ -203,7 +203,8 @@ class SharedLimiter:
             await self._shared.close()
 
     async def _without_database(self, request: LimitRequest, hold: Hold, decision: Decision) -> LimitDecision:
-        """Valkey has decided, and the journal remembers: from the moment on in which the writer gives it up."""
+        """Valkey has decided, and the journal stores the hold: from the moment when the writer gives up the
+        database."""
         if request.request_id not in self._shared_ids or hold.idempotency is not None:
             self.release(request.request_id)
             raise unavailable()
@@ -233,14 +234,14 @@ class SharedLimiter:
                 if decision.refusal is None:
                     self._shared_ids.add(request.request_id)
                 return decision
-        # Rates are shared out among the processes; money is left to the database.
+        # Rates are divided among the processes; money is decided by the database.
         decision = self._local.reserve(request.divided_by(self._peers()), time.monotonic())
         if decision.refusal is None:
             self._local_ids.add(request.request_id)
         return decision
 
     async def _seed_and_reserve(self, request: LimitRequest, decision: Decision, deadline: float) -> Decision:
-        """Accounts that Valkey has never seen, or lost."""
+        """For accounts that Valkey does not have, or has lost."""
         assert self._shared is not None  # noqa: S101 (for the type checker)
         try:
             used = await self._store.read(
@@ -264,7 +265,7 @@ class SharedLimiter:
             return False
 
     async def _pin(self, request: LimitRequest, mark: int) -> bool:
-        """Whether what was drawn, and stands in the journal before `mark`, is safe from being put right by others."""
+        """Whether the charge, which is in the journal before `mark`, is protected from corrections by others."""
         assert self._shared is not None  # noqa: S101 (for the type checker)
         now = time.monotonic()
         stale = []

@@ -1,10 +1,10 @@
-"""Tokens counted by ourselves, where a provider reports none: vocabularies by model name, loaded when first needed.
+"""Counts tokens if a provider reports none: vocabularies by model name, loaded when they are needed first.
 
-The vocabularies are those inside splintr (extra `tokens`); without it everything is an estimate by
-size. A count with a model's own vocabulary is called a tokenizer's, one with another family's is no
-more than an estimate, though a better one than by size. A vocabulary takes 20 to 200 ms and about
-30 MiB to load and is kept; that, and long texts, are for threads. On the event loop there is
-`count_on_loop`, which counts short texts by what is loaded already and estimates the rest.
+The vocabularies are those of splintr (extra `tokens`); without it everything is an estimate by size. A count with a
+model's own vocabulary has the source `tokenizer`, one with another family's vocabulary `estimate`, although it is
+better than one by size. A vocabulary takes 20 to 200 ms and about 30 MiB to load and stays loaded; loading, and
+counting long texts, is done in threads. On the event loop, `count_on_loop` counts short texts with loaded vocabularies
+and estimates the rest.
 """
 
 import re
@@ -20,17 +20,17 @@ from streamweir.pipeline.settlement import Count, Counter, UsageSource, estimate
 from streamweir.wire import jsonio
 
 MAX_ON_LOOP = 32 * 1024
-"""Characters. Prose of that length takes a quarter of a millisecond, the worst that could be made up takes seven."""
+"""Characters. Prose of that length takes a quarter of a millisecond, the worst possible text seven."""
 MAX_COUNTED = 4 * 1024 * 1024
-"""What is longer is reckoned from its beginning."""
+"""The count of a longer text is extrapolated from its beginning."""
 _MAX_TEXTS_ON_LOOP = 100
 _MAX_CACHED = 1024 * 1024
-"""Characters that are counted before the library's memory is cleared, which takes a third of a millisecond."""
+"""Characters that are counted before the library's cache is cleared, which takes a third of a millisecond."""
 _PIECE_LENGTH = 128 * 1024
-"""Counted in one go: a list of its tokens is made, and for a moment everything waits for that."""
+"""Characters that are counted in one step: it makes a list of the tokens, and blocks other threads meanwhile."""
 
 _PER_MESSAGE, _PER_NAME, _PER_REPLY = 3, 1, 3
-"""As OpenAI documents them; other templates are much alike."""
+"""As documented by OpenAI; other templates are similar."""
 _PER_IMAGE, _PER_SMALL_IMAGE, _PER_FILE = 1105, 85, 4096
 _AUDIO_BYTES_PER_TOKEN = 1000
 _FILE_BYTES_PER_TOKEN = 32
@@ -77,10 +77,10 @@ def vocabulary_of(model: str) -> VocabularyChoice:
 
 
 class Vocabularies:
-    """Each is loaded once, by whoever asks first. Any thread may ask."""
+    """Each is loaded once, on first use. Thread-safe."""
 
     def __init__(self, executor: Executor | None = None) -> None:
-        """`executor` loads what the event loop finds missing; without one it stays missing there."""
+        """`executor` loads vocabularies that the event loop needs; without one they are not loaded there."""
         self._executor = executor
         self._lock = Lock()
         self._loaded: dict[str, Callable[[str], int] | None] = {}
@@ -90,7 +90,7 @@ class Vocabularies:
         return Tokenizer(self, vocabulary_of(model))
 
     def counter(self, model: str) -> Counter | None:
-        """The model's own tokenizer, for the event loop: it is loaded from now on. None: its own is not known."""
+        """The model's own tokenizer, for the event loop; starts loading it. None: it is not known."""
         choice = vocabulary_of(model)
         if not choice.is_own:
             return None
@@ -99,14 +99,14 @@ class Vocabularies:
         return Tokenizer(self, choice).count_on_loop
 
     def load(self, name: str) -> Callable[[str], int] | None:
-        """None: there is no library, or it does not have it."""
+        """None: the library is not installed, or does not have it."""
         with self._lock:
             if name not in self._loaded:
                 self._loaded[name] = _load(name)
             return self._loaded[name]
 
     def find(self, name: str) -> Callable[[str], int] | None:
-        """At once: None where it is not loaded. It will be."""
+        """Does not wait: None if it is not loaded; then it is loaded in the background."""
         count = self._loaded.get(name)
         if count is None and self._executor is not None and name not in self._requested:
             self._requested.add(name)
@@ -115,7 +115,7 @@ class Vocabularies:
 
 
 class Tokenizer:
-    """Texts of one model to their tokens. Called, it counts whatever it is given: not on the event loop."""
+    """Counts the tokens of texts of one model. Calling it counts a text of any length: not on the event loop."""
 
     __slots__ = ("_choice", "_vocabularies")
 
@@ -152,7 +152,7 @@ class Tokenizer:
 
 
 class PromptCount:
-    """Counts one prompt, on the event loop, if it is ever called: it is held as long as the answer to it takes."""
+    """Counts one prompt on the event loop, if it is called: it is kept as long as the answer takes."""
 
     __slots__ = ("_prompt", "_tokenizer")
 
@@ -165,7 +165,7 @@ class PromptCount:
 
 
 def has_media(prompt: Prompt) -> bool:
-    """It holds what a provider counts by other means than its text, or lets the provider fetch more."""
+    """It has content that a provider does not count by its text, or that the provider fetches."""
     if prompt.tools and any(tool.function is None and tool.custom is None for tool in prompt.tools):
         return True
     for message in prompt.messages:
@@ -183,9 +183,9 @@ def _load(name: str) -> Callable[[str], int] | None:
         return None
     try:
         tokenizer = Splintr.from_pretrained(name)
-    except ValueError:  # a version that does not have it
+    except ValueError:  # a version of the library without it
         return None
-    encode = tokenizer.encode_ordinary  # a special token that is spelled out in a text is a text
+    encode = tokenizer.encode_ordinary  # a special token that is written in a text counts as text
     has_cache = tokenizer.family == "BPE"
     counted = 0
 
@@ -196,12 +196,12 @@ def _load(name: str) -> Callable[[str], int] | None:
         except UnicodeEncodeError:  # half of a surrogate pair
             tokens = encode(text.encode("utf-8", "replace").decode())
         counted += len(text)
-        if has_cache and counted > _MAX_CACHED:  # it keeps rare words, and takes whatever has no space for a word
+        if has_cache and counted > _MAX_CACHED:  # it caches rare words, and text without spaces is one word
             counted = 0
             tokenizer.clear_cache()
         return len(tokens)
 
-    count("Warm – up: ÄÖ 123 水\n" * 10)  # the first text with more than ASCII in it takes a tenth of a second
+    count("Warm – up: ÄÖ 123 水\n" * 10)  # the first text with non-ASCII characters takes a tenth of a second
     return count
 
 
@@ -210,7 +210,7 @@ def _count(text: str, count: Callable[[str], int]) -> int:
 
 
 def _pieces(text: str) -> Iterator[str]:
-    """Cut before a space where there is one: no token reaches across it."""
+    """Cut before a space if there is one: no token crosses it."""
     start = 0
     while len(text) - start > _PIECE_LENGTH:
         end = text.rfind(" ", start + 1, start + _PIECE_LENGTH)
@@ -225,7 +225,7 @@ def _count_prompt(prompt: Prompt, count: Callable[[str], Count]) -> Count:
     tokens = sum(tokens for tokens, _ in counts) + _PER_REPLY
     tokens += sum(_PER_MESSAGE + _PER_NAME * (message.name is not None) for message in prompt.messages)
     estimated = _media_tokens(prompt)
-    if prompt.tools:  # how they are written into the prompt is nowhere said
+    if prompt.tools:  # how providers write them into the prompt is not documented
         estimated += count(jsonio.encode(prompt.tools).decode())[0]
     is_counted = not estimated and all(source is UsageSource.TOKENIZER for _, source in counts)
     return tokens + estimated, UsageSource.TOKENIZER if is_counted else UsageSource.ESTIMATE
@@ -248,7 +248,7 @@ def _texts_of(message: Message) -> Iterator[str]:
 
 
 def _media_tokens(prompt: Prompt) -> int:
-    """A rule of thumb for what a text does not tell: what large pictures, recordings and pages take."""
+    """A rule of thumb for content without text: large images, recordings and pages."""
     tokens = 0
     for message in prompt.messages:
         for part in message.parts:

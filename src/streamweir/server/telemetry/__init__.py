@@ -1,1 +1,1 @@
-"""What is logged and counted of requests and of the process, and what may be printed."""
+"""The log and the metrics of requests and of the process, and the sanitizing of what is printed."""

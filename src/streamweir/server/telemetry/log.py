@@ -1,15 +1,15 @@
-"""The log: one line per request, and a word on what happens to the process.
+"""The log: one line per request, and lines about events of the process.
 
-Whatever is to be logged goes through `logger` (structlog), and so through one chain: level, time,
-cleaning, rendering, sink. The line of a request (`log_request`) is the same chain by a shorter way,
-for there is one with every request (`server.telemetry.log_line`). No secret passes either: every string of
-every event is cleaned. No prompt and no query string is ever handed to them. Readable lines go to a
-terminal, JSON lines anywhere else. Until `configure_log` is called, events go nowhere.
+Everything is logged through `logger` (structlog), and so through one chain: level, time, sanitizing, rendering, sink.
+The line of a request (`log_request`) takes a shorter path, because there is one with every request
+(`server.telemetry.log_line`). Neither path prints a secret: every string of every event is sanitized. Prompts and query
+strings are never logged. A terminal gets readable lines, everything else JSON lines. Until `configure_log` is called,
+events are discarded.
 
-The standard library's logging (asyncio's own words) and exceptions that nobody caught come here too.
+The standard library's logging (asyncio's messages) and uncaught exceptions are logged here too.
 
-For people a log event is one short line, always in the same order, coloured where a terminal shows it. What writes that
-line takes an event that is already clean: it hides, cuts and escapes nothing.
+In the readable format an event is one short line with a fixed order, in colour on a terminal. The code that writes this
+line gets a sanitized event: it does not mask, cut or escape anything.
 """
 
 import asyncio
@@ -44,7 +44,7 @@ Paint = Callable[[str, str], str]
 
 def render_text(event: Mapping[str, Any], *, is_terminal: bool, has_colour: bool) -> bytes:
     paint = _painted if has_colour else _plain
-    # A person at a terminal knows the day; a file must say it.
+    # On a terminal the time is enough; a file needs the date.
     form = "%H:%M:%S" if is_terminal else "%Y-%m-%d %H:%M:%S"
     moment = paint("dim", datetime.fromtimestamp(event["time"]).strftime(form))
     rest = _request(event, paint) if event["event"] == "request" else _other(event, paint)
@@ -52,7 +52,7 @@ def render_text(event: Mapping[str, Any], *, is_terminal: bool, has_colour: bool
 
 
 def _request(event: Mapping[str, Any], paint: Paint) -> str:
-    """`200 completed  fast -> openai/gpt-4o  ci  ttft 312ms  2.41s  120 in 345 out  req_...`: what is known of it."""
+    """`200 completed  fast -> openai/gpt-4o  ci  ttft 312ms  2.41s  120 in 345 out  req_...`: the known values."""
     attempts = event.get("attempts", ())
     parts = [
         _outcome(event, paint),
@@ -137,7 +137,7 @@ _FRAMES = 20
 
 
 class _LogOutput:
-    """Where lines leave. One for the process, as the streams that it writes to are."""
+    """The output of log lines. There is one per process, like the streams that it writes to."""
 
     def __init__(self) -> None:
         self.sink: Sink | None = None
@@ -150,7 +150,7 @@ class _LogOutput:
 
     @property
     def bound(self) -> dict[str, int | str]:
-        """What every event has."""
+        """The members of every event."""
         node: dict[str, int | str] = {} if self.node is None else {"node": self.node}
         return node if self.worker is None else {**node, "worker": self.worker}
 
@@ -169,9 +169,10 @@ def configure_log(
     worker: int | None = None,
     node: str | None = None,
 ) -> None:
-    """`worker`: its number, on every line; `node`: its name, on every line of JSON, which may be gathered from several.
+    """`worker`: its number, on every line. `node`: its name, on every JSON line, because logs of several nodes may be
+    collected in one place.
 
-    May be called again; what is waiting is written first.
+    May be called again; waiting lines are written first.
     """
     close_log()
     stream = stream if stream is not None else sys.stderr
@@ -184,12 +185,12 @@ def configure_log(
     _output.level = _LEVELS[level]
     _output.worker = worker
     _output.node = clean(node) if node is not None and _output.render is _render_json else None
-    _output.sink = Sink(stream, _word_dropped)
+    _output.sink = Sink(stream, _dropped_line)
     _output.restore = _take_over_reports()
 
 
 def close_log(timeout_s: float = 1.0) -> bool:
-    """Writes what is waiting, for no longer than this. False: not all of it could be written."""
+    """Writes the waiting lines, within this time. False: not all of them could be written."""
     sink, _output.sink = _output.sink, None
     if sink is None:
         return True
@@ -201,7 +202,7 @@ def close_log(timeout_s: float = 1.0) -> bool:
 
 
 def dropped_lines() -> int:
-    """How many lines found no room, since the process began."""
+    """The number of lines that were dropped because the buffer was full, since the process started."""
     return _output.dropped_before + (_output.sink.dropped if _output.sink is not None else 0)
 
 
@@ -220,12 +221,12 @@ def log_request(record: RequestRecord) -> None:
 
 
 def log_fault(reason: BaseException, request_id: str) -> None:
-    """A bug that came to light while a request was served."""
+    """A bug that was found while a request was served."""
     logger.error("internal error", id=request_id, exc_info=reason)
 
 
 def watch_loop(loop: asyncio.AbstractEventLoop) -> None:
-    """What this loop finds raised where nobody waits for it is logged, without the objects' own words on themselves."""
+    """Logs exceptions that this loop reports because no task waits for them, without the `repr` of objects."""
     loop.set_exception_handler(_report_from_loop)
 
 
@@ -261,7 +262,7 @@ def _clean_event(_: WrappedLogger, __: str, event: EventDict) -> EventDict:
 
 
 def _clean_value(value: object, depth: int, cleaned: Callable[[str], str] = clean) -> object:
-    """As plain types. An object that we do not know is named by its type: what it says of itself may hold anything."""
+    """As plain types. An unknown object is represented by its type: its own text could contain anything."""
     if type(value) in _PLAIN:
         return value
     if isinstance(value, str | PurePath):
@@ -284,7 +285,7 @@ def _render_json(event: EventDict) -> bytes:
     return jsonio.encode({**event, "time": written(event["time"])}) + b"\n"
 
 
-def _word_dropped(count: int) -> bytes:
+def _dropped_line(count: int) -> bytes:
     fields = {"time": time.time(), "level": "warning", "event": "log lines dropped", **_output.bound, "count": count}
     return _output.render(fields)
 
@@ -296,14 +297,14 @@ class _StandardLogging(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         try:
             text = record.getMessage()
-        except (TypeError, ValueError):  # arguments that do not fit the message: log what can be had
+        except (TypeError, ValueError):  # arguments that do not fit the message: log what is possible
             text = str(record.msg)
         tell = logger.error if record.levelno >= logging.ERROR else logger.warning
         tell(text, source=record.name, exc_info=record.exc_info)
 
 
 def _take_over_reports() -> Callable[[], None]:
-    """The root logger and the interpreter's three hooks. Gives what puts everything back."""
+    """Takes over the root logger and the interpreter's three hooks. Returns a function that restores them."""
     root, handler = logging.getLogger(), _StandardLogging()
     root.addHandler(handler)
     before = sys.excepthook, threading.excepthook, sys.unraisablehook
@@ -337,7 +338,7 @@ def _report_unraisable(report: "sys.UnraisableHookArgs") -> None:
 
 def _report_from_loop(_: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
     if isinstance(context.get("exception"), OSError) and "transport" in context:
-        return  # a connection that broke: whoever owns it was told by `connection_lost`
+        return  # a broken connection: its owner got `connection_lost`
     logger.error(context.get("message", "exception in the event loop"), exc_info=context.get("exception"))
 
 

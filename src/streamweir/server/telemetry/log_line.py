@@ -1,9 +1,9 @@
-"""The line of a request in the log: what is known of it, clean, in the order in which it is read.
+"""The log line of a request: its known values, sanitized, in a fixed order.
 
-There is one for every request. So it does not go the long way of other events (`server.telemetry.log`), which
-looks at every value of any event: here each field has its type, whatever a caller, a provider or the
-configuration has worded is cleaned where it is taken, and the line is encoded as it stands. What is
-not known is left out. Where lines go, and from which level on, is not known here.
+There is one for every request. So it does not use the general path (`server.telemetry.log`), which checks every value
+of any event: here each field has its type, text from callers, providers and the configuration is sanitized when it is
+set, and the line is encoded directly. Unknown values are left out. This module does not depend on the output or the
+log level.
 """
 
 from datetime import UTC, datetime
@@ -19,7 +19,7 @@ from streamweir.server.telemetry.record import AttemptRecord, RequestRecord
 from streamweir.server.telemetry.sanitize import clean, clean_id
 
 MAX_ITEMS = 50
-"""Of any list, in any line of the log."""
+"""The maximum length of a list in a log line."""
 
 _FINE = frozenset({Verdict.COMPLETED, Verdict.LENGTH, Verdict.FILTERED, Verdict.REJECTED, Verdict.CLIENT_GONE})
 
@@ -81,7 +81,7 @@ def level_of(record: RequestRecord) -> Literal["info", "warning", "error"]:
 
 
 def line_of(record: RequestRecord, level: str, now: float, node: str | None, worker: int | None) -> RequestLine:
-    """In steps: a call with more than fifteen names is made by way of a dict, and takes five times as long."""
+    """In steps: a call with more than fifteen keyword arguments goes through a dict, and takes five times as long."""
     line = RequestLine(
         time=written(now),
         level=level,
@@ -135,14 +135,14 @@ def _add_caller(line: RequestLine, record: RequestRecord) -> None:
 
 
 def written(now: float) -> str:
-    """A moment in UTC, to the millisecond."""
+    """A time in UTC, to the millisecond."""
     second, microseconds = divmod(round(now * 1_000_000), 1_000_000)
     return f"{_second(second)}.{microseconds // 1000:03d}Z"
 
 
 @lru_cache(maxsize=1)
 def _second(second: int) -> str:
-    """Written once for all lines that fall into it: this is slower than all of the line's numbers."""
+    """Cached for all lines of the same second: formatting it takes longer than all numbers of the line."""
     return datetime.fromtimestamp(second, UTC).strftime("%Y-%m-%dT%H:%M:%S")
 
 

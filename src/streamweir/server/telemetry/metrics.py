@@ -1,10 +1,9 @@
-"""What is counted, in the words of Prometheus.
+"""The metrics, in Prometheus' format.
 
-Requests end, streams open, chunks pass: each is a number in a plain list or dict that is turned into
-the text form only when somebody reads it. So counting costs well below a microsecond where it must
-(`chunk_gap.observe`, once per chunk). Labels come from a bounded set: names that the configuration
-gave or that a provider has really answered for; whatever else callers invent is `other`. Nothing here
-decides anything, and no global registry is touched.
+Each is a number in a plain list or dict; the text is written only when it is requested. So counting costs well below a
+microsecond on the hot path (`chunk_gap.observe`, once per chunk). Labels come from a bounded set: names from the
+configuration, and names for which a provider has answered; all other names that callers send are `other`. Nothing is
+decided here, and there is no global registry.
 """
 
 import platform
@@ -25,9 +24,9 @@ from streamweir.server.telemetry.record import RequestRecord
 from streamweir.server.telemetry.sanitize import clean
 
 MAX_NAMES = 300
-"""Distinct models, and distinct targets, that may be learned beside the configured ones."""
+"""Distinct models, and distinct targets, that can be added to the configured ones."""
 MAX_HISTOGRAMS = 100
-"""Each is a score of lines in the text."""
+"""Each has about twenty lines in the text."""
 OTHER = "other"
 
 FIRST_TOKEN_S = (0.05, 0.1, 0.2, 0.3, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 5.0, 10.0, 20.0, 30.0, 60.0, 120.0)
@@ -38,11 +37,11 @@ LOOP_LAG_S = (0.001, 0.0025, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5)
 _ANSWERED = frozenset({Verdict.COMPLETED, Verdict.LENGTH, Verdict.FILTERED})
 
 _Kind = tuple[str | None, str, str | None, str | None, str | None, bool]
-"""Model, target, dialect, verdict and the source of the usage, as a request has them; whether a provider answered."""
+"""Model, target, dialect, verdict and usage source of a request, and whether a provider answered."""
 
 
 class Histogram:
-    """Counts by upper bounds, as cheap as Python has it. One thread only."""
+    """Counts by upper bounds, as cheap as possible in Python. For one thread only."""
 
     __slots__ = ("_bounds", "_counts", "_sum")
 
@@ -60,7 +59,7 @@ class Histogram:
         return self._sum
 
     def buckets(self) -> list[tuple[str, float]]:
-        """Cumulative, as the text form wants them."""
+        """Cumulative, as in the text format."""
         buckets, below = [], 0
         for bound, count in zip((*self._bounds, inf), self._counts, strict=True):
             below += count
@@ -69,17 +68,17 @@ class Histogram:
 
 
 class AccountingReading(Struct, frozen=True, kw_only=True):
-    """The state of accounting, at the moment."""
+    """The current state of accounting."""
 
     waiting: int
-    """Entries that the database does not have yet."""
+    """Journal entries that the database does not have yet."""
     lag_s: float
     """The age of the oldest of them."""
     journal_bytes: int
     refused: int
     content_dropped: int
     is_degraded: bool
-    """Limits are counted without the others, for want of Valkey."""
+    """Limits are counted without the other processes, because Valkey is unavailable."""
 
 
 class OverloadReading(Protocol):
@@ -102,10 +101,10 @@ class OverloadReading(Protocol):
 
 
 class Metrics:
-    """`connections` gives for each provider how many are in use and how many idle; it may be set later.
+    """`connections`: for each provider, the connections in use and the idle ones; it can be set later.
 
-    `accounting`: its state, where there is a database. `task_ends`: how often each background task has ended by itself.
-    `body_bytes`: what request bodies hold.
+    `accounting`: its state, if there is a database. `task_ends`: how often each background task has ended unexpectedly.
+    `body_bytes`: the memory of request bodies.
     """
 
     def __init__(
@@ -124,7 +123,7 @@ class Metrics:
         self._body_bytes = body_bytes
         self.overload: Callable[[], OverloadReading] | None = None
         self.queued: Callable[[], Iterable[tuple[str, int, int]]] | None = None
-        """For each listener how many connections wait in the kernel, and how many may."""
+        """For each listener: the connections that wait in the kernel, and their maximum."""
         self.chunk_gap = Histogram(CHUNK_GAP_S)
         self.loop_lag = Histogram(LOOP_LAG_S)
         self._models = _Names()
@@ -156,14 +155,14 @@ class Metrics:
         self._open_streams -= 1
 
     def attempt_ended(self, target: str, code: str | None) -> None:
-        """`code`: what it failed with, None where the provider answered."""
+        """`code`: of the error; None: the provider answered."""
         _add(self._attempts, self._target_label(target, has_answered=code is None), code or "ok")
 
     def ejected(self, target: str) -> None:
         _add(self._ejections, self._target_label(target, has_answered=False))
 
     def fault(self, kind: str) -> None:
-        """`kind`: the class of an exception, of which a program has only so many."""
+        """`kind`: the class of an exception; a program has a bounded number of them."""
         _add(self._faults, kind)
 
     def request_ended(self, record: RequestRecord) -> None:
@@ -182,7 +181,7 @@ class Metrics:
         if attempts:
             _histogram_of(self._durations, tally.target, DURATION_S).observe(record.duration_s)
         if usage is not None:
-            # In kinds that do not overlap: what is cached is not also input, what is reasoned not also output.
+            # In categories that do not overlap: cached tokens are not in input, reasoning tokens not in output.
             cached, reasoning = usage.cache_read or 0, usage.reasoning or 0
             tally.input += usage.prompt_tokens - cached
             tally.cached += cached
@@ -193,7 +192,7 @@ class Metrics:
         return generate_latest(self._registry)
 
     def _find_tally(self, kind: _Kind) -> "_Tally":
-        """By its labels. A name that is its own label stays one, so the way to its tally is kept; others may change."""
+        """By its labels. The tally of a name that is its own label is cached, because that does not change."""
         name, target, dialect, verdict, source, has_answered = kind
         model = (self._models.label(name, has_answered) or OTHER) if name else ""
         label = self._target_label(target, has_answered) if target else ""
@@ -206,7 +205,7 @@ class Metrics:
         return tally
 
     def _target_label(self, target: str, has_answered: bool) -> str:
-        # Whose model it was is worth knowing even where the model itself is nobody's.
+        # The provider is shown even if the model has no label of its own.
         return self._targets.label(target, has_answered) or f"{clean(target.partition('/')[0])}/{OTHER}"
 
     def _families(self) -> Iterator[Metric]:
@@ -332,14 +331,14 @@ def _accounting_families(accounting: AccountingReading) -> Iterator[Metric]:
 
 
 class _Tally(Struct):
-    """The requests that have these labels."""
+    """The requests with these labels."""
 
     model: str
     target: str
     dialect: str
     verdict: str
     source: str
-    """Of the tokens."""
+    """The source of the token counts."""
     requests: int = 0
     input: int = 0
     cached: int = 0
@@ -348,7 +347,7 @@ class _Tally(Struct):
 
 
 class _Names:
-    """Which names may be labels."""
+    """The names that can be labels."""
 
     def __init__(self) -> None:
         self.configured: frozenset[str] = frozenset()

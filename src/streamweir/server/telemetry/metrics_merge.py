@@ -1,9 +1,8 @@
 """The metrics of several workers as if they were one process.
 
-Counters, histograms and gauges are sums; of the start times the earliest stands, of ages the
-greatest; what is built is the same everywhere. A worker that has gone takes its gauges with it but
-not its counts: a sum that falls is taken for a restart by whoever reads it, and its next rise would
-be counted twice.
+Counters, histograms and gauges are summed; the earliest start time and the greatest age are used; the build is the same
+everywhere. When a worker has ended, its gauges are left out but its counts stay: Prometheus treats a falling counter
+as a restart, and would count its next rise twice.
 """
 
 from collections.abc import Iterable, Iterator
@@ -24,13 +23,13 @@ _GREATEST = frozenset(
     }
 )
 """Workers share their listening sockets."""
-_LASTING = frozenset({"counter", "histogram"})
+_CUMULATIVE = frozenset({"counter", "histogram"})
 
 _Key = tuple[str, tuple[tuple[str, str], ...]]
 
 
 def merge(texts: Iterable[bytes], gone: Iterable[bytes] = ()) -> bytes:
-    """`gone`: what was last heard of workers that are no more, or do not answer."""
+    """`gone`: the last metrics of workers that have ended or do not answer."""
     families: dict[str, _Family] = {}
     for text in texts:
         _take(families, text, is_gone=False)
@@ -40,7 +39,7 @@ def merge(texts: Iterable[bytes], gone: Iterable[bytes] = ()) -> bytes:
 
 
 def merge_gone(texts: Iterable[bytes]) -> bytes:
-    """What remains of workers that are no more: their counts, in one text."""
+    """The counts of workers that have ended, in one text."""
     return merge((), texts)
 
 
@@ -79,7 +78,7 @@ class _Sums(Collector):
 
 def _take(families: dict[str, _Family], text: bytes, *, is_gone: bool) -> None:
     for metric in text_string_to_metric_families(text.decode()):
-        if is_gone and metric.type not in _LASTING:
+        if is_gone and metric.type not in _CUMULATIVE:
             continue
         family = families.get(metric.name)
         if family is None:

@@ -1,4 +1,4 @@
-"""What is known of one request when it is over: the source of log line, metrics and row of the request log."""
+"""Everything that is known about one request at its end: the source of log line, metrics and row of the request log."""
 
 from msgspec import Struct, field
 
@@ -33,62 +33,62 @@ class Gaps(Struct, frozen=True, kw_only=True, gc=False):
 class RequestRecord(Struct, kw_only=True, gc=False):
     id: str
     client_id: str | None = None
-    """What the caller sent as `x-request-id`, where it is harmless."""
+    """The caller's `x-request-id`, if it is harmless."""
     client_ids: dict[str, str] | None = None
-    """Other ids that it sent, of a session or an agent, by their headers. They are in the log line alone."""
+    """Other ids that it sent, of a session or an agent, by header. They are only in the log line."""
     method: str
     path: str
     peer: str = ""
     client: str | None = None
-    """What it says that it is: its `user-agent`."""
+    """The caller's `user-agent`."""
     dialect: str | None = None
     key: str | None = None
-    """Its name, never itself."""
+    """The name of the key, never the secret."""
     key_id: str | None = None
     workspace_id: str | None = None
     model: str | None = None
-    """As asked for, or the one that is meant where none is."""
+    """As requested, or the default model."""
     stream: bool = False
     attempts: list[AttemptRecord] = field(default_factory=list)
     status: int = 0
-    """499 where the caller left before there was one."""
+    """499 if the caller disconnected before there was one."""
     verdict: Verdict | None = None
     error: str | None = None
-    """The code of what went wrong."""
+    """The code of the error."""
     completion_id: str | None = None
     at_ms: int = 0
-    """When it arrived, by the world's clock."""
+    """The arrival, in Unix milliseconds."""
     arrived_s: float = 0.0
-    """The same by the loop's clock, which all that follows is told by."""
+    """The arrival by the loop's clock, as all following times."""
     admitted_s: float | None = None
-    """From its arrival until the hold for it was written down."""
+    """From its arrival until its reservation was written."""
     ttft_s: float | None = None
     """From the arrival of the request to the first token written."""
     duration_s: float = 0.0
     settled_s: float | None = None
     """From its arrival until it was settled."""
     bytes_in: int = 0
-    """Of the request's body."""
+    """The size of the request's body."""
     bytes_out: int = 0
     gaps: Gaps | None = None
     timeline: Timeline | None = None
-    """Of a stream: when its pieces went out."""
+    """For a stream: when its pieces were sent."""
     usage: Usage | None = None
     usage_source: UsageSource | None = None
     flags: tuple[str, ...] = ()
-    """What was odd: `usage_anomaly`, `usage_cut`, `missing_done`, `junk_after_done`; what was done to the limit of its
-    answer: `max_tokens_set`, `max_tokens_lowered`, `max_tokens_clamped`."""
+    """Anomalies: `usage_anomaly`, `usage_cut`, `missing_done`, `junk_after_done`. Changes of the output limit:
+    `max_tokens_set`, `max_tokens_lowered`, `max_tokens_clamped`."""
     held: int | None = None
     cost: int | None = None
-    """Nano-dollars. None: nothing was booked, or the model has no price."""
+    """In nano-dollars. None: nothing was booked, or the model has no price."""
     price_version: str | None = None
     rates: str | None = None
-    """What the cost was reckoned by: `policy.prices.Rates`, as JSON."""
+    """The rates of the cost: `policy.prices.Rates`, as JSON."""
     service_tier: str | None = None
-    """As the provider reported it; from the settlement on, else as it was asked for."""
+    """As the provider reported it; after the settlement, else as requested."""
     finish: str | None = None
     dropped: tuple[str, ...] = ()
-    """JSON paths that the provider could not take. Callers choose some of these names: clean before printing."""
+    """JSON paths that the provider does not support. Callers choose some of these names: sanitize before printing."""
     has_content: bool = False
 
     @property

@@ -1,17 +1,16 @@
-"""What may be printed: a text without control characters and without anything that is shaped like a key.
+"""Sanitizes text for output: no control characters, and nothing that looks like a key.
 
-Everything that leaves the process for an operator's eyes (log lines, labels of metrics) passes
-`clean`, whoever wrote it: callers choose model names, paths and ids. Unlike `core.errors.scrub`,
-which is for a provider's words on their way to a caller, it leaves hosts, addresses and ids alone:
-an operator needs them. It must not know what a log line or a metric is.
+Everything that operators see (log lines, labels of metrics) goes through `clean`, because callers choose model names,
+paths and ids. Unlike `core.errors.scrub`, which is for a provider's text that is sent to a caller, it keeps hosts,
+addresses and ids: an operator needs them. It does not depend on the log or the metrics.
 """
 
 import re
 from collections.abc import Callable
 
-LONGEST = 200
+MAX_LENGTH = 200
 _SHORTEST_SECRET = 7
-_MOST_HARMLESS = 4096
+_MAX_HARMLESS = 4096
 
 _INVISIBLE = re.compile(
     r"""
@@ -42,43 +41,43 @@ _KEYS = re.compile(
     re.VERBOSE | re.IGNORECASE | re.ASCII,
 )
 _OPAQUE = re.compile(r"\b(?=\w{0,200}\d)(?=\w{0,200}[a-z])\w{32,}", re.IGNORECASE | re.ASCII)
-"""Long and without a beginning that tells whose it is: some vendors' keys are just that. So are ids."""
+"""Long, without a known prefix: the keys of some vendors look like that. So do ids."""
 
 _PLAIN_ID = re.compile(r"(?:req|chatcmpl|msg|resp|gen|cmpl)[-_][A-Za-z0-9]{1,64}")
-"""The usual forms, known without a further look."""
+"""The common formats of ids, which need no further check."""
 
 _harmless: set[str] = set()
-"""Texts that `clean` leaves as they are: the same models, targets and paths come with nearly every request.
-Never one that holds a secret."""
+"""Texts that `clean` does not change: nearly every request has the same models, targets and paths. Never one with a
+secret."""
 
 
-def clean(text: str, longest: int = LONGEST) -> str:
-    """One line, no longer than `longest`."""
-    if text in _harmless and len(text) <= longest:
+def clean(text: str, max_length: int = MAX_LENGTH) -> str:
+    """One line, at most `max_length` characters."""
+    if text in _harmless and len(text) <= max_length:
         return text
-    cleaned = _cut(_without(_INVISIBLE, text[: 4 * longest], mask), longest)
+    cleaned = _cut(_without(_INVISIBLE, text[: 4 * max_length], mask), max_length)
     if cleaned == text:
-        if len(_harmless) >= _MOST_HARMLESS:
+        if len(_harmless) >= _MAX_HARMLESS:
             _harmless.clear()
         _harmless.add(text)
     return cleaned
 
 
-def clean_id(text: str, longest: int = LONGEST) -> str:
-    """An id may be long and opaque, as long as it does not begin like a key."""
+def clean_id(text: str, max_length: int = MAX_LENGTH) -> str:
+    """An id may be long and opaque, unless it begins like a key."""
     if _PLAIN_ID.fullmatch(text):
         return text
-    return _cut(_without(_INVISIBLE, text[: 4 * longest], _mask_keys), longest)
+    return _cut(_without(_INVISIBLE, text[: 4 * max_length], _mask_keys), max_length)
 
 
-def clean_lines(text: str, longest: int) -> str:
-    """Several lines, a traceback say, each of them cut to `LONGEST`."""
-    lines = text[: 4 * longest].split("\n")
-    return _cut("\n".join(_cut(_without(_INVISIBLE_BUT_TAB, line, mask), LONGEST) for line in lines), longest)
+def clean_lines(text: str, max_length: int) -> str:
+    """Several lines, such as a traceback, each of them cut to `MAX_LENGTH`."""
+    lines = text[: 4 * max_length].split("\n")
+    return _cut("\n".join(_cut(_without(_INVISIBLE_BUT_TAB, line, mask), MAX_LENGTH) for line in lines), max_length)
 
 
 def _without(invisible: re.Pattern[str], text: str, hide: Callable[[str], str]) -> str:
-    """Masked before and after: what is not seen may stand inside of a key, or join one to what is before it."""
+    """Masks before and after removing invisible characters: they may be inside of a key, or before it."""
     hidden = hide(text)
     visible = invisible.sub("", hidden)
     return hide(visible) if visible != hidden else visible
@@ -98,5 +97,5 @@ def _masked(found: re.Match[str]) -> str:
     return (found["name"] or found["query"] or "") + "***"
 
 
-def _cut(text: str, longest: int) -> str:
-    return text if len(text) <= longest else text[: longest - 3] + "..."
+def _cut(text: str, max_length: int) -> str:
+    return text if len(text) <= max_length else text[: max_length - 3] + "..."

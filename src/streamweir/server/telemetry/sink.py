@@ -1,9 +1,9 @@
-"""Where log lines go: a bounded buffer and one thread that writes it out.
+"""The output of log lines: a bounded buffer, and one thread that writes it.
 
-The event loop only appends. However slow, full or dead the other end is, the loop is never held up
-and nothing is raised into it: what finds no room is dropped, counted, and reported in the log itself
-as soon as a line gets through again. Only lines that may be lost come here; accounting entries go
-to the journal. Knows bytes, not what they say.
+The event loop only appends. A slow, full or closed output never blocks the loop and raises no exception there: lines
+that do not fit are dropped and counted, and the log reports their number as soon as a line can be written again. Only
+lines that may be lost are written here; accounting entries go to the journal. The content of the lines does not matter
+here.
 """
 
 import os
@@ -14,14 +14,14 @@ from typing import TextIO
 
 MAX_BYTES = 4 * 1024 * 1024
 LINGER_S = 0.05
-"""How long the thread collects before it writes: a thread that wakes for each line costs every
-request a fight for the interpreter."""
+"""How long the thread collects lines before it writes: a thread that wakes up for each line would compete with every
+request for the interpreter."""
 _PIPE_BUF = 4096
 """Several workers share one pipe; up to this size a write is not mixed with another's."""
 
 
 class Sink:
-    """`report` words the line that tells how many were dropped."""
+    """`report` returns the line about dropped lines."""
 
     def __init__(
         self,
@@ -35,14 +35,14 @@ class Sink:
         self._report = report
         self._max_bytes = max_bytes
         self._linger_s = linger_s
-        self._lock = threading.RLock()  # a report of the interpreter may come in the midst of a write, and is one
+        self._lock = threading.RLock()  # the interpreter may report an exception during a write, which writes too
         self._has_lines = threading.Condition(self._lock)
         self._lines: list[bytes] = []
         self._waiting_bytes = 0
         self._dropped = 0
         self._reported = 0
         self._is_closed = False
-        self._closing = threading.Event()  # the same, for the thread to wait for
+        self._closing = threading.Event()  # the same, so that the thread can wait for it
         self._thread = threading.Thread(target=self._run, name="log", daemon=True)
         self._thread.start()
 
@@ -51,19 +51,19 @@ class Sink:
         return self._dropped
 
     def write(self, line: bytes) -> None:
-        """A whole line with its newline. Never waits for the other end, never raises."""
+        """Writes a whole line with its newline. Never blocks, never raises."""
         with self._lock:
             if self._is_closed or self._waiting_bytes + len(line) > self._max_bytes:
                 self._dropped += 1
                 return
-            is_first = not self._lines  # behind others it finds the thread awake
+            is_first = not self._lines  # otherwise the thread is awake already
             self._lines.append(line)
             self._waiting_bytes += len(line)
             if is_first:
                 self._has_lines.notify()
 
     def close(self, timeout_s: float = 1.0) -> bool:
-        """Writes what is left, for no longer than this. False: some of it could not be written."""
+        """Writes the remaining lines, within this time. False: some of them could not be written."""
         with self._lock:
             self._is_closed = True
             self._closing.set()
@@ -97,7 +97,7 @@ class Sink:
     def _send(self, chunk: bytes) -> bool:
         try:
             self._write(chunk)
-        except (OSError, ValueError):  # gone, full, closed: the next chunk finds out whether it still is
+        except (OSError, ValueError):  # closed or full: the next chunk shows whether it still is
             return False
         return True
 
@@ -119,7 +119,7 @@ def _chunks(lines: list[bytes]) -> list[tuple[bytes, int]]:
 
 
 def _writer_of(stream: TextIO) -> Callable[[bytes], None]:
-    """Past the stream's own buffer, whose lock, held by a thread that hangs, would crash the interpreter's exit."""
+    """Bypasses the stream's own buffer: if a hanging thread held its lock, the interpreter would crash at exit."""
     try:
         number = stream.fileno()
     except (OSError, ValueError):
@@ -138,7 +138,7 @@ def _write_all(number: int, data: bytes) -> None:
     while view:
         try:
             view = view[os.write(number, view) :]
-        except BlockingIOError:  # someone who shares this terminal or pipe made it so
+        except BlockingIOError:  # another process that shares this terminal or pipe made it non-blocking
             poll = select.poll()
             poll.register(number, select.POLLOUT)
             poll.poll()

@@ -1,10 +1,10 @@
-"""When the pieces of an answer went out, counted in slots of time that widen as it lasts: some 250 bytes per stream.
+"""When the pieces of an answer were sent, counted in time slots that widen as it lasts: about 250 bytes per stream.
 
-Slots are 10 ms at first. When there is no slot left for a piece they are folded, two into one, until
-there is: however long an answer takes, half of them or more tell of it, and a pause longer than a
-slot shows as one that is empty. A slot's width is always 10 ms times a power of two, so that a piece
-falls into the same one whenever it is folded. Nobody knows here what a piece is. It is counted where it
-is written (`server.relay.downstream`), for every chunk; all else happens seldom, or once, when the answer is over.
+Slots are 10 ms at first. When there is no slot for a piece, pairs of slots are merged until there is: however long an
+answer takes, at least half of the slots are in use, and a pause that is longer than a slot is an empty slot. The width
+of a slot is always 10 ms times a power of two, so that a piece falls into the same slot whenever slots are merged.
+Pieces are counted where they are written (`server.relay.downstream`), for every chunk; everything else is rare, or
+happens once, when the answer is over.
 """
 
 from array import array
@@ -17,21 +17,21 @@ SLOTS = 64
 SLOT_MS = 10
 SLOTS_PER_S = 1000.0 / SLOT_MS
 _SMALL, _LARGE = "H", "I"
-"""What a slot takes: two bytes, and four where one has more than 65535 pieces."""
+"""The type of a slot: two bytes, or four if one has more than 65535 pieces."""
 _MAX_SMALL = 0xFFFF
 _NONE = array(_SMALL, bytes(2 * SLOTS))
 
 
 class Timeline(Struct, gc=False, eq=False):
     start_s: float
-    """When the first piece went out, by the clock that all of them are told by."""
+    """When the first piece was sent, by the same clock as all others."""
     counts: "array[int]"
-    """For every chunk, so without a call: `counts[int((now - start_s) * SLOTS_PER_S) >> folds] += 1`. Where that
-    raises, `add` finds room."""
+    """Updated for every chunk without a call: `counts[int((now - start_s) * SLOTS_PER_S) >> folds] += 1`. If that
+    raises, call `add`."""
     folds: int = 0
 
     def add(self, now: float) -> None:
-        """A piece that went out, not before the first."""
+        """A piece that was sent, not before the first."""
         slot = int((now - self.start_s) * SLOTS_PER_S) >> self.folds
         while slot >= SLOTS:
             self._fold()

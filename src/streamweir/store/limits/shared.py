@@ -9,7 +9,7 @@ unknown one has no effect. Nothing leaks permanently:
     process killed              its reservations expire together, `instance_s` after its last call, or at once after
                                 `end_instance`: streams and money are released; what it had spent by then is
                                 missing here until the account is corrected
-    process blocked             as if it were dead; its next `beat` returns that it must renew its reservations
+    process blocked             as if it were dead; its next `heartbeat` returns that it must renew its reservations
     request forgotten           its own lease expires after `lease_s`
     Valkey flushed, restarted   accounts are missing, and seeded from the ledger; settling earlier reservations has
                                 no effect, so the accounts are too high until they are corrected
@@ -129,7 +129,7 @@ class SharedLimits:
             await self._valkey.call(self._arguments("renew", *ids[first : first + _MAX_RENEWED]))
         self._valkey.flush_deferred()
 
-    async def beat(self) -> bool:
+    async def heartbeat(self) -> bool:
         """The heartbeat of this process, several times within `instance_s`. True: it was considered dead meanwhile, and
         must renew its reservations."""
         return await self._valkey.call(self._arguments("beat")) == "1"
@@ -163,7 +163,7 @@ class SharedLimits:
         charged_accounts, self._charged_accounts = self._charged_accounts, {}
         return list(charged_accounts)
 
-    async def knows(self, account: str) -> bool:
+    async def has_account(self, account: str) -> bool:
         return await self.used(account) is not None
 
     async def used(self, account: str) -> int | None:

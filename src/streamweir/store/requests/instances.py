@@ -24,7 +24,7 @@ def now_of(conn: Connection, now_ms: int) -> int:
     return moment
 
 
-def beat(conn: Connection, instance: str, node: str, now_ms: int) -> None:
+def write_heartbeat(conn: Connection, instance: str, node: str, now_ms: int) -> None:
     """The heartbeat of a process. `node`: the name that the workers of one supervisor share."""
     values = {"id": plain(instance), "node": plain(node), "started_ms": now_ms, "seen_ms": now_ms, "stopped_ms": None}
     updated = {"seen_ms": now_ms, "stopped_ms": None}
