@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from streamweir.config.model import Config, Key, Model, Provider, Store, Target
-from streamweir.server.process.start import banner
+from streamweir.server.process.banner import banner
 from streamweir.server.process.worker import StartOptions
 
 TARGETS = (Target(provider="up", model="gpt-4o"),)

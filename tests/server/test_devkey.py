@@ -7,7 +7,7 @@ import pytest
 
 from streamweir.config.error import ConfigError
 from streamweir.config.model import Config, Key
-from streamweir.server.process.start import with_development_key
+from streamweir.server.process.development_key import with_development_key
 
 
 def test_it_is_made_once_and_kept(tmp_path: Path) -> None:

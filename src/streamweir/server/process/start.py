@@ -2,42 +2,35 @@
 
 Every problem is found before the first request: in the configuration, the data directory, the address. Messages here
 are for a person at a terminal; the log is separate. `build` is used for a single process and for each worker.
-
-A server without configured keys gets a development key: created once, stored in its data directory, and treated like
-an entry of `[[keys]]`. Only a server on loopback gets one (`config.check`).
 """
 
 import asyncio
-import contextlib
 import gc
 import os
-import re
 import resource
-import secrets
 import socket
 import ssl
 from collections.abc import Callable
 from pathlib import Path
 
 import uvloop
-from msgspec import Struct, structs
+from msgspec import Struct
 
-from streamweir import __version__
 from streamweir.background import BackgroundTasks
 from streamweir.config.address import split_listen
 from streamweir.config.check import check_workers
 from streamweir.config.default import default_config
 from streamweir.config.error import ConfigError, member
 from streamweir.config.load import load_config
-from streamweir.config.model import Config, Key, Tls
+from streamweir.config.model import Config, Tls
 from streamweir.config.model import Provider as ProviderConfig
-from streamweir.config.weak_key import MIN_KEY_LENGTH
 from streamweir.core.errors import UpstreamError
 from streamweir.policy.pricebook import PriceBook
-from streamweir.policy.route import is_pattern
 from streamweir.server.process import lifecycle
 from streamweir.server.process.background import background_tasks
+from streamweir.server.process.banner import banner
 from streamweir.server.process.bootstrap import node_name, open_accounting, prepare_accounting
+from streamweir.server.process.development_key import with_development_key
 from streamweir.server.process.gateway import Gateway
 from streamweir.server.process.sd_notify import Notifier, take_notifier
 from streamweir.server.process.supervisor import Plan, open_listeners, supervise
@@ -48,51 +41,10 @@ from streamweir.store.prices.file import PriceFileError
 from streamweir.upstream.base import Upstream
 from streamweir.upstream.local import LocalAddress, LocalExit, LocalModel, LocalUpstream, find_weights, why_unavailable
 
-DEVELOPMENT_KEY_NAME = "development"
-_DEVELOPMENT_KEY_FILE = "development.key"
-
-
-def with_development_key(config: Config, data_dir: Path) -> Config:
-    """The configuration with the development key, if it has no keys. Raises `OSError` and `ConfigError`."""
-    if config.keys:
-        return config
-    key = Key(
-        name=DEVELOPMENT_KEY_NAME,
-        key=_load_or_make(data_dir / _DEVELOPMENT_KEY_FILE),
-        scopes=("chat", "models", "admin"),
-    )
-    return structs.replace(config, keys=(key,))
-
-
-def _load_or_make(file: Path) -> str:
-    if not file.exists():
-        # Written completely before it gets its name, and never readable by others: two servers may start at once.
-        draft = file.with_name(f"{file.name}.{os.getpid()}")
-        handle = os.open(draft, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600)
-        with os.fdopen(handle, "w") as out:
-            out.write(f"sk-sw-{secrets.token_hex(24)}\n")
-        with contextlib.suppress(FileExistsError):
-            os.link(draft, file)
-        draft.unlink()
-    file.chmod(0o600)
-    secret = file.read_text().strip()
-    if len(secret) < MIN_KEY_LENGTH or not re.fullmatch(r"[\w-]+", secret, re.ASCII):
-        raise ConfigError(
-            "", "contains no valid key: remove the file, and the next start creates a new one", file=str(file)
-        )
-    return secret
-
-
 _SLOW_S = 2.0
 """A message is printed if loading takes longer."""
 _MAX_FILES = 65_536
 _GC_THRESHOLD = 20_000
-_EXAMPLE_PROMPT = "What is a weir?"
-_CLAUDE_CODE = (
-    "ANTHROPIC_BASE_URL={base} ANTHROPIC_AUTH_TOKEN={secret} ANTHROPIC_MODEL={model}"
-    " ANTHROPIC_DEFAULT_HAIKU_MODEL={model} claude"
-)
-"""The last variable names the model for titles and other small requests."""
 
 PrintLine = Callable[[str], None]
 
@@ -338,67 +290,6 @@ async def _report_loading(embedded: EmbeddedModel, print_line: PrintLine) -> Non
         print_line(reason.message)
     finally:
         ready.cancel()
-
-
-def banner(config: Config, start: StartOptions, listeners: list[socket.socket], admin_secret: str | None = None) -> str:
-    """The first steps for a new user. `admin_secret`: given if it was just created."""
-    scheme = "https" if config.server.tls is not None else "http"
-    host, port = listeners[0].getsockname()[:2]
-    base = f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}"
-    model = _model_to_try(config)
-    key = config.keys[0]
-    is_ours = key.name == DEVELOPMENT_KEY_NAME
-    secret = key.key if is_ours else "$KEY"
-    lines = [
-        f"Streamweir {__version__} is listening on {base}",
-        "",
-        *([f"  console  {base}/console"] if not config.store.is_none else []),
-        f"  chat     {base}/v1/chat/completions   (any OpenAI SDK: base URL {base}/v1)",
-        f"  messages {base}/v1/messages   (any Anthropic SDK: base URL {base})",
-        f"  models   {base}/v1/models",
-        f"  health   {base}/health   {base}/ready",
-        f"  metrics  {base}/metrics   ({_metrics_access(config)})",
-        f"  data     {start.data_dir}",
-        f"  key      {key.key if is_ours else ', '.join(entry.name for entry in config.keys)}",
-    ]
-    if admin_secret is not None:
-        lines.append(f"  admin    {admin_secret}")
-        lines.append(
-            "           to sign in to the console; shown only once, `streamweir admin reset-secret` creates a new one"
-        )
-    reason = why_unavailable()
-    if reason is not None and start.config_path is None:
-        lines += ["", f"  {reason}"]
-    if model is not None:
-        body = f'{{"model":"{model}","stream":true,"messages":[{{"role":"user","content":"{_EXAMPLE_PROMPT}"}}]}}'
-        lines += [
-            "",
-            "Try it:",
-            "",
-            f'  curl -N {base}/v1/chat/completions -H "Authorization: Bearer {secret}"'
-            f" -H 'Content-Type: application/json' -d '{body}'",
-        ]
-    scripted = next((provider.name for provider in config.providers if provider.kind == "sim"), None)
-    if scripted is not None:
-        lines += ["", "Claude Code without an account (a script of the simulator writes a file):", ""]
-        lines.append(f"  {_CLAUDE_CODE.format(base=base, secret=secret, model=f'{scripted}/agent')}")
-    return "\n".join([*lines, ""])
-
-
-def _metrics_access(config: Config) -> str:
-    if config.server.metrics_public:
-        return "for everybody"
-    secret = "" if config.store.is_none else "the admin secret or "
-    local = "; from this machine without a key" if config.server.metrics_local else ""
-    return f"with {secret}a key with the scope 'admin'{local}"
-
-
-def _model_to_try(config: Config) -> str | None:
-    for kind, model in (("local", "smollm2"), ("sim", "hello")):
-        for provider in config.providers:
-            if provider.kind == kind:
-                return f"{provider.name}/{model}"
-    return next((model.id for model in config.models if not is_pattern(model.id)), None)
 
 
 def _bind_for_probes(listen: str | None) -> list[socket.socket]:

@@ -1,0 +1,78 @@
+"""What the start of the gateway prints: its addresses, its keys, and commands to try it with."""
+
+import socket
+
+from streamweir import __version__
+from streamweir.config.model import Config
+from streamweir.policy.route import is_pattern
+from streamweir.server.process.development_key import DEVELOPMENT_KEY_NAME
+from streamweir.server.process.worker import StartOptions
+from streamweir.upstream.local import why_unavailable
+
+_EXAMPLE_PROMPT = "What is a weir?"
+_CLAUDE_CODE = (
+    "ANTHROPIC_BASE_URL={base} ANTHROPIC_AUTH_TOKEN={secret} ANTHROPIC_MODEL={model}"
+    " ANTHROPIC_DEFAULT_HAIKU_MODEL={model} claude"
+)
+"""The last variable names the model for titles and other small requests."""
+
+
+def banner(config: Config, start: StartOptions, listeners: list[socket.socket], admin_secret: str | None = None) -> str:
+    """The first steps for a new user. `admin_secret`: given if it was just created."""
+    scheme = "https" if config.server.tls is not None else "http"
+    host, port = listeners[0].getsockname()[:2]
+    base = f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}"
+    model = _model_to_try(config)
+    key = config.keys[0]
+    is_ours = key.name == DEVELOPMENT_KEY_NAME
+    secret = key.key if is_ours else "$KEY"
+    lines = [
+        f"Streamweir {__version__} is listening on {base}",
+        "",
+        *([f"  console  {base}/console"] if not config.store.is_none else []),
+        f"  chat     {base}/v1/chat/completions   (any OpenAI SDK: base URL {base}/v1)",
+        f"  messages {base}/v1/messages   (any Anthropic SDK: base URL {base})",
+        f"  models   {base}/v1/models",
+        f"  health   {base}/health   {base}/ready",
+        f"  metrics  {base}/metrics   ({_metrics_access(config)})",
+        f"  data     {start.data_dir}",
+        f"  key      {key.key if is_ours else ', '.join(entry.name for entry in config.keys)}",
+    ]
+    if admin_secret is not None:
+        lines.append(f"  admin    {admin_secret}")
+        lines.append(
+            "           to sign in to the console; shown only once, `streamweir admin reset-secret` creates a new one"
+        )
+    reason = why_unavailable()
+    if reason is not None and start.config_path is None:
+        lines += ["", f"  {reason}"]
+    if model is not None:
+        body = f'{{"model":"{model}","stream":true,"messages":[{{"role":"user","content":"{_EXAMPLE_PROMPT}"}}]}}'
+        lines += [
+            "",
+            "Try it:",
+            "",
+            f'  curl -N {base}/v1/chat/completions -H "Authorization: Bearer {secret}"'
+            f" -H 'Content-Type: application/json' -d '{body}'",
+        ]
+    scripted = next((provider.name for provider in config.providers if provider.kind == "sim"), None)
+    if scripted is not None:
+        lines += ["", "Claude Code without an account (a script of the simulator writes a file):", ""]
+        lines.append(f"  {_CLAUDE_CODE.format(base=base, secret=secret, model=f'{scripted}/agent')}")
+    return "\n".join([*lines, ""])
+
+
+def _metrics_access(config: Config) -> str:
+    if config.server.metrics_public:
+        return "for everybody"
+    secret = "" if config.store.is_none else "the admin secret or "
+    local = "; from this machine without a key" if config.server.metrics_local else ""
+    return f"with {secret}a key with the scope 'admin'{local}"
+
+
+def _model_to_try(config: Config) -> str | None:
+    for kind, model in (("local", "smollm2"), ("sim", "hello")):
+        for provider in config.providers:
+            if provider.kind == kind:
+                return f"{provider.name}/{model}"
+    return next((model.id for model in config.models if not is_pattern(model.id)), None)
