@@ -1,6 +1,8 @@
 """The script for coding agents without a loop: which tool it calls, with what and when, and what it says of results."""
 
 import json
+import subprocess
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -199,6 +201,54 @@ def test_a_task_does_not_name_the_file() -> None:
     ) == [FIRST]
 
 
+CODEX = [
+    {"role": "user", "content": "<environment_context>\n  <cwd>/home/ada/my site</cwd>\n</environment_context>"},
+    {"role": "user", "content": "Write a file, please."},
+]
+EXEC = function("exec_command", "cmd", cmd=TEXT, workdir=TEXT, tty={"type": "boolean"})
+RAN = "Chunk ID: fa11ed\nWall time: 0.0 seconds\nProcess exited with code {code}\nOutput:\n{output}"
+
+
+def command_of(message: dict[str, Any]) -> str:
+    (call,) = message["tool_calls"]
+    assert call["function"]["name"] == "exec_command"
+    (command,) = json.loads(call["function"]["arguments"]).values()
+    assert isinstance(command, str)
+    return command
+
+
+def ran(messages: list[Any], message: dict[str, Any], code: int, output: str) -> list[Any]:
+    id = message["tool_calls"][0]["id"]
+    told = {"role": "tool", "tool_call_id": id, "content": RAN.format(code=code, output=output)}
+    return [*messages, message, told]
+
+
+def test_it_writes_by_a_shell_where_that_is_all_there_is(tmp_path: Path) -> None:
+    where = {"role": "user", "content": f"<environment_context><cwd>{tmp_path}</cwd></environment_context>"}
+    message = message_of([where, CODEX[1]], tools=[EXEC, READ])
+    for expected in (0, 1):  # it does not overwrite
+        command = ["/bin/sh", "-c", command_of(message)]
+        status = subprocess.run(command, check=False, capture_output=True).returncode  # noqa: S603
+        assert min(status, 1) == expected
+    (written,) = tmp_path.glob("*.txt")
+    assert written.name == f"{STEM}.txt"
+    assert written.read_text().startswith("Hello from Streamweir!\n")
+    assert "runs a command (cmd)" in message["reasoning_content"]
+    assert paths_of(message_of([where, CODEX[1]], tools=[EXEC, WRITE])) == [str(written)], (
+        "a tool for files comes first"
+    )
+
+
+def test_what_it_says_of_a_command() -> None:
+    message = message_of(CODEX, tools=[EXEC])
+    path = f"/home/ada/my site/{STEM}.txt"
+    assert message_of(ran(CODEX, message, 0, ""), tools=[EXEC])["content"].startswith(f"I wrote {path}.")
+    refused = message_of(ran(CODEX, message, 1, "sh: 1: Read-only file system\n"), tools=[EXEC])
+    assert refused["content"].startswith(f"I could not write {path}.")
+    taken = message_of(ran(CODEX, message, 1, "bash: cannot overwrite existing file\n"), tools=[EXEC])
+    assert command_of(taken).endswith(f"'/home/ada/my site/{STEM}-2.txt'")
+
+
 @pytest.mark.parametrize(
     ("more", "told"),
     [
@@ -280,6 +330,8 @@ ODD = {"properties": {"path": TEXT, "content": TEXT}, "required": [7]}
         (READ, None),
         (EDIT, None),
         (BASH, None),
+        (function("exec_command", "cmd", "shell", cmd=TEXT, shell=TEXT), None),
+        (function("exec_command", "cmd", cmd={"type": "string", "enum": ["ls"]}), None),
         # It does more than write a file: nothing is made up for it.
         (function("publish_file", "repo", "path", "content", repo=TEXT, path=TEXT, content=TEXT), None),
         (function("write", path={"type": "integer"}, content=TEXT), None),

@@ -17,7 +17,7 @@ from streamweir.upstream.script.conversation import (
     working_directory,
 )
 from streamweir.upstream.script.deltas import Part, split_tokens
-from streamweir.upstream.script.file_tool import FileTool, find_file_tool
+from streamweir.upstream.script.file_tool import FileTool, Shell, find_file_tool, written_path
 
 STEM = "hello-from-streamweir"
 _CONTENT = "Hello from Streamweir!\n\nThe simulator's script for coding agents wrote this file by its client's tool.\n"
@@ -49,14 +49,14 @@ def _calls_to_make(choice_input: ChoiceInput, turn: Turn) -> int:
     return min(max(due, 0), 1 if answer.has_one_call(choice_input.chat) else _MAX_FILES)
 
 
-def _calls(choice_input: ChoiceInput, tool: FileTool, count: int) -> list[Part]:
+def _calls(choice_input: ChoiceInput, tool: FileTool | Shell, count: int) -> list[Part]:
     messages = choice_input.chat.messages
     folder = working_directory(messages)
     before = count_calls_with(messages, STEM)
     names = [STEM + (f"-{number}" if number > 1 else "") + ".txt" for number in range(before + 1, before + count + 1)]
     where = "there" if folder else "under a relative path"
     reasoning_text = (
-        f"The tool {_quote(tool.name)} takes a path ({tool.path}) and a content ({tool.content}). "
+        f"The tool {_quote(tool.name)} {tool.description}. "
         f"The working directory is {folder or 'not stated'}, so {where} I write {' and '.join(names)}."
     )
     calls = [
@@ -71,7 +71,7 @@ def _report(calls: tuple[PreviousCall, ...]) -> str:
 
 
 def _outcome(call: PreviousCall) -> str:
-    paths = [value for value in call.arguments.values() if isinstance(value, str) and STEM in value]
+    paths = [written_path(value) for value in call.arguments.values() if isinstance(value, str) and STEM in value]
     path, tool = _quote(paths[0] if paths else "a file"), _quote(call.tool)
     if call.result is None:
         return f"I called the tool {tool} to write {path}. Its result is not in the conversation."

@@ -38,7 +38,10 @@ _FAILURE = re.compile(
     r"|traceback)\b",
     re.IGNORECASE,
 )
-_FILE_EXISTS = re.compile(r"\b(?:exists?|read)\b", re.IGNORECASE)
+_FILE_EXISTS = re.compile(r"\b(?:exist(?:s|ing)?|read(?!-only))\b", re.IGNORECASE)
+_EXIT_CODE = re.compile(r"^Process exited with code (\d{1,3})$", re.MULTILINE)
+_OUTPUT = "\nOutput:\n"
+"""Before the output of a command, as Codex writes both."""
 
 
 class PreviousCall(Struct, frozen=True):
@@ -53,7 +56,8 @@ class PreviousCall(Struct, frozen=True):
     @property
     def has_failed(self) -> bool:
         """Reported by the client, or by words in the first line of the result: most APIs have no error flag."""
-        return self.is_error or bool(_FAILURE.search(self._first_line))
+        code = _EXIT_CODE.search(self._head)
+        return self.is_error or (code[1] != "0" if code else bool(_FAILURE.search(self._first_line)))
 
     @property
     def failed_because_file_exists(self) -> bool:
@@ -62,12 +66,17 @@ class PreviousCall(Struct, frozen=True):
 
     @property
     def _first_line(self) -> str:
-        """Without the values of the arguments, which say nothing about the result."""
-        line = (self.result or "").lstrip()[:_MAX_PATH_LENGTH].partition("\n")[0]
+        """Without the values of the arguments, which say nothing about the result; of a command, its output's."""
+        head = self._head
+        line = (head.partition(_OUTPUT)[2] if _EXIT_CODE.search(head) else head).partition("\n")[0]
         for value in self.arguments.values():
             if isinstance(value, str) and value:
                 line = line.replace(value, "")
         return line
+
+    @property
+    def _head(self) -> str:
+        return (self.result or "").lstrip()[:_MAX_PATH_LENGTH]
 
 
 class Turn(Struct, frozen=True):

@@ -3,8 +3,11 @@
 The schema decides: it must have one member for a path and one for the content, both for any text, and no other required
 member without an obvious value. So the names of the function and of its members may differ between clients. A function
 that requires more does more than write a file, and is not called.
+
+Codex has no such function, but a shell. It is recognized by its name, and the command does not overwrite files.
 """
 
+import shlex
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -21,6 +24,10 @@ _NAME_WORDS = ("write", "create", "save", "file", "edit")
 _COMMANDS = ("create", "write")
 """The command for writing, if a function has several commands."""
 
+_SHELL, _SHELL_COMMAND = "exec_command", "cmd"
+"""The name of Codex's shell and of its member for the command."""
+_REDIRECTION = " > "
+
 _MAX_FUNCTIONS = 1024
 _MAX_MEMBERS = 64
 """Further ones are ignored: the schemas come from the caller, and no tool that writes a file has as many."""
@@ -34,19 +41,52 @@ class FileTool(Struct, frozen=True):
     others: dict[str, Any]
     """Its other required members, with their values."""
 
+    @property
+    def description(self) -> str:
+        return f"takes a path ({self.path}) and a content ({self.content})"
+
     def arguments(self, path: str, content: str) -> str:
         return jsonio.encode({**self.others, self.path: path, self.content: content}).decode()
 
 
-def find_file_tool(functions: Iterable[Function]) -> FileTool | None:
-    """The first suitable function with a fitting name, else the first suitable one."""
+class Shell(Struct, frozen=True):
+    """A function that runs a command."""
+
+    name: str
+    command: str
+    """The member for the command."""
+
+    @property
+    def description(self) -> str:
+        return f"runs a command ({self.command})"
+
+    def arguments(self, path: str, content: str) -> str:
+        command = f"set -C; printf %s {shlex.quote(content)}{_REDIRECTION}{shlex.quote(path)}"
+        return jsonio.encode({self.command: command}).decode()
+
+
+def find_file_tool(functions: Iterable[Function]) -> FileTool | Shell | None:
+    """The first suitable function with a fitting name, else the first suitable one, else the shell."""
     usable: FileTool | None = None
+    shell: Shell | None = None
     for function, _ in zip(functions, range(_MAX_FUNCTIONS), strict=False):
         tool = _read(function)
         if tool is not None and any(word in tool.name.lower() for word in _NAME_WORDS):
             return tool
         usable = usable or tool
-    return usable
+        shell = shell or _read_shell(function)
+    return usable or shell
+
+
+def written_path(value: str) -> str:
+    """The path in an argument of a call: the value itself, or the last word of a shell's command."""
+    if not value.startswith("set -C; "):
+        return value
+    try:
+        words = shlex.split(value.rpartition(_REDIRECTION)[2])
+    except ValueError:  # the command is not one of ours
+        return value
+    return words[0] if words else value
 
 
 def _read(function: Function) -> FileTool | None:
@@ -68,6 +108,14 @@ def _read(function: Function) -> FileTool | None:
             return None
         others[name] = values[0]
     return FileTool(function.name, path, content, others)
+
+
+def _read_shell(function: Function) -> Shell | None:
+    schema = function.parameters or {}
+    members = schema.get("properties")
+    if function.name != _SHELL or schema.get("required") != [_SHELL_COMMAND] or not isinstance(members, Mapping):
+        return None
+    return Shell(_SHELL, _SHELL_COMMAND) if _accepts_any_text(members.get(_SHELL_COMMAND)) else None
 
 
 def _member(members: Mapping[str, Any], known: tuple[str, ...]) -> str | None:
