@@ -26,6 +26,7 @@ FROZEN = """
 400 invalid_request_error  final  unknown_parameter
 400 invalid_request_error  final  context_length_exceeded
 400 invalid_request_error  final  content_filter
+400 invalid_request_error  final  previous_response_not_found
 400 invalid_request_error  final  idempotency_key_reused
 401 invalid_request_error  final  invalid_api_key
 401 invalid_request_error  final  missing_api_key

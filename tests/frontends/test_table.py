@@ -22,7 +22,7 @@ SHARED = "/v1/chat/completions"
 
 def test_every_dialect_has_a_path_of_its_own_and_shares_one() -> None:
     assert set(FRONTENDS.dialects) == set(DIALECTS)
-    assert FRONTENDS.by_name.keys() == {*DIALECTS, "messages"}
+    assert FRONTENDS.by_name.keys() == {*DIALECTS, "messages", "responses"}
     assert FRONTENDS.by_prefix.keys() == {*DIALECTS, "anthropic"}
     assert FRONTENDS.by_path[SHARED] is None, "there the key or the configuration chooses"
     for name in DIALECTS:
@@ -33,6 +33,11 @@ def test_every_dialect_has_a_path_of_its_own_and_shares_one() -> None:
 def test_messages_have_their_paths_for_themselves() -> None:
     frontend = FRONTENDS.by_name["messages"]
     assert FRONTENDS.by_path["/v1/messages"] is FRONTENDS.by_path["/anthropic/v1/messages"] is frontend
+
+
+def test_responses_have_their_path_for_themselves() -> None:
+    assert FRONTENDS.by_path["/v1/responses"] is FRONTENDS.by_name["responses"]
+    assert "responses" not in FRONTENDS.dialects
 
 
 def test_a_frontend_alone_on_its_paths_answers_there_whatever_a_key_says() -> None:

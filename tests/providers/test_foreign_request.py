@@ -57,10 +57,23 @@ def test_a_system_message_that_is_not_the_first_is_folded_into_the_users_turn_wh
     ]
     assert arrange(messages, system_first=False) == messages
     assert arrange(messages, system_first=True) == [
-        *messages[:2],
+        {"role": "system", "content": "a\n\nb"},
         {"role": "user", "content": [text("c"), text("d")]},
         messages[4],
         {"role": "user", "content": [text("f")]},
+    ]
+
+
+def test_a_developers_message_is_a_system_message_for_such_templates() -> None:
+    messages: list[dict[str, Any]] = [
+        {"role": "developer", "content": "a"},
+        {"role": "developer", "content": [text("b")]},
+        {"role": "user", "content": "c"},
+        {"role": "developer", "content": "d"},
+    ]
+    assert arrange(messages, system_first=True) == [
+        {"role": "developer", "content": [text("a"), text("b")]},
+        {"role": "user", "content": [text("c"), text("d")]},
     ]
 
 

@@ -46,6 +46,10 @@ class Run(StrEnum):
     REASONING = "reasoning"
     REFUSAL = "refusal"
     CALL = "call"
+    LOGPROBS = "logprobs"
+    """Of the text that follows. `details` has the object, or nothing if there is none from here on."""
+    ANNOTATIONS = "annotations"
+    """Of the text before, if that has not ended, else of the text that follows. `details` has the members."""
 
 
 class FoldedRun(Struct):
@@ -144,6 +148,8 @@ class Accumulator:
                 self._choice(event.choice).calls[event.call].arguments.append(event.arguments)
             case LogprobsDelta():
                 choice = self._choice(event.choice)
+                details = [event.logprobs] if isinstance(event.logprobs, dict) else []
+                choice.runs.append(_Run(Run.LOGPROBS, details=details))
                 if isinstance(event.logprobs, dict):
                     held = choice.logprobs if isinstance(choice.logprobs, dict) else {}
                     choice.logprobs = extend_logprobs(held, event.logprobs)
@@ -162,7 +168,10 @@ class Accumulator:
             case Extra(choice=None):
                 self._extras.update(event.fields)
             case Extra(choice=int(index)):
-                self._choice(index).extras.append(event.fields)
+                choice = self._choice(index)
+                choice.extras.append(event.fields)
+                if "annotations" in event.fields:
+                    choice.runs.append(_Run(Run.ANNOTATIONS, details=[event.fields]))
             case StreamCompleted():
                 self._completed = True
             case StreamFailed():
@@ -241,7 +250,9 @@ def _fold_choice(choice: _Choice) -> FoldedChoice:
         index=choice.index,
         text=_text_of(choice, Run.TEXT),
         reasoning=_text_of(choice, Run.REASONING),
-        reasoning_details=merge_details([piece for run in choice.runs for piece in run.details]),
+        reasoning_details=merge_details(
+            [piece for run in choice.runs if run.kind is Run.REASONING for piece in run.details]
+        ),
         refusal=_text_of(choice, Run.REFUSAL),
         calls=[
             FoldedCall(call.id, call.name, join_text(call.arguments), call.legacy, call.custom) for call in choice.calls

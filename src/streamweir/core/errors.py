@@ -33,6 +33,7 @@ CALLER_CODES: dict[str, ErrorSpec] = {
     "unknown_parameter": ErrorSpec(400, _INVALID),
     "context_length_exceeded": ErrorSpec(400, _INVALID),
     "content_filter": ErrorSpec(400, _INVALID),
+    "previous_response_not_found": ErrorSpec(400, _INVALID),
     "idempotency_key_reused": ErrorSpec(400, _INVALID),
     "invalid_api_key": ErrorSpec(401, _INVALID),
     "missing_api_key": ErrorSpec(401, _INVALID),

@@ -170,6 +170,17 @@ class ServerTool(NamedTuple):
     """The JSON path in the caller's request."""
 
 
+class ToolShape(Struct, frozen=True):
+    """A tool of the caller's that the body of chat completions knows as a function with another name or form."""
+
+    name: str
+    """The caller's own."""
+    custom: bool = False
+    """Its input is any text: in the body of chat completions, the member `input` of the arguments."""
+    namespace: str | None = None
+    """The group of tools in which the caller declared it."""
+
+
 class NativeRequest(Struct, frozen=True, kw_only=True):
     """The request in the caller's own format, for an upstream of the same format; and how it was translated."""
 
@@ -188,9 +199,18 @@ class NativeRequest(Struct, frozen=True, kw_only=True):
     format."""
     tool_names: Mapping[str, str] = {}
     """Tool names in the body of chat completions, and the caller's names, where they differ."""
+    tools: Mapping[str, ToolShape] = {}
+    """By their names in the body of chat completions, where these do not say all."""
     server_tools: tuple[ServerTool, ...] = ()
+    requires_server_tools: bool = False
+    """One of them must run: without them the answer would be taken for what they have found."""
     hides_reasoning: bool = False
     """The caller wants no reasoning text, only the data with which the reasoning can be sent back."""
+    summarizes_reasoning: bool = False
+    """Reasoning is shown as a summary."""
+    shows_logprobs: bool = False
+    echoed: Mapping[str, Any] = {}
+    """Members of the request that the answer repeats."""
     reasoning_models: Mapping[str, str] = {}
     """The model that wrote an entry of `reasoning_details`, by the entry's path in the body of chat completions, if
     it is known."""

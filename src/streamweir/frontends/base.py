@@ -17,9 +17,9 @@ from typing import Any, NamedTuple, Protocol
 from msgspec import Struct
 
 from streamweir.core.completion import Completion
-from streamweir.core.errors import StreamweirError
+from streamweir.core.errors import CallerError, StreamweirError
 from streamweir.core.events import Event
-from streamweir.core.request import ChatRequest
+from streamweir.core.request import ChatRequest, ToolShape
 from streamweir.core.usage import Usage
 from streamweir.frontends.model_list import ListedModel, openai_list, openai_model
 from streamweir.wire import sse
@@ -56,6 +56,13 @@ class Reply(Struct, frozen=True, kw_only=True):
     """Tool names as sent to the upstream, and the caller's names, where they differ."""
     hides_reasoning: bool = False
     """Reasoning text is not written, only the data with which it can be sent back."""
+    tools: Mapping[str, ToolShape] | None = None
+    """Tools as the upstream knows them, and what they are for the caller, where that is something else."""
+    summarizes_reasoning: bool = False
+    """Reasoning text is written as a summary."""
+    shows_logprobs: bool = False
+    echoed: Mapping[str, Any] | None = None
+    """Members of the request that the answer repeats."""
     pinned: bool = False
     """`id` is used even if the upstream's id has the right format."""
     created: int | None = None
@@ -81,7 +88,11 @@ class StreamEncoder(Protocol):
         ...
 
     def feed(self, event: Event, /) -> list[bytes]:
-        """Called for every event; nearly all events are `TextDelta`."""
+        """Called for every event; nearly all events are `TextDelta`.
+
+        Raises `UpstreamError` for an answer that is too large for this API. A `StreamFailed` after `StreamCompleted`
+        says that the end was not sent: an encoder that numbers its frames writes the failure in its place.
+        """
         ...
 
 
@@ -158,12 +169,27 @@ class Frontend(ABC):
     @abstractmethod
     def encoder(self, reply: Reply, /) -> StreamEncoder: ...
 
+    def keep_alive_in(self, _encoder: StreamEncoder, /) -> bytes:
+        """The keep-alive of a stream that is written by this encoder, for an API in which no two are equal."""
+        return self.keep_alive
+
     @abstractmethod
     def write_whole(self, completion: Completion, reply: Reply, /) -> WholeBody: ...
 
     @abstractmethod
     def write_error(self, error: StreamweirError, request_id: str = "", /) -> ErrorResponse:
         """`request_id` is empty if one prepared refusal answers many requests."""
+
+    def write_streamed_error(self, _error: StreamweirError, _reply: Reply, /) -> bytes | None:
+        """The same as a stream with status 200, for a streamed request whose clients look for this error there.
+
+        None: `write_error` is used.
+        """
+        return None
+
+    def unknown_path(self, method: str, path: str, /) -> CallerError:
+        """The error for a path below one of its own that is not served."""
+        return CallerError("unknown_url", f"Unknown request URL: {method} {path[:200]}.")
 
     def own_headers(self, headers: Headers, _request_id: str, _dropped: Sequence[str], _now: float, /) -> Headers:
         """The headers of an answer or an error: `headers` under this API's own names, and further ones of this API.

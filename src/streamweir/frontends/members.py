@@ -1,9 +1,14 @@
 """Reads the members of a caller's body, for APIs that are translated: required texts, and what was left out."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from streamweir.core.errors import CallerError
 from streamweir.core.validation import missing_parameter
+
+_MAX_NAMED, _MAX_PATH = 16, 80
+"""The maximum number of dropped members in a header, and of characters of each; the log has more. Callers choose their
+names."""
 
 
 class Drops:
@@ -28,3 +33,10 @@ def text_in(value: Any, name: str, path: str) -> str:
     if not isinstance(text, str):
         raise CallerError("invalid_type", f"{path}.{name} must be a string.", param=f"{path}.{name}")
     return text
+
+
+def dropped_header(dropped: Sequence[str]) -> tuple[tuple[str, str], ...]:
+    """The header of an answer that names what was left out of the request."""
+    if not dropped:
+        return ()
+    return (("x-streamweir-dropped", ", ".join(path[:_MAX_PATH] for path in dropped[:_MAX_NAMED])),)

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from streamweir.frontends.base import Frontend
 from streamweir.frontends.chat.frontend import CHAT_FRONTENDS
 from streamweir.frontends.messages.frontend import MESSAGES
+from streamweir.frontends.responses.frontend import RESPONSES
 
 
 class FrontendTable:
@@ -25,7 +26,7 @@ class FrontendTable:
     def add(self, frontend: Frontend) -> None:
         if frontend.name in self.by_name:
             raise ValueError(f"there is a frontend {frontend.name!r} already")
-        if frontend.prefix in self.by_prefix:
+        if frontend.prefix and frontend.prefix in self.by_prefix:
             raise ValueError(f"the prefix {frontend.prefix!r} is that of {self.by_prefix[frontend.prefix].name!r}")
         self.by_name[frontend.name] = frontend
         if frontend.prefix:
@@ -49,4 +50,4 @@ class FrontendTable:
         return [name for name, each in self.by_name.items() if any(self.by_path[path] is None for path in each.paths)]
 
 
-FRONTENDS = FrontendTable((*CHAT_FRONTENDS, MESSAGES))
+FRONTENDS = FrontendTable((*CHAT_FRONTENDS, MESSAGES, RESPONSES))

@@ -90,11 +90,12 @@ class Exchange:
     def failure(self) -> StreamweirError | None:
         return self._gate.failure
 
-    @property
-    def keep_alive(self) -> bytes:
-        """The bytes to write while a stream that has begun is idle."""
+    def take_keep_alive(self) -> bytes:
+        """The bytes to write now, because a stream that has begun is idle."""
         tap, frontend = self._tap, self._frontend
-        return frontend.keep_alive if tap is None or tap.record.completion_id else frontend.early_keep_alive
+        if tap is None:
+            return frontend.keep_alive_in(self._encoder)
+        return frontend.keep_alive if tap.record.completion_id else frontend.early_keep_alive
 
     @property
     def passes(self) -> bool:
@@ -125,7 +126,10 @@ class Exchange:
                 events = self._decode(frames[0])
                 if len(events) == 1 and type(event := events[0]) is TextDelta:
                     self._deliver(event.text)
-                    out = self._encoder.feed(event)
+                    try:
+                        out = self._encoder.feed(event)
+                    except UpstreamError as error:
+                        return self._fail_encoding(error)
                     return out[0] if len(out) == 1 else b"".join(out)
                 return self._send(events)
             passed = tap.feed(frames[0])
@@ -170,7 +174,9 @@ class Exchange:
     def replace_end(self, error: StreamweirError, delivered: tuple[int, int] | None, /) -> bytes:
         """Replaces the end of a complete answer, if that was not sent: the caller gets the error instead."""
         self._meter.detach(error, delivered)
-        return b"".join(self._new_encoder().feed(StreamFailed(error)))
+        failed = StreamFailed(error)
+        written = self._encoder.feed(failed) if self._tap is None else []
+        return b"".join(written or self._new_encoder().feed(failed))
 
     def release(self) -> bytes:
         """Commits now: the status cannot be held back any longer."""
@@ -261,9 +267,12 @@ class Exchange:
         for event in events:
             if type(event) is ToolCallStarted and event.call >= MAX_CALLS:
                 error = UpstreamError("response_too_large", "The answer has too many tool calls.")
-                return b"".join([*out, self._send(self._intake.fail(error) or (StreamFailed(error),))])
+                return b"".join([*out, self._fail_encoding(error)])
             passed = self._meter.feed(event)
-            out += self._encoder.feed(passed[0])
+            try:
+                out += self._encoder.feed(passed[0])
+            except UpstreamError as error:
+                return b"".join([*out, self._fail_encoding(error)])
             kind = type(event)
             if kind is StreamStarted:
                 self._meter.record.completion_id = self._encoder.completion_id
@@ -272,6 +281,10 @@ class Exchange:
                     out += self._encoder.feed(last)
                 self._is_over = True
         return b"".join(out)
+
+    def _fail_encoding(self, error: UpstreamError) -> bytes:
+        """The answer is too large for this API."""
+        return self._send(self._intake.fail(error) or (StreamFailed(error),))
 
 
 class WholeExchange:

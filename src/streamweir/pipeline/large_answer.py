@@ -6,6 +6,7 @@ Processes and pipes are in `server.relay.large_answer`.
 """
 
 from collections.abc import Iterator
+from typing import Any
 
 from msgspec import Struct, structs
 
@@ -25,6 +26,7 @@ from streamweir.core.events import (
     UsageDiscarded,
     UsageReported,
 )
+from streamweir.core.request import ToolShape
 from streamweir.core.usage import Usage
 from streamweir.frontends.base import Frontend, Reply, WholeBody
 from streamweir.providers.base import Provider
@@ -63,6 +65,10 @@ class ReplyData(Struct, frozen=True, kw_only=True):
     exclude_reasoning: bool
     hides_reasoning: bool
     tool_names: dict[str, str] | None
+    tools: dict[str, ToolShape] | None
+    summarizes_reasoning: bool
+    shows_logprobs: bool
+    echoed: dict[str, Any] | None
     pinned: bool
     created: int | None
     usage: Usage
@@ -83,6 +89,10 @@ def reply_data_of(frontend: str, reply: Reply, usage: Usage) -> ReplyData:
         exclude_reasoning=reply.exclude_reasoning,
         hides_reasoning=reply.hides_reasoning,
         tool_names=dict(reply.tool_names) if reply.tool_names else None,
+        tools=dict(reply.tools) if reply.tools else None,
+        summarizes_reasoning=reply.summarizes_reasoning,
+        shows_logprobs=reply.shows_logprobs,
+        echoed=dict(reply.echoed) if reply.echoed else None,
         pinned=reply.pinned,
         created=reply.created,
         usage=usage,

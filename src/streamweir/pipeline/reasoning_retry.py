@@ -20,7 +20,7 @@ _KINDS = ("thinking", "redacted_thinking")
 def without_reasoning(request: ChatRequest, error: StreamweirError) -> ChatRequest | None:
     """None: the error has another reason, or the request has no reasoning."""
     native, refusal = request.native, error.native
-    if native is None or refusal is None or not _REFUSED.search(refusal.message):
+    if native is None or refusal is None or refusal.wire != native.wire or not _REFUSED.search(refusal.message):
         return None
     dropped: list[str] = []
     messages = [

@@ -163,7 +163,8 @@ def documents_in(frame: Frame) -> list[Frame]:
 def no_server_tool(request: ChatRequest) -> CallerError | None:
     """The refusal of a provider without such tools, where the request has no others: its answer would be taken for
     what the tool has found."""
-    if not request.server_tools or request.tools:
+    native = request.native
+    if native is None or not native.requires_server_tools or request.tools:
         return None
     kind, path = request.server_tools[0]
     return CallerError("invalid_value", f"This model has no tool of the kind {kind[:64]}.", param=path)

@@ -284,7 +284,7 @@ TOLD = {
     # By status and type, all codes that there are.
     (400, INVALID): (
         "invalid_json duplicate_key json_too_deep invalid_type invalid_value missing_required_parameter"
-        " unknown_parameter context_length_exceeded content_filter idempotency_key_reused"
+        " unknown_parameter context_length_exceeded content_filter previous_response_not_found idempotency_key_reused"
     ),
     (401, "authentication_error"): "invalid_api_key missing_api_key expired_api_key key_revoked",
     (402, "billing_error"): "insufficient_quota budget_exceeded",

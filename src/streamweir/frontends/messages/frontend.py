@@ -12,6 +12,7 @@ from streamweir.core.errors import StreamweirError
 from streamweir.core.request import ChatRequest
 from streamweir.frontends.base import ErrorResponse, Frontend, Headers, Reply, WholeBody
 from streamweir.frontends.identifier import ALNUM, digest_text
+from streamweir.frontends.members import dropped_header
 from streamweir.frontends.messages.encoder import PING, MessagesEncoder
 from streamweir.frontends.messages.errors import document_of, words_of
 from streamweir.frontends.messages.request import read_messages_request
@@ -23,9 +24,6 @@ from streamweir.wire.native import NativeWire
 _PATH = "/v1/messages"
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _LIMIT_KINDS = ("requests", "tokens")
-_MAX_NAMED, _MAX_PATH = 16, 80
-"""The maximum number of dropped members in a header, and of characters of each; the log has more. Callers choose their
-names."""
 
 
 class MessagesFrontend(Frontend):
@@ -74,8 +72,7 @@ class MessagesFrontend(Frontend):
 
     def own_headers(self, headers: Headers, request_id: str, dropped: Sequence[str], now: float, /) -> Headers:
         made: Headers = (("request-id", request_id),) if request_id else ()
-        if dropped:
-            made += (("x-streamweir-dropped", ", ".join(path[:_MAX_PATH] for path in dropped[:_MAX_NAMED])),)
+        made += dropped_header(dropped)
         return made + tuple(_own_limit(name, value, now) for name, value in headers)
 
 

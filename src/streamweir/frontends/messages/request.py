@@ -128,6 +128,7 @@ def read_messages_request(
             own_names=OWN_NAMES,
             tool_names=names.own,
             server_tools=tools.server_tools,
+            requires_server_tools=bool(tools.server_tools) and not tools.tools,
             hides_reasoning=hides_reasoning,
             reasoning_models=conversation.reasoning_models,
         ),

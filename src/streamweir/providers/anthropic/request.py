@@ -79,6 +79,7 @@ def build_request(request: ChatRequest, target: Target) -> UpstreamRequest:
     _add_other_members(request, body, drops)
     drops.paths += [name for name in _NOT_TAKEN if not is_default(name, request.body.get(name))]
     drops.paths += unknown_paths(request)
+    drops.paths += [path for _, path in request.server_tools]
     if request.stream:
         body["stream"] = True
     return UpstreamRequest(

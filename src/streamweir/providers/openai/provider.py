@@ -35,8 +35,8 @@ class OpenAIProvider:
     def refusal_of(self, request: ChatRequest, model: str, /) -> CallerError | None:
         if request.n > 1 and "n" in self.vendor.refused_by(model):
             return one_choice_only(request)
-        if request.native is not None and request.native.server_tools and not request.tools:
-            return no_server_tool(request)
+        if request.native is not None and (refusal := no_server_tool(request)) is not None:
+            return refusal
         return text_only(request) if self.vendor.takes_text_only else None
 
     def build_request(self, request: ChatRequest, target: Target, /) -> UpstreamRequest:

@@ -1,14 +1,17 @@
 """Messages that are valid in another API and not in this one, rewritten in a form that is accepted.
 
 A tool result is text here: its images and files follow in a user message, after the last result of the turn. Some chat
-templates refuse a system message that is not the first: for servers with such templates it becomes user text at the
-same position. Bodies of chat completions are passed on as their callers wrote them.
+templates refuse a system message that is not the first: for servers with such templates those at the beginning are
+joined, and a later one becomes user text at the same position. Bodies of chat completions are passed on as their
+callers wrote them.
 """
 
 from typing import Any
 
 Message = dict[str, Any]
 Part = dict[str, Any]
+
+_SYSTEM = ("system", "developer")
 
 
 def arrange(messages: list[Message], *, system_first: bool) -> list[Message]:
@@ -17,6 +20,7 @@ def arrange(messages: list[Message], *, system_first: bool) -> list[Message]:
     has_begun = False
     for message in messages:
         role = message["role"]
+        is_system = role in _SYSTEM
         if waiting and role != "tool":
             _append_as_user(arranged, waiting)
             waiting = []
@@ -24,11 +28,13 @@ def arrange(messages: list[Message], *, system_first: bool) -> list[Message]:
             text, media = _split(message["content"])
             waiting += media
             arranged.append({**message, "content": text})
-        elif (role == "system" and system_first and has_begun) or (role == "user" and _is_users_turn(arranged)):
+        elif is_system and system_first and arranged and not has_begun:
+            arranged[-1] = _joined(arranged[-1], message)
+        elif (is_system and system_first and has_begun) or (role == "user" and _is_users_turn(arranged)):
             _append_as_user(arranged, _parts_of(message["content"]))
         else:
             arranged.append(message)
-        has_begun = has_begun or role != "system"
+        has_begun = has_begun or not is_system
     if waiting:
         _append_as_user(arranged, waiting)
     return arranged
@@ -41,6 +47,14 @@ def _append_as_user(arranged: list[Message], parts: list[Part]) -> None:
         arranged[-1] = {**last, "content": [*_parts_of(last["content"]), *parts]}
     else:
         arranged.append({"role": "user", "content": parts})
+
+
+def _joined(first: Message, second: Message) -> Message:
+    """Two system messages in a row as one."""
+    before, after = first["content"], second["content"]
+    if isinstance(before, str) and isinstance(after, str):
+        return {**first, "content": f"{before}\n\n{after}"}
+    return {**first, "content": [*_parts_of(before), *_parts_of(after)]}
 
 
 def _is_users_turn(arranged: list[Message]) -> bool:

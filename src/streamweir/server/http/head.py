@@ -149,7 +149,7 @@ def _read(raw: bytes, headers: dict[str, str]) -> Head:
         is_1_1=is_1_1,
         length=_length(headers),
         is_chunked=is_chunked,
-        keeps_alive=is_1_1 and not _wants_close(headers.get("connection")),
+        keeps_alive=is_1_1 and not _wants_close(headers.get("connection")) and not _wants_websocket(headers),
         expects_continue=is_1_1 and headers.get("expect", "").lower() == "100-continue",
     )
 
@@ -181,6 +181,11 @@ def _length(headers: dict[str, str]) -> int:
 
 def _wants_close(connection: str | None) -> bool:
     return connection is not None and "close" in [part.strip() for part in connection.lower().split(",")]
+
+
+def _wants_websocket(headers: dict[str, str]) -> bool:
+    """Its sender expects another protocol after the answer, or the end of the connection."""
+    return "upgrade" in headers and headers["upgrade"].lower() == "websocket"
 
 
 def _refuse(reason: str) -> NoReturn:

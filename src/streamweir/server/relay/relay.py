@@ -592,7 +592,7 @@ class Relay:
                 self._write(stream.release(), snapshot.now)
                 snapshot = self._snapshot()
             elif self._deadlines.is_quiet(snapshot):
-                if self._downstream.keep_alive(stream.keep_alive, snapshot.now) and not self._upstream.is_paused:
+                if self._downstream.keep_alive(stream.take_keep_alive(), snapshot.now) and not self._upstream.is_paused:
                     self._pause_upstream()
                 snapshot = self._snapshot()
             if not self._is_within_allowance(0):

@@ -8,7 +8,7 @@ body is never read, and no `100 Continue` is sent, for a request that cannot suc
 import ipaddress
 import re
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from enum import StrEnum
 
 from msgspec import Struct
@@ -26,6 +26,8 @@ from streamweir.server.telemetry.record import RequestRecord
 from streamweir.store.db.clock import now_ms
 
 _MAX_ID = 200
+_MAX_LEVELS = 4
+"""Of a path that are looked at for the API that it belongs to."""
 _CLIENT_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
@@ -69,10 +71,19 @@ def parse_path(path: str) -> ResourcePath | None:
     if first != "v1":
         return None
     if frontend is None:  # a path below one that only one API has
-        frontend = FRONTENDS.by_path.get(path.rpartition("/")[0])
+        frontend = next((FRONTENDS.by_path[above] for above in _above(path) if above in FRONTENDS.by_path), None)
     if rest == "models" or rest.startswith("models/"):
         return ResourcePath(frontend, Resource.MODELS, rest.removeprefix("models").removeprefix("/"))
     return ResourcePath(frontend, None)
+
+
+def _above(path: str) -> Iterator[str]:
+    """The paths above it, the nearest first."""
+    for _ in range(_MAX_LEVELS):
+        path = path.rpartition("/")[0]
+        if not path:
+            return
+        yield path
 
 
 def admit(
@@ -85,9 +96,12 @@ def admit(
 ) -> Admission:
     """`closed`: why no request is admitted at the moment. Raises `Refusal`."""
     if where.resource is None:
-        raise Refusal(CallerError("unknown_url", f"Unknown request URL: {request.method} {request.path[:200]}."))
+        frontend = where.frontend or runtime.frontend
+        raise Refusal(frontend.unknown_path(request.method, request.path))
     allowed = _METHODS[where.resource]
     if request.method not in allowed:
+        if request.headers.get("upgrade", "").lower() == "websocket":  # by this answer clients know to use HTTP
+            raise Refusal(CallerError("not_found", f"WebSockets are not served here: use {' or '.join(allowed)}."))
         error = CallerError("method_not_allowed", f"Not allowed here: {request.method}. Use {' or '.join(allowed)}.")
         raise Refusal(error, (("allow", ", ".join(allowed)),))
     if closed is not None:

@@ -217,6 +217,32 @@ def repaired(runtime: RuntimeConfig, chat: ChatRequest, target: TargetId, error:
     return without_reasoning(chat, error)
 
 
+def make_reply(chat: ChatRequest, target_model: str, request_id: str, prompt_tokens: int) -> Reply:
+    native = chat.native
+    reply = Reply(
+        entropy=random_bytes(24),
+        now=_now,
+        request_id=request_id,
+        model=chat.model,
+        prompt_tokens=prompt_tokens,
+        target_model=target_model,
+        choices=chat.n,
+        include_usage=chat.include_usage,
+        exclude_reasoning=bool(chat.reasoning and chat.reasoning.exclude),
+    )
+    if native is None:
+        return reply
+    return structs.replace(
+        reply,
+        tool_names=native.tool_names,
+        tools=native.tools,
+        hides_reasoning=native.hides_reasoning,
+        summarizes_reasoning=native.summarizes_reasoning,
+        shows_logprobs=native.shows_logprobs,
+        echoed=native.echoed,
+    )
+
+
 def make_exchange(
     runtime: RuntimeConfig,
     chat: ChatRequest,
@@ -233,20 +259,7 @@ def make_exchange(
     `tokenizer`: the model's own, which counts if usage must be sent to the caller and the provider reported none.
     """
     provider_runtime = runtime.providers[target.provider]
-    native = chat.native
-    reply = Reply(
-        entropy=random_bytes(24),
-        now=_now,
-        request_id=request_id,
-        model=chat.model,
-        prompt_tokens=prompt_tokens,
-        target_model=target.model,
-        choices=chat.n,
-        include_usage=chat.include_usage,
-        tool_names=native.tool_names if native is not None else None,
-        hides_reasoning=native is not None and native.hides_reasoning,
-        exclude_reasoning=bool(chat.reasoning and chat.reasoning.exclude),
-    )
+    reply = make_reply(chat, target.model, request_id, prompt_tokens)
     is_unbounded = not REMOTE_MEMBERS.isdisjoint(chat.body) and references_remote_content(chat.body)
     bounds = UsageBounds(
         sent_bytes, max_output_tokens(chat), is_unbounded or has_media(chat), runtime.config.store.anomaly_tokens

@@ -47,6 +47,7 @@ from streamweir.server.request.attempt_setup import (
     timeouts_of,
 )
 from streamweir.server.request.body_parsing import MAX_BYTES_ON_LOOP, read_chat
+from streamweir.server.request.error_answer import error_answer
 from streamweir.server.request.overload import OpeningSlot
 from streamweir.server.request.reservation_size import ReservationSize
 from streamweir.server.request.runtime import RuntimeConfig
@@ -217,7 +218,7 @@ class RequestHandler:
         return EndedRequest(record=record, reservation=reservation, count=count, estimate=estimate, content=content)
 
     def _refuse(self, error: StreamweirError, verdict: Verdict | None = None) -> None:
-        answer = answers.failure_answer(error, self._frontend, self._headers, self._request.id)
+        answer = error_answer(error, self._chat, self._frontend, self._headers, self.record)
         self.record.error = error.code
         self._settle_early(verdict or verdict_of_error(error), answer.status)
         if error.code in _WORKED_ON or error is self._stop_reason or self._response.started:
@@ -402,7 +403,7 @@ class RequestHandler:
 
     def _send_cut_error(self, error: StreamweirError) -> None:
         """For a caller that has received nothing yet. The usage is settled when the upstream has reported it."""
-        answer = answers.failure_answer(error, self._frontend, self._headers, self._request.id)
+        answer = error_answer(error, self._chat, self._frontend, self._headers, self.record)
         self._error_status_sent = answer.status
         self._response.send(answer)
 
@@ -423,8 +424,7 @@ class RequestHandler:
         self._observer.attempt_ended(attempt.target, outcome)
 
     def _settle(self, relay: Relay, meter: Meter) -> None:
-        record = self.record
-        verdict, error = relay.verdict, relay.failure
+        record, verdict, error = self.record, relay.verdict, relay.failure
         if error is not None and verdict is None:
             if not self._is_cut:
                 raise error

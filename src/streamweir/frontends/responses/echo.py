@@ -1,0 +1,103 @@
+"""The response object: what the answer says of the request, and of itself.
+
+The request's own values are repeated, or what holds where it had none. What the gateway does not do is not repeated:
+nothing is stored or truncated, and calls are not counted. In a stream neither the instructions nor the tools are
+repeated: they would stand in it three times, and no client reads them there.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from streamweir.core.usage import Usage
+from streamweir.frontends.base import Reply
+from streamweir.frontends.responses.usage import usage_object
+
+Document = dict[str, Any]
+
+_DEFAULTS: Document = {
+    "instructions": None,
+    "max_output_tokens": None,
+    "parallel_tool_calls": True,
+    "prompt_cache_key": None,
+    "reasoning": {"effort": None, "summary": None},
+    "safety_identifier": None,
+    "service_tier": "auto",
+    "temperature": 1.0,
+    "text": {"format": {"type": "text"}},
+    "tool_choice": "auto",
+    "tools": [],
+    "top_logprobs": 0,
+    "top_p": 1.0,
+    "user": None,
+    "metadata": {},
+}
+_ONLY_WHOLE = ("instructions", "tools")
+
+
+def echo_of(document: Mapping[str, Any]) -> Document:
+    """Of a valid request."""
+    names = [name for name in _DEFAULTS if not (document.get("stream") and name in _ONLY_WHOLE)]
+    echo = {name: document[name] for name in names if document.get(name) is not None}
+    reasoning = echo.get("reasoning")
+    if reasoning is not None:
+        echo["reasoning"] = {name: reasoning.get(name) for name in ("effort", "summary")}
+    if "text" in echo and not isinstance(echo["text"].get("format"), dict):
+        echo["text"] = {**echo["text"], "format": {"type": "text"}}
+    return echo
+
+
+class ResponseState:
+    """What changes in the course of an answer."""
+
+    def __init__(self, reply: Reply) -> None:
+        self._reply = reply
+        self._created = reply.created if reply.created is not None else reply.now()
+        self.service_tier: str | None = None
+        """As the upstream reported it."""
+
+    def document(
+        self,
+        status: str,
+        output: list[Document],
+        usage: Usage | None = None,
+        *,
+        error: Document | None = None,
+        reason: str | None = None,
+    ) -> Document:
+        """`reason`: why it is incomplete."""
+        reply = self._reply
+        said = {**_DEFAULTS, **(reply.echoed or {})}
+        if self.service_tier is not None:
+            said["service_tier"] = self.service_tier
+        return {
+            "id": reply.id,
+            "object": "response",
+            "created_at": self._created,
+            "status": status,
+            "background": False,
+            "completed_at": reply.now() if status == "completed" else None,
+            "error": error,
+            "incomplete_details": {"reason": reason} if reason is not None else None,
+            "instructions": said["instructions"],
+            "max_output_tokens": said["max_output_tokens"],
+            "max_tool_calls": None,
+            "model": reply.model or reply.target_model,
+            "output": output,
+            "parallel_tool_calls": said["parallel_tool_calls"],
+            "previous_response_id": None,
+            "prompt_cache_key": said["prompt_cache_key"],
+            "reasoning": said["reasoning"],
+            "safety_identifier": said["safety_identifier"],
+            "service_tier": said["service_tier"],
+            "store": False,
+            "temperature": said["temperature"],
+            "text": said["text"],
+            "tool_choice": said["tool_choice"],
+            "tools": said["tools"],
+            "top_logprobs": said["top_logprobs"],
+            "top_p": said["top_p"],
+            "truncation": "disabled",
+            "usage": usage_object(usage) if usage is not None else None,
+            "user": said["user"],
+            "metadata": said["metadata"],
+        }

@@ -1,0 +1,407 @@
+"""Events to output items: what is open, under which index, and what an item ends with.
+
+It gives the documents of `response.output_item.added` and everything up to `response.output_item.done`, without their
+numbers; a stream writes them as frames, a whole body takes the items, so both say the same. A message or a reasoning
+item ends where the kind of content changes. A call ends when something follows it and its arguments are whole, else
+with the answer. An item of reasoning ends with what sends it back: the sealed content of this API's own models as it
+came, else an envelope (`frontends.carried`).
+"""
+
+import hashlib
+from collections.abc import Sequence
+from typing import Any
+
+from msgspec import Struct, field
+
+from streamweir.core.completion import join_text, reasoning_index
+from streamweir.core.request import ToolShape
+from streamweir.frontends.base import Reply
+from streamweir.frontends.carried import add_piece, carry
+from streamweir.wire import jsonio
+from streamweir.wire.jsonio import FAST_BYTES
+from streamweir.wire.responses import REASONING_FORMAT
+
+Document = dict[str, Any]
+ITEM_PREFIXES = {"message": "msg_", "reasoning": "rs_", "function_call": "fc_", "custom_tool_call": "ctc_"}
+_NO_CALL = -1
+
+
+class Part(Struct):
+    """Of a message, while it is open."""
+
+    kind: str
+    index: int
+    pieces: list[str] = field(default_factory=list)
+    annotations: list[Document] = field(default_factory=list)
+    logprobs: list[Document] = field(default_factory=list)
+
+
+class _Message(Struct):
+    index: int
+    id: str
+    part: Part | None = None
+    content: list[Document] = field(default_factory=list)
+    """The parts that are done."""
+
+
+class _Reasoning(Struct):
+    index: int
+    id: str
+    source_index: object = None
+    is_shown: bool = False
+    """Its text has begun."""
+    pieces: list[str] = field(default_factory=list)
+    details: list[Document] = field(default_factory=list)
+
+
+class _Call(Struct):
+    index: int
+    id: str
+    call_id: str
+    shape: ToolShape
+    is_wrapped: bool = False
+    """A custom call whose input stands in the arguments of a function."""
+    pieces: list[str] = field(default_factory=list)
+    size: int = 0
+    """Of the arguments, in characters."""
+
+    @property
+    def kind(self) -> str:
+        return "custom_tool_call" if self.shape.custom else "function_call"
+
+    @property
+    def has_json(self) -> bool:
+        """Else it is any text, and only the end of the answer says that it is whole."""
+        return self.is_wrapped or not self.shape.custom
+
+
+class Output:
+    def __init__(self, reply: Reply) -> None:
+        self.part: Part | None = None
+        """The text that is open."""
+        self._reply = reply
+        self._tools = reply.tools or {}
+        self._done: dict[int, Document] = {}
+        self._next = 0
+        self._message: _Message | None = None
+        self._reasoning: _Reasoning | None = None
+        self._calls: dict[int, _Call] = {}  # those that are open, by their ordinal
+        self._newest = _NO_CALL  # the ordinal of a call that nothing followed yet
+        self._call_ids: set[str] = set()
+        self._unplaced: list[Document] = []  # annotations that came before their text
+
+    @property
+    def items(self) -> list[Document]:
+        """Those that are done, in their order."""
+        return [item for _, item in sorted(self._done.items())]
+
+    def text(self, text: str, logprobs: Sequence[Document] = ()) -> list[Document]:
+        return self._say("output_text", text, logprobs)
+
+    def refusal(self, text: str) -> list[Document]:
+        return self._say("refusal", text)
+
+    def annotate(self, annotations: Sequence[Document]) -> list[Document]:
+        """Of the text that is open, else of the next."""
+        message, part = self._message, self.part
+        if message is None or part is None:
+            self._unplaced += annotations
+            return []
+        documents: list[Document] = []
+        for annotation in annotations:
+            place = {**_place(message), "content_index": part.index, "annotation_index": len(part.annotations)}
+            documents.append({"type": "response.output_text.annotation.added", **place, "annotation": annotation})
+            part.annotations.append(annotation)
+        return documents
+
+    def reasoning(self, text: str, details: Sequence[Document]) -> list[Document]:
+        if not text and not details:
+            return []
+        documents: list[Document] = []
+        reasoning, source = self._reasoning, reasoning_index(details)
+        if reasoning is not None and None not in (reasoning.source_index, source) and reasoning.source_index != source:
+            reasoning = None
+        if reasoning is None:
+            documents = self._leave()
+            index, id = self._take("reasoning")
+            reasoning = self._reasoning = _Reasoning(index, _own_id(details) or id)
+            documents.append(_added(reasoning.index, {"id": reasoning.id, "type": "reasoning", "summary": []}))
+        if source is not None:
+            reasoning.source_index = source
+        for entry in details:
+            add_piece(entry, reasoning.details)
+        if text:
+            reasoning.pieces.append(text)
+            documents += self._show_reasoning(reasoning, text)
+        return documents
+
+    def call(self, ordinal: int, id: str | None, name: str, custom: bool = False) -> list[Document]:
+        """`custom`: the upstream calls it with any text, not with arguments."""
+        documents = self._leave()
+        if not id or id in self._call_ids:
+            id = _derived("call_", self._reply.id, f"call/{ordinal}", 24)
+        self._call_ids.add(id)
+        self._newest = ordinal
+        shape = self._tools.get(name) or ToolShape(name, custom)
+        if custom and not shape.custom:
+            shape = ToolShape(shape.name, True, shape.namespace)
+        index, item_id = self._take("custom_tool_call" if shape.custom else "function_call")
+        call = self._calls[ordinal] = _Call(index, item_id, id, shape, shape.custom and not custom)
+        documents.append(_added(index, _call_item(call, "in_progress", "")))
+        return documents
+
+    def arguments(self, ordinal: int, arguments: str) -> list[Document]:
+        call = self._calls.get(ordinal)
+        if call is None or not arguments:  # what follows whole arguments is white space, or makes them none
+            return []
+        call.pieces.append(arguments)
+        call.size += len(arguments)
+        if call.is_wrapped:  # its input is known when it is whole
+            return []
+        return [_input_delta(call, arguments)]
+
+    def close(self, is_cut: bool = False) -> list[Document]:
+        """The answer is at its end. `is_cut`: by a limit or a filter, so what is open is not whole."""
+        documents = self._leave(is_cut=is_cut)
+        for call in self._calls.values():  # as they began: in the order of indices
+            is_last = call.index == self._next - 1
+            documents += self._end_call(call, is_cut and (not _is_whole(call) if call.has_json else is_last))
+        self._calls.clear()
+        return documents
+
+    def _say(self, kind: str, text: str, logprobs: Sequence[Document] = ()) -> list[Document]:
+        if not text:
+            return []
+        documents: list[Document] = []
+        message = self._message
+        if message is None:
+            documents = self._leave()
+            message = self._message = _Message(*self._take("message"))
+            item = {"id": message.id, "type": "message", "status": "in_progress", "content": [], "role": "assistant"}
+            documents.append(_added(message.index, item))
+        part = message.part
+        if part is None or part.kind != kind:
+            documents += self._end_part(message)
+            part = message.part = Part(kind, len(message.content))
+            documents.append(_part_document("response.content_part.added", message, part, ""))
+            if kind == "output_text":
+                self.part = part
+                held, self._unplaced = self._unplaced, []
+                documents += self.annotate(held)
+        part.pieces.append(text)
+        part.logprobs += logprobs
+        place = {**_place(message), "content_index": part.index}
+        delta: Document = {"type": f"response.{kind}.delta", **place, "delta": text}
+        if kind == "output_text":
+            delta["logprobs"] = [_without_bytes(each) for each in logprobs]
+        documents.append(delta)
+        return documents
+
+    def _end_part(self, message: _Message) -> list[Document]:
+        part, message.part, self.part = message.part, None, None
+        if part is None:
+            return []
+        text = join_text(part.pieces)
+        place = {**_place(message), "content_index": part.index}
+        if part.kind == "output_text":
+            done = {"type": "response.output_text.done", **place, "text": text}
+            done["logprobs"] = [_without_bytes(each) for each in part.logprobs]
+        else:
+            done = {"type": "response.refusal.done", **place, "refusal": text}
+        document = _part_document("response.content_part.done", message, part, text)
+        message.content.append(document["part"])
+        return [done, document]
+
+    def _show_reasoning(self, reasoning: _Reasoning, text: str) -> list[Document]:
+        if self._reply.hides_reasoning:
+            return []
+        documents: list[Document] = []
+        words = _SUMMARY if self._reply.summarizes_reasoning else _THOUGHT
+        if not reasoning.is_shown:
+            reasoning.is_shown = True
+            documents.append(words.part(reasoning, "added", ""))
+        documents.append({"type": f"{words.text}.delta", **words.place(reasoning), "delta": text})
+        return documents
+
+    def _leave(self, *, is_cut: bool = False) -> list[Document]:
+        """Ends what is open, for another item begins. A call is looked at once: when something follows it."""
+        if self._message is not None:
+            message, self._message = self._message, None
+            documents = self._end_part(message)
+            item = {
+                "id": message.id,
+                "type": "message",
+                "status": "incomplete" if is_cut else "completed",
+                "content": message.content,
+                "role": "assistant",
+            }
+            return [*documents, self._finish(message.index, item)]
+        if self._reasoning is not None:
+            reasoning, self._reasoning = self._reasoning, None
+            return self._end_reasoning(reasoning)
+        newest, self._newest = self._newest, _NO_CALL
+        call = self._calls.get(newest)
+        if call is None or call.size > FAST_BYTES or not _is_whole(call):
+            return []  # very large ones are not parsed here: they stay open to the end
+        del self._calls[newest]
+        return self._end_call(call, False)
+
+    def _end_reasoning(self, reasoning: _Reasoning) -> list[Document]:
+        documents: list[Document] = []
+        text = join_text(reasoning.pieces)
+        item: Document = {"id": reasoning.id, "type": "reasoning", "summary": []}
+        if reasoning.is_shown:
+            words = _SUMMARY if self._reply.summarizes_reasoning else _THOUGHT
+            documents.append({"type": f"{words.text}.done", **words.place(reasoning), "text": text})
+            documents.append(words.part(reasoning, "done", text))
+            item[words.member] = [documents[-1]["part"]]
+        sealed = _sealed_in(reasoning)
+        if sealed is None:
+            hidden = text if self._reply.hides_reasoning else ""
+            sealed = carry(self._reply.target_model, reasoning.details, hidden)
+        item["encrypted_content"] = sealed
+        return [*documents, self._finish(reasoning.index, item)]
+
+    def _end_call(self, call: _Call, is_cut: bool) -> list[Document]:
+        said = join_text(call.pieces)
+        documents: list[Document] = []
+        if call.is_wrapped:
+            said = _unwrapped(said)
+            if said:
+                documents.append(_input_delta(call, said))
+        place = {"item_id": call.id, "output_index": call.index}
+        if call.shape.custom:
+            documents.append({"type": "response.custom_tool_call_input.done", **place, "input": said})
+        else:
+            done = {"type": "response.function_call_arguments.done", **place, "arguments": said}
+            documents.append({**done, "name": call.shape.name})
+        item = _call_item(call, "incomplete" if is_cut else "completed", said)
+        return [*documents, self._finish(call.index, item)]
+
+    def _finish(self, index: int, item: Document) -> Document:
+        self._done[index] = item
+        return {"type": "response.output_item.done", "output_index": index, "item": item}
+
+    def _take(self, kind: str) -> tuple[int, str]:
+        """The index and the id of the next item."""
+        index = self._next
+        self._next += 1
+        return index, _derived(ITEM_PREFIXES[kind], self._reply.id, str(index), 48)
+
+
+class _ReasoningWords(Struct, frozen=True):
+    """How the text of reasoning is written."""
+
+    member: str
+    index: str
+    part_event: str
+    text: str
+    part_type: str
+
+    def place(self, reasoning: _Reasoning) -> Document:
+        return {"item_id": reasoning.id, "output_index": reasoning.index, self.index: 0}
+
+    def part(self, reasoning: _Reasoning, change: str, text: str) -> Document:
+        part = {"type": self.part_type, "text": text}
+        return {"type": f"{self.part_event}.{change}", **self.place(reasoning), "part": part}
+
+
+_SUMMARY = _ReasoningWords(
+    "summary",
+    "summary_index",
+    "response.reasoning_summary_part",
+    "response.reasoning_summary_text",
+    "summary_text",
+)
+_THOUGHT = _ReasoningWords(
+    "content", "content_index", "response.content_part", "response.reasoning_text", "reasoning_text"
+)
+
+
+def _added(index: int, item: Document) -> Document:
+    return {"type": "response.output_item.added", "output_index": index, "item": item}
+
+
+def _place(message: _Message) -> Document:
+    return {"item_id": message.id, "output_index": message.index}
+
+
+def _part_document(kind: str, message: _Message, part: Part, text: str) -> Document:
+    if part.kind == "output_text":
+        shown: Document = {
+            "type": "output_text",
+            "annotations": list(part.annotations),
+            "logprobs": list(part.logprobs),
+            "text": text,
+        }
+    else:
+        shown = {"type": "refusal", "refusal": text}
+    return {"type": kind, **_place(message), "content_index": part.index, "part": shown}
+
+
+def _call_item(call: _Call, status: str, said: str) -> Document:
+    item: Document = {"id": call.id, "type": call.kind, "status": status, "call_id": call.call_id}
+    item["name"] = call.shape.name
+    if call.shape.namespace is not None:
+        item["namespace"] = call.shape.namespace
+    item["input" if call.shape.custom else "arguments"] = said
+    return item
+
+
+def _input_delta(call: _Call, text: str) -> Document:
+    member = "custom_tool_call_input" if call.shape.custom else "function_call_arguments"
+    return {"type": f"response.{member}.delta", "item_id": call.id, "output_index": call.index, "delta": text}
+
+
+def _own_id(details: Sequence[Document]) -> str | None:
+    """The id of an item of this API's own family: its sealed content is valid with this id alone."""
+    for entry in details:
+        id = entry.get("id")
+        if entry.get("format") == REASONING_FORMAT and isinstance(id, str) and id.startswith("rs_"):
+            return id
+    return None
+
+
+def _sealed_in(reasoning: _Reasoning) -> str | None:
+    sealed = [entry for entry in reasoning.details if entry.get("type") == "reasoning.encrypted"]
+    if len(sealed) != 1 or sealed[0].get("format") != REASONING_FORMAT or sealed[0].get("id") != reasoning.id:
+        return None
+    data = sealed[0].get("data")
+    return data if isinstance(data, str) and data else None
+
+
+def _without_bytes(logprob: Document) -> Document:
+    """As a delta shows it."""
+    shown = {name: logprob.get(name) for name in ("token", "logprob")}
+    top = logprob.get("top_logprobs")
+    shown["top_logprobs"] = [
+        {name: each.get(name) for name in ("token", "logprob")}
+        for each in (top if isinstance(top, list) else ())
+        if isinstance(each, dict)
+    ]
+    return shown
+
+
+def _derived(prefix: str, answer_id: str, what: str, length: int) -> str:
+    """An id that is always the same for the same answer."""
+    return prefix + hashlib.sha256(f"{answer_id}/{what}".encode()).hexdigest()[:length]
+
+
+def _arguments_in(call: _Call) -> Any:
+    try:
+        return jsonio.decode(join_text(call.pieces).encode("utf-8", "surrogatepass"))
+    except jsonio.InvalidJson:
+        return None
+
+
+def _is_whole(call: _Call) -> bool:
+    return call.has_json and isinstance(_arguments_in(call), dict)
+
+
+def _unwrapped(arguments: str) -> str:
+    """The input of a custom tool. Arguments of another form than it was told are given as they came."""
+    try:
+        value = jsonio.decode(arguments.encode("utf-8", "surrogatepass"))
+    except jsonio.InvalidJson:
+        return arguments
+    return value["input"] if isinstance(value, dict) and isinstance(value.get("input"), str) else arguments

@@ -1,0 +1,29 @@
+"""The answer to a request that failed before anything was sent: mostly an error status, sometimes a stream.
+
+Clients of some APIs look for certain errors inside the stream that they asked for (`Frontend.write_streamed_error`).
+"""
+
+import time
+
+from msgspec import structs
+
+from streamweir.core.errors import StreamweirError
+from streamweir.core.request import ChatRequest
+from streamweir.frontends.base import Frontend
+from streamweir.server.http.answers import failure_answer
+from streamweir.server.http.message import Answer, Headers
+from streamweir.server.request.attempt_setup import make_reply
+from streamweir.server.telemetry.record import RequestRecord
+
+
+def error_answer(
+    error: StreamweirError, chat: ChatRequest | None, frontend: Frontend, headers: Headers, record: RequestRecord
+) -> Answer:
+    """`chat`: None if the body could not be read."""
+    if chat is not None and chat.stream:
+        reply = make_reply(chat, "", record.id, 0)
+        body = frontend.write_streamed_error(error, structs.replace(reply, id=frontend.make_id(reply.entropy)))
+        if body is not None:
+            own = frontend.own_headers(headers, record.id, record.dropped, time.time())
+            return Answer(status=200, headers=frontend.stream_headers + own, body=body)
+    return failure_answer(error, frontend, headers, record.id)
