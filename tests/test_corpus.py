@@ -26,11 +26,17 @@ RECORDINGS = part_of(recordings(), PARTS)
 if not RECORDINGS:
     pytest.skip(WHY_MISSING, allow_module_level=True)
 
-KINDS = {"openai-chat": "openai", "anthropic-messages": "anthropic", "gemini": "gemini"}
+KINDS = {
+    "openai-chat": "openai",
+    "anthropic-messages": "anthropic",
+    "gemini": "gemini",
+    "openai-responses": "openai-responses",
+}
 ASKED_MODEL = "vendor/model-asked-for"
 ERRORS = {
     "openai": b'data: {"error":{"message":"The server had an error","type":"server_error","code":500}}\n\n',
     "anthropic": b'event: error\ndata: {"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}\n\n',
+    "openai-responses": b'data: {"type":"error","error":{"code":"server_error","message":"It stopped."}}\n\n',
     "gemini": b'data: {"error":{"code":503,"message":"Overloaded","status":"UNAVAILABLE"}}\r\n\r\n',
 }
 

@@ -26,7 +26,12 @@ RECORDINGS = part_of(recordings(), PARTS)
 if not RECORDINGS:
     pytest.skip(WHY_MISSING, allow_module_level=True)
 
-KINDS = {"openai-chat": "openai", "anthropic-messages": "anthropic", "gemini": "gemini"}
+KINDS = {
+    "openai-chat": "openai",
+    "anthropic-messages": "anthropic",
+    "gemini": "gemini",
+    "openai-responses": "openai-responses",
+}
 WORDS = {
     "stop": {"end_turn", "stop_sequence", "pause_turn", "compaction"},
     "length": {"max_tokens", "model_context_window_exceeded"},
@@ -88,7 +93,7 @@ def chat_facts(recording: Recording) -> tuple[dict[str, Any], str]:
     document = json.loads(out)
     (choice,) = [choice for choice in document["choices"] if choice["index"] == 0]
     message, usage = choice["message"], document["usage"]
-    calls = [call["function"] for call in message.get("tool_calls", [])]
+    calls = [call.get("function") or in_object(call["custom"]) for call in message.get("tool_calls", [])]
     calls += [message["function_call"]] if "function_call" in message else []
     details = usage.get("prompt_tokens_details") or {}
     facts = {
@@ -102,6 +107,11 @@ def chat_facts(recording: Recording) -> tuple[dict[str, Any], str]:
         "output": usage["completion_tokens"],
     }
     return facts, choice["finish_reason"]
+
+
+def in_object(custom: dict[str, str]) -> dict[str, str]:
+    """A free-form call, as this API has it."""
+    return {"name": custom["name"], "arguments": json.dumps({"input": custom["input"]})}
 
 
 def arguments_in(text: str) -> Any:

@@ -2,6 +2,7 @@
 
 import secrets
 import string
+from typing import Literal
 from uuid import uuid4
 
 import pytest
@@ -376,6 +377,24 @@ def test_a_target_has_one_longest_answer() -> None:
     made = tuple(Model(id=name, targets=(to,)) for name, to in models)
     assert said(Config(providers=(provider(),), models=made)) == [
         "models.e.targets[0].max_output_tokens: is 501, but 500 in models.a.targets[0], which is the same target"
+    ]
+
+
+def test_the_wire_of_a_target() -> None:
+    def target(wire: Literal["chat", "responses"] | None, to: str = "p") -> Target:
+        return Target(provider=to, model="x", wire=wire)
+
+    models = [("a", target("chat")), ("b", target(None)), ("c", target("responses")), ("d", target("responses", "q"))]
+    made = tuple(Model(id=name, targets=(to,)) for name, to in models)
+    kinds = (
+        provider(),
+        provider(name="q", kind="mistral", wire="chat"),
+        provider(name="r", kind="gemini", wire="responses"),
+    )
+    assert said(Config(providers=kinds, models=made)) == [
+        'providers.r.wire: the kind "gemini" has no Responses API',
+        'models.d.targets[0].wire: the kind "mistral" has no Responses API',
+        "models.c.targets[0].wire: is responses, but chat in models.a.targets[0], which is the same target",
     ]
 
 

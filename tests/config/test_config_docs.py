@@ -14,6 +14,7 @@ from streamweir.config.error import ConfigError
 from streamweir.config.load import load_config
 from streamweir.config.model import Config, Provider
 from streamweir.config.schema import default_of, describe, field_of
+from streamweir.providers.registry import has_responses, provider_names
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGE = (DOCS / "configuration.md").read_text()
@@ -131,3 +132,9 @@ def test_the_mistakes_on_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         load_config(Path("streamweir.toml"), {})
     assert all(f"  {line}\n" in PAGE for line in str(refused.value).splitlines())
     assert len(refused.value.problems) == 2
+
+
+def test_the_kinds_with_a_second_wire_are_those_in_the_table() -> None:
+    _, _, section = PAGE.partition("\n## The wire\n")
+    listed = section.partition("The kinds that have this API:")[2].partition(".")[0]
+    assert re.findall(r"`([a-z-]+)`", listed) == [name for name in provider_names() if has_responses(name)]

@@ -6,8 +6,11 @@ from streamweir.providers.compatible import VENDORS
 from streamweir.providers.registry import (
     abort_stops_billing,
     default_base_url,
+    has_responses,
+    is_responses_only,
     native_wire,
     provider_named,
+    responses_of,
 )
 from streamweir.wire.native import NativeWire
 
@@ -17,6 +20,46 @@ def test_every_name_has_a_provider(name: str) -> None:
     provider = provider_named(name)
     assert provider.decoder() is not provider.decoder(), "one decoder per answer"
     assert provider_named(name) is provider, "providers hold no state"
+
+
+@pytest.mark.parametrize("name", ["azure", *(name for name, row in VENDORS.items() if row.responses is not None)])
+def test_the_second_wire_of_a_provider_has_a_name_too(name: str) -> None:
+    provider = responses_of(name)
+    assert provider is not None
+    assert provider_named(provider.name) is provider
+    assert provider.name == f"{name}-responses"
+    assert native_wire(provider.name) is NativeWire.OPENAI_RESPONSES
+    assert has_responses(name)
+
+
+def test_who_has_no_second_wire() -> None:
+    for name in ("anthropic", "gemini", "mistral", "sim", "nobody"):
+        assert responses_of(name) is None
+        assert not has_responses(name)
+    for name in ("mistral-responses", "nobody-responses", "-responses"):
+        with pytest.raises(KeyError):
+            provider_named(name)
+
+
+@pytest.mark.parametrize(
+    ("name", "model", "only"),
+    [
+        ("openai", "o1-pro", True),
+        ("openai", "o3-pro-2025-06-10", True),
+        ("openai", "gpt-5-pro", True),
+        ("openai", "gpt-5.5-pro", True),
+        ("openai", "gpt-5.1-codex-max", True),
+        ("azure", "codex-mini", True),
+        ("azure", "eu/o4-mini-deep-research", True),
+        ("openai", "gpt-5.1", False),
+        ("openai", "o3", False),
+        ("openai", "gpt-4o-mini", False),
+        ("openrouter", "openai/gpt-5.1-codex", False),
+        ("anthropic", "codex", False),
+    ],
+)
+def test_models_that_only_the_second_wire_serves(name: str, model: str, only: bool) -> None:
+    assert is_responses_only(name, model) is only
 
 
 def test_vertex_is_geminis_wire() -> None:

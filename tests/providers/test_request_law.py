@@ -18,6 +18,9 @@ from streamweir.wire import jsonio
 
 TARGETS: list[tuple[str, Target]] = [
     ("openai", Target(model="gpt-5.5", api_key="k")),
+    ("openai-responses", Target(model="gpt-5.5", api_key="k")),
+    ("xai-responses", Target(model="grok-4", api_key="k")),
+    ("lmstudio-responses", Target(model="glm-5", api_key="k")),
     ("azure", Target(model="deployment", api_key="k", api_version="2024-10-21")),
     ("openrouter", Target(model="anthropic/claude-opus-5", api_key="k")),
     ("mistral", Target(model="mistral-large-latest", api_key="k")),

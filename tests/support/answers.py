@@ -9,12 +9,18 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+from support.responses_body import ResponsesAnswer
 from support.script import End, Head, Send, Step
 
 TEXTS = ("Hello", " from", " the", " weir", ".")
 PROMPT_TOKENS = 7
 USAGE = (PROMPT_TOKENS, len(TEXTS))
-MODEL = {"openai": "gpt-4o-mini-2024-07-18", "anthropic": "claude-sonnet-4-5-20250929", "gemini": "gemini-2.5-flash"}
+MODEL = {
+    "openai": "gpt-4o-mini-2024-07-18",
+    "anthropic": "claude-sonnet-4-5-20250929",
+    "gemini": "gemini-2.5-flash",
+    "responses": "gpt-5.1-2026-02-11",
+}
 
 Usage = tuple[int, int] | None
 """Tokens of the prompt and of the answer; None: the provider reports none."""
@@ -90,6 +96,28 @@ def anthropic_whole(text: str = "".join(TEXTS), usage: tuple[int, int] = USAGE) 
     message = {"id": "msg_01Scripted", "type": "message", "role": "assistant", "model": MODEL["anthropic"]}
     content = {"content": [{"type": "text", "text": text}], "stop_reason": "end_turn", "stop_sequence": None}
     return _json({**message, **content, "usage": {"input_tokens": usage[0], "output_tokens": usage[1]}})
+
+
+def responses_frames(
+    texts: Sequence[str] = TEXTS, usage: Usage = None, finish: str = "", complete: bool = True
+) -> list[bytes]:
+    """On OpenAI's Responses wire. `finish`: why it is incomplete. Not `complete`: the last frame is missing."""
+    frames = _responses(usage or counted(texts)).text(*texts).frames(incomplete=finish)
+    return frames if complete else frames[:-1]
+
+
+def responses_stream(
+    texts: Sequence[str] = TEXTS, usage: Usage = None, finish: str = "", complete: bool = True
+) -> bytes:
+    return b"".join(responses_frames(texts, usage, finish, complete))
+
+
+def responses_whole(text: str = "".join(TEXTS), usage: tuple[int, int] = USAGE) -> bytes:
+    return _responses(usage).text(text).whole()
+
+
+def _responses(usage: tuple[int, int]) -> ResponsesAnswer:
+    return ResponsesAnswer(id="resp_Scripted", model=MODEL["responses"], usage=(*usage, 0, 0))
 
 
 def gemini_frames(texts: Sequence[str] = TEXTS, usage: Usage = None, finish: str | None = "STOP") -> list[bytes]:

@@ -12,7 +12,7 @@ from typing import Any
 
 PARTS = 8
 """Of the recordings: `make test` takes one (`support.soak`)."""
-FAMILIES = ("openai-chat", "anthropic-messages", "gemini")
+FAMILIES = ("openai-chat", "anthropic-messages", "gemini", "openai-responses")
 ROOT = Path(os.environ.get("STREAMWEIR_CORPUS") or Path(__file__).parents[3] / "shared" / "corpus")
 WHY_MISSING = f"no recordings at {ROOT} (set STREAMWEIR_CORPUS)"
 
@@ -40,7 +40,7 @@ class Recording:
 
 
 def recordings() -> list[Recording]:
-    """Every recorded answer of the three families; none where the corpus is missing."""
+    """Every recorded answer of the four families; none where the corpus is missing."""
     manifest = ROOT / "manifest.json"
     if not manifest.is_file():
         return []

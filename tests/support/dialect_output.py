@@ -282,7 +282,20 @@ def _read_delta(frame: _Frame, delta: dict[str, Any], choice: Choice, rules: Rul
         _read_legacy_call(frame, delta["function_call"], choice)
 
 
+def _as_function(entry: dict[str, Any], rules: Rules) -> dict[str, Any]:
+    """A free-form call in the form of a function's: only `openai` has a form of its own for it."""
+    custom = entry.get("custom")
+    if not isinstance(custom, dict) or not rules.is_openai:
+        return entry
+    assert entry.get("type", "custom") == "custom", f"the type of a free-form call: {entry}"
+    function = {"arguments" if name == "input" else name: value for name, value in custom.items()}
+    told = {name: function if name == "custom" else value for name, value in entry.items()}
+    told = {"function" if name == "custom" else name: value for name, value in told.items()}
+    return {**told, "type": "function"} if "type" in told else told
+
+
 def _read_call(frame: _Frame, entry: dict[str, Any], choice: Choice, rules: Rules) -> None:
+    entry = _as_function(entry, rules)
     index, function = entry["index"], entry["function"]
     if index < len(choice.calls) and not rules.is_bitseek:
         assert set(entry) == {"index", "function"}, f"a piece of a call: {frame}"
@@ -326,7 +339,8 @@ def _read_message(frame: _Frame, sent: dict[str, Any], output: Output, rules: Ru
     for entry in message.get("reasoning_details") or []:
         choice.sign(entry.get("signature"))
         choice.sign(entry.get("data"))
-    for entry in message.get("tool_calls") or []:
+    for sent_call in message.get("tool_calls") or []:
+        entry = _as_function(sent_call, rules)
         assert list(entry) == ["id", "type", "function"] or frame.is_passed, f"a call of a message: {entry}"
         function = entry["function"]
         choice.calls.append(Call(entry["id"], function["name"], function["arguments"]))

@@ -2,7 +2,7 @@
 
 import json
 
-from support import reading_anthropic, reading_gemini, reading_openai
+from support import reading_anthropic, reading_gemini, reading_openai, reading_responses
 from support.expected import Expected
 
 WITHOUT_FINISH = frozenset({"snowflake"})
@@ -10,7 +10,7 @@ WITHOUT_FINISH = frozenset({"snowflake"})
 
 
 def read_recording(family: str, body: bytes, provider: str = "") -> Expected:
-    """`family` is `openai-chat`, `anthropic-messages` or `gemini`; the body tells streamed and whole apart."""
+    """`family`: of the corpus. The body tells streamed and whole apart."""
     first = body.lstrip()[:1]
     if first == b"{":
         try:
@@ -21,9 +21,13 @@ def read_recording(family: str, body: bytes, provider: str = "") -> Expected:
             return reading_openai.read_whole(document)
         if family == "anthropic-messages":
             return reading_anthropic.read_whole(document)
+        if family == "openai-responses":
+            return reading_responses.read_whole(document)
         return reading_gemini.read_whole(document)
     if family == "openai-chat":
         return reading_openai.read_stream(body, sends_finish=provider not in WITHOUT_FINISH)
     if family == "anthropic-messages":
         return reading_anthropic.read_stream(body)
+    if family == "openai-responses":
+        return reading_responses.read_stream(body)
     return reading_gemini.read_array(body) if first == b"[" else reading_gemini.read_stream(body)

@@ -25,7 +25,7 @@ from streamweir.config.weak_key import MIN_KEY_LENGTH, is_easy_to_guess
 from streamweir.frontends.table import FRONTENDS
 from streamweir.policy.key_limits import NAMES
 from streamweir.policy.route import MAX_NAME_LENGTH, is_pattern, matches_pattern
-from streamweir.providers.registry import FAMILIES, provider_names
+from streamweir.providers.registry import FAMILIES, has_responses, provider_names
 
 _PROVIDER_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _PATH_WORD = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]*")
@@ -65,7 +65,8 @@ def check(config: Config) -> list[ConfigProblem]:
         *(each for provider in config.providers for each in _provider(provider)),
         *_duplicates("models", "id", [model.id for model in config.models]),
         *(each for model in config.models for each in _model(model, config)),
-        *_unequal_outputs(config.models),
+        *_unequal_settings(config.models, "max_output_tokens"),
+        *_unequal_settings(config.models, "wire"),
         *_duplicates("keys", "name", [key.name for key in config.keys]),
         *(each for key in config.keys for each in _key(key)),
         *_equal_keys(config.keys),
@@ -204,6 +205,8 @@ def _settings_of_kind(provider: Provider, where: str) -> Iterator[ConfigProblem]
         value = getattr(provider, name)
         if value is not None and not _PATH_WORD.fullmatch(value):
             yield ConfigProblem(f"{where}.{name}", "must be letters, digits, dots, colons, hyphens and underscores")
+    if provider.wire == "responses" and not has_responses(provider.kind):
+        yield ConfigProblem(f"{where}.wire", f"the kind {dumps(provider.kind)} has no Responses API")
     if provider.location is not None and not re.fullmatch(r"[a-z0-9-]+", provider.location):
         yield ConfigProblem(f"{where}.location", "expected the name of a location such as global or europe-west4")
 
@@ -228,30 +231,34 @@ def _model(model: Model, config: Config) -> Iterator[ConfigProblem]:
     if not model.targets:
         yield ConfigProblem(f"{where}.targets", "must name at least one target")
     providers = [provider.name for provider in config.providers]
+    kinds = {provider.name: provider.kind for provider in config.providers}
     seen: set[tuple[str, str]] = set()
     for index, target in enumerate(model.targets):
         at = entry(f"{where}.targets", index)
         if target.provider not in providers:
             reason = f"there is no provider {dumps(target.provider)}{_suggestion(target.provider, providers)}"
             yield ConfigProblem(f"{at}.provider", reason)
+        elif target.wire == "responses" and not has_responses(kinds[target.provider]):
+            reason = f"the kind {dumps(kinds[target.provider])} has no Responses API"
+            yield ConfigProblem(f"{at}.wire", reason)
         yield from _model_name(f"{at}.model", target.model, _MAX_TARGET_LENGTH)
         if (target.provider, target.model) in seen:
             yield ConfigProblem(at, "is listed twice: use weight to give a target a larger share")
         seen.add((target.provider, target.model))
 
 
-def _unequal_outputs(models: Sequence[Model]) -> Iterator[ConfigProblem]:
-    """The longest answer is the target's, whatever name it is asked for by."""
-    first: dict[tuple[str, str], tuple[str, int]] = {}
+def _unequal_settings(models: Sequence[Model], name: str) -> Iterator[ConfigProblem]:
+    """The longest answer and the wire are the target's, whatever name it is asked for by."""
+    first: dict[tuple[str, str], tuple[str, object]] = {}
     for model in models:
         for index, target in enumerate(model.targets):
-            if target.max_output_tokens is None:
+            value = getattr(target, name)
+            if value is None:
                 continue
             at = entry(f"{member('models', model.id)}.targets", index)
-            before, tokens = first.setdefault((target.provider, target.model), (at, target.max_output_tokens))
-            if tokens != target.max_output_tokens:
-                reason = f"is {target.max_output_tokens}, but {tokens} in {before}, which is the same target"
-                yield ConfigProblem(f"{at}.max_output_tokens", reason)
+            before, other = first.setdefault((target.provider, target.model), (at, value))
+            if other != value:
+                yield ConfigProblem(f"{at}.{name}", f"is {value}, but {other} in {before}, which is the same target")
 
 
 def _key(key: Key) -> Iterator[ConfigProblem]:

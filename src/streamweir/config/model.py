@@ -18,6 +18,7 @@ SecondsOrNone = Annotated[float, Meta(ge=0, le=86_400)]
 Bytes = Annotated[int, Meta(ge=1024, le=2**30)]
 Dollars = Annotated[float, Meta(ge=0, le=1_000_000)]
 Name = Annotated[str, Meta(min_length=1, max_length=64)]
+Wire = Literal["chat", "responses"]
 SecretText = Annotated[str, Meta(extra={"secret": True})]
 
 
@@ -156,6 +157,7 @@ class Provider(_WithSecrets, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     timeouts: ProviderTimeouts = ProviderTimeouts()
     cancel_stops_billing: bool | None = None
     models: tuple[str, ...] = ()
+    wire: Wire | None = None
 
 
 class Target(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -163,6 +165,7 @@ class Target(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     model: str
     weight: Annotated[int, Meta(ge=1, le=1_000_000)] = 1
     max_output_tokens: Annotated[int, Meta(ge=1, le=10_000_000)] | None = None
+    wire: Wire | None = None
 
 
 class Price(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -105,6 +105,8 @@ class NativeError(NamedTuple):
     """The HTTP status of the response; 200 for an error inside a stream."""
     type: str
     message: str
+    code: str | None = None
+    param: str | None = None
 
 
 class StreamweirError(Exception):
@@ -112,6 +114,8 @@ class StreamweirError(Exception):
 
     codes: ClassVar[dict[str, ErrorSpec]] = {}
     native: NativeError | None = None
+    is_of_wire: bool = False
+    """The provider does not serve this model on the API through which it was requested, but on another one."""
 
     def __init__(
         self,

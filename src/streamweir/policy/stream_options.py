@@ -6,10 +6,10 @@ member counts: any other 400 goes to the caller.
 """
 
 import re
-from collections import OrderedDict
 
 from streamweir.core.errors import CallerError, StreamweirError
 from streamweir.policy.health import TargetId
+from streamweir.policy.target_memory import TargetMemory
 
 _MEMBER = re.compile(r"\b(?:stream_options|include_usage)\b")
 # How it is said: "Unknown parameter: 'stream_options'." (OpenAI, Azure), "Unrecognized request argument supplied"
@@ -32,21 +32,6 @@ def is_refusal_of_stream_options(error: StreamweirError) -> bool:
     return _MEMBER.search(error.message) is not None and _REFUSAL.search(error.message) is not None
 
 
-class StreamOptionsRefusals:
-    """At most `max_targets` are remembered, because callers choose model names. The oldest are dropped first."""
-
-    def __init__(self, max_targets: int = 10_000) -> None:
-        self._max_targets = max_targets
-        self._targets: OrderedDict[TargetId, None] = OrderedDict()
-
-    def note(self, target: TargetId) -> None:
-        self._targets[target] = None
-        self._targets.move_to_end(target)
-        if len(self._targets) > self._max_targets:
-            self._targets.popitem(last=False)
-
+class StreamOptionsRefusals(TargetMemory):
     def refuses(self, target: TargetId) -> bool:
-        if target not in self._targets:
-            return False
-        self._targets.move_to_end(target)
-        return True
+        return target in self

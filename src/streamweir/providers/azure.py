@@ -9,15 +9,19 @@ from urllib.parse import quote
 
 from streamweir.core.request import ChatRequest
 from streamweir.providers.base import Target, UpstreamRequest, json_headers
+from streamweir.providers.compatible import OPENAI_SEARCHES, RESPONSES_ONLY
 from streamweir.providers.openai.provider import OpenAIProvider
 from streamweir.providers.openai.request import write_body
-from streamweir.providers.openai.vendor import Vendor
+from streamweir.providers.openai.vendor import ResponsesWire, Vendor
 
 VENDOR = Vendor(
     name="azure",
     base_url="https://RESOURCE.openai.azure.com",
     abort_stops_billing=True,
     takes_developer_role=True,
+    responses=ResponsesWire(
+        path="/openai/v1/responses", key_header=("api-key", ""), server_tools=OPENAI_SEARCHES, only=RESPONSES_ONLY
+    ),
     added_limit="max_completion_tokens",
     refuses=frozenset({"top_k"}),
 )

@@ -6,6 +6,7 @@ upstream: they end the stream with `StreamFailed`.
 """
 
 from collections.abc import Mapping, Sequence
+from enum import StrEnum
 from typing import Any, Protocol
 
 from msgspec import Struct
@@ -40,6 +41,14 @@ _DEFAULTS: dict[str, tuple[Any, ...]] = {
 }
 
 
+class Wire(StrEnum):
+    """Which of its APIs a provider is asked through."""
+
+    CHAT = "chat"
+    """Its own: chat completions, where it has those."""
+    RESPONSES = "responses"
+
+
 class Target(Struct, frozen=True, kw_only=True):
     """The target of one attempt, from the configuration."""
 
@@ -61,6 +70,8 @@ class UpstreamRequest(Struct, frozen=True, kw_only=True):
     body: bytes
     dropped: tuple[str, ...] = ()
     """JSON paths of members that this provider does not support; they are not in the body."""
+    wire: Wire = Wire.CHAT
+    """In whose format the answer comes."""
 
 
 class Decoder(Protocol):

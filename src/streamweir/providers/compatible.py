@@ -8,7 +8,7 @@ OpenRouter's published list of providers; for self-hosted servers it always does
 from functools import cache
 
 from streamweir.providers.openai.provider import OpenAIProvider
-from streamweir.providers.openai.vendor import Effort, Vendor
+from streamweir.providers.openai.vendor import Effort, ResponsesWire, Vendor
 from streamweir.wire.native import NativeWire
 
 __all__ = ["OPENAI", "VENDORS", "Vendor", "provider_of"]
@@ -50,10 +50,15 @@ _LOGPROBS = frozenset({"logit_bias", "logprobs", "top_logprobs"})
 _PENALTIES = frozenset({"frequency_penalty", "presence_penalty"})
 _TOOLS = frozenset({"function_call", "functions", "parallel_tool_calls", "tool_choice", "tools"})
 
+RESPONSES_ONLY = r"(^|/)(o[134]-pro|gpt-5[^/]*-pro|.*codex.*|.*deep-research)"
+"""OpenAI's models that chat completions do not serve."""
+OPENAI_SEARCHES = frozenset({"web_search", "web_search_preview"})
+
 OPENAI = Vendor(
     name="openai",
     base_url="https://api.openai.com/v1",
     native_wire=NativeWire.OPENAI_CHAT,
+    responses=ResponsesWire(server_tools=OPENAI_SEARCHES, only=RESPONSES_ONLY),
     abort_stops_billing=True,
     takes_developer_role=True,
     limit_member="max_completion_tokens",
@@ -63,10 +68,13 @@ OPENAI = Vendor(
 _ROWS = (
     OPENAI,
     # Any other server: its members are not known, so only the gateway's own and a router's are left out.
-    Vendor(name="openai-compatible", base_url="http://localhost:8000/v1", refuses=_OTHER_MODELS),
+    Vendor(
+        name="openai-compatible", base_url="http://localhost:8000/v1", refuses=_OTHER_MODELS, responses=ResponsesWire()
+    ),
     Vendor(
         name="openrouter",
         base_url="https://openrouter.ai/api/v1",
+        responses=ResponsesWire(server_tools=frozenset({"web_search"})),
         takes_developer_role=True,
         refuses=_OTHER_MODELS,
         effort=Effort.OBJECT,
@@ -78,6 +86,7 @@ _ROWS = (
         # It answers unknown members with 400, also in messages; the penalties are documented as ignored.
         name="groq",
         base_url="https://api.groq.com/openai/v1",
+        responses=ResponsesWire(),
         takes_names=False,
         refuses=(_OPENAI_ONLY - {"function_call", "functions", "service_tier"}) | _LOGPROBS | _PENALTIES | {"n"},
         message_members=_MESSAGE | {"function_call"},
@@ -99,6 +108,7 @@ _ROWS = (
     Vendor(
         name="deepseek",
         base_url="https://api.deepseek.com",
+        responses=ResponsesWire(takes_reasoning_text=True),
         abort_stops_billing=True,
         limit_member="max_tokens",
         refuses=frozenset({"logit_bias", "n", "seed"}),
@@ -110,6 +120,9 @@ _ROWS = (
         # Reasoning models refuse the penalties and `stop`; only the newer ones accept an effort.
         name="xai",
         base_url="https://api.x.ai/v1",
+        responses=ResponsesWire(
+            reasoning_format="xai-responses-v1", server_tools=frozenset({"web_search", "x_search"})
+        ),
         abort_stops_billing=True,
         added_limit="max_completion_tokens",
         refuses=frozenset({"logit_bias", "metadata", "store"}),
@@ -128,6 +141,7 @@ _ROWS = (
     Vendor(
         name="fireworks",
         base_url="https://api.fireworks.ai/inference/v1",
+        responses=ResponsesWire(),
         abort_stops_billing=True,
         reasoning_text="reasoning_content",
     ),
@@ -144,13 +158,19 @@ _ROWS = (
         # It answers from the web and calls no tools; usage is on every frame without being requested.
         name="perplexity",
         base_url="https://api.perplexity.ai",
+        responses=ResponsesWire(path="/v1/responses"),
         takes_stream_options=False,
         limit_member="max_tokens",
         refuses=_TOOLS | _LOGPROBS | {"n", "seed"},
         formats=frozenset({"json_schema"}),
     ),
     Vendor(name="nvidia", base_url="https://integrate.api.nvidia.com/v1", limit_member="max_tokens"),
-    Vendor(name="huggingface", base_url="https://router.huggingface.co/v1", limit_member="max_tokens"),
+    Vendor(
+        name="huggingface",
+        base_url="https://router.huggingface.co/v1",
+        limit_member="max_tokens",
+        responses=ResponsesWire(),
+    ),
     Vendor(
         # The sampling parameters of its kimi models are fixed: any other value is answered with 400.
         name="moonshot",
@@ -200,6 +220,7 @@ _ROWS = (
     Vendor(
         name="ollama",
         base_url="http://localhost:11434/v1",
+        responses=ResponsesWire(),
         abort_stops_billing=True,
         limit_member="max_tokens",
         refuses=frozenset({"logit_bias", "n"}),
@@ -208,6 +229,7 @@ _ROWS = (
     Vendor(
         name="llamacpp",
         base_url="http://localhost:8080/v1",
+        responses=ResponsesWire(takes_reasoning_text=True),
         abort_stops_billing=True,
         system_first=True,
         limit_member="max_tokens",
@@ -216,19 +238,26 @@ _ROWS = (
     Vendor(
         name="vllm",
         base_url="http://localhost:8000/v1",
+        responses=ResponsesWire(takes_reasoning_text=True),
         names_stop_sequence=True,
         abort_stops_billing=True,
         system_first=True,
         reasoning_text="reasoning_content",
     ),
-    Vendor(name="lmstudio", base_url="http://localhost:1234/v1", abort_stops_billing=True, limit_member="max_tokens"),
+    Vendor(
+        name="lmstudio",
+        base_url="http://localhost:1234/v1",
+        abort_stops_billing=True,
+        limit_member="max_tokens",
+        responses=ResponsesWire(takes_reasoning_text=True),
+    ),
     Vendor(name="mistralrs", base_url="http://localhost:1234/v1", abort_stops_billing=True, limit_member="max_tokens"),
     Vendor(name="gpustack", base_url="http://localhost/v1", abort_stops_billing=True, limit_member="max_tokens"),
     Vendor(
         name="ollama-cloud", base_url="https://ollama.com/v1", limit_member="max_tokens", reasoning_text="reasoning"
     ),
     Vendor(name="doubleword", base_url="https://api.doubleword.ai/v1", reasoning_text="reasoning_content"),
-    Vendor(name="copilot", base_url="https://api.githubcopilot.com"),
+    Vendor(name="copilot", base_url="https://api.githubcopilot.com", responses=ResponsesWire()),
     Vendor(
         name="snowflake",
         base_url="https://ACCOUNT.snowflakecomputing.com/api/v2/cortex/v1",
@@ -245,6 +274,7 @@ _ROWS = (
         # It passes requests on to any provider, and translates these members itself.
         name="litellm-proxy",
         base_url="http://localhost:4000/v1",
+        responses=ResponsesWire(),
         takes_developer_role=True,
         refuses=_OTHER_MODELS,
         takes_cache_control=True,

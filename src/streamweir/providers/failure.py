@@ -37,6 +37,11 @@ _STATUS_OF_CODE = {
     "not_found_error": 404,
     "model_not_found": 404,
     "invalid_request_error": 400,
+    "invalid_prompt": 400,
+    "invalid_encrypted_content": 400,
+    "previous_response_not_found": 400,
+    "context_length_exceeded": 400,
+    "server_is_overloaded": 529,
     "request_too_large": 413,
     # google.rpc.Code
     "invalid_argument": 400,

@@ -5,14 +5,22 @@ The names are the values of `kind` in the configuration: the protocols in `FAMIL
 without the others. Each of them exports one stateless provider as `PROVIDER`.
 """
 
+import re
+from functools import cache, lru_cache
 from importlib import import_module
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
 from streamweir.providers.base import Provider
 from streamweir.wire.native import NativeWire
 
-_ENDINGS = ("/chat/completions", "/messages")
+if TYPE_CHECKING:
+    from streamweir.providers.openai.vendor import Vendor
+
+_ENDINGS = ("/chat/completions", "/messages", "/responses")
+_RESPONSES = "-responses"
+"""Ends the name of a provider on its second wire."""
 
 
 class Family(Struct, frozen=True, kw_only=True):
@@ -46,7 +54,7 @@ FAMILIES = {
         base_url="https://RESOURCE.openai.azure.com",
         abort_stops_billing=True,
         settings=("api_version",),
-        endings=("/openai", "/openai/v1", "/chat/completions"),
+        endings=("/openai", "/openai/v1", "/chat/completions", "/responses"),
         prices="azure",
     ),
     "gemini": Family(
@@ -69,7 +77,12 @@ def provider_names() -> list[str]:
 
 
 def provider_named(name: str) -> Provider:
-    """The provider of this name; `KeyError` if there is none."""
+    """The provider of this name; `KeyError` if there is none. `KIND-responses` is a kind on its second wire."""
+    if name.endswith(_RESPONSES):
+        second: Provider = import_module("streamweir.providers.responses").provider_of(
+            _vendor(name.removesuffix(_RESPONSES))
+        )
+        return second
     family = FAMILIES.get(name)
     if family is not None:
         provider: Provider = import_module(f"streamweir.providers.{family.module}").PROVIDER
@@ -79,8 +92,39 @@ def provider_named(name: str) -> Provider:
     return vendor
 
 
+def responses_of(name: str) -> Provider | None:
+    """The provider of this name on the Responses wire; None where it is not known to have that."""
+    return provider_named(name + _RESPONSES) if name in _with_responses() else None
+
+
+def has_responses(name: str) -> bool:
+    return name in _with_responses()
+
+
+@lru_cache(maxsize=4096)
+def is_responses_only(name: str, model: str) -> bool:
+    """Whether this provider is known to serve the model on the Responses wire alone."""
+    wire = _vendor(name).responses if name in _with_responses() else None
+    return wire is not None and bool(wire.only) and re.search(wire.only, model) is not None
+
+
+@cache
+def _with_responses() -> frozenset[str]:
+    rows = import_module("streamweir.providers.compatible").VENDORS.values()
+    return frozenset([row.name for row in rows if row.responses is not None] + ["azure"])
+
+
+def _vendor(name: str) -> "Vendor":
+    """The row of a kind that speaks OpenAI's wires."""
+    rows: dict[str, Vendor] = import_module("streamweir.providers.compatible").VENDORS
+    azure: Vendor | None = import_module("streamweir.providers.azure").VENDOR if name == "azure" else None
+    return azure or rows[name]
+
+
 def native_wire(name: str) -> NativeWire | None:
     """The streaming format that this provider writes exactly, so that its frames can be passed on unchanged."""
+    if name.endswith(_RESPONSES):
+        return NativeWire.OPENAI_RESPONSES
     if name in FAMILIES:
         return FAMILIES[name].native_wire
     wire: NativeWire | None = import_module("streamweir.providers.compatible").VENDORS[name].native_wire

@@ -3,6 +3,7 @@
 It is stateless: the state of an answer is in the decoder that is made for it.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 
 from streamweir.core.errors import CallerError, StreamweirError, UpstreamError
@@ -23,6 +24,14 @@ from streamweir.providers.openai.decoder import OpenAIDecoder, error_in
 from streamweir.providers.openai.request import write_body
 from streamweir.providers.openai.vendor import Vendor
 from streamweir.wire import jsonio
+
+_NOT_CHAT = re.compile(
+    rb"only (?:be )?(?:supported|available|accessible|used|served)[^.]{0,40}v1/responses"  # OpenAI
+    rb"|unsupported_api_for_model"  # Copilot
+    rb"|chatCompletion operation does not work with the specified model",  # Azure
+    re.IGNORECASE,
+)
+"""How providers say that a model is served on the Responses wire alone."""
 
 
 class OpenAIProvider:
@@ -63,7 +72,10 @@ class OpenAIProvider:
         return decoder.read_whole(chunk) if error is None else decoder.fail(error)
 
     def read_error(self, status: int, headers: Mapping[str, str], body: bytes, /) -> StreamweirError:
-        return failure.read_error(status, headers, body)
+        error = failure.read_error(status, headers, body)
+        # Set here alone, so a request that is repeated for it goes out on another wire and cannot be refused so again.
+        error.is_of_wire = status in (400, 404) and _NOT_CHAT.search(body) is not None
+        return error
 
 
 def text_only(request: ChatRequest) -> CallerError | None:

@@ -11,6 +11,7 @@ from enum import StrEnum
 from msgspec import Struct
 
 from streamweir.wire.native import NativeWire
+from streamweir.wire.responses import REASONING_FORMAT
 
 _REASONS = re.compile(r"(^|[/.])(o[134](-|$)|gpt-5)")
 
@@ -30,6 +31,22 @@ class Effort(StrEnum):
     """It cannot be requested."""
 
 
+class ResponsesWire(Struct, frozen=True, kw_only=True):
+    """How a vendor serves OpenAI's Responses API."""
+
+    path: str = "/responses"
+    key_header: tuple[str, str] = ("authorization", "Bearer ")
+    """The header of the key, and what stands before the key."""
+    reasoning_format: str = REASONING_FORMAT
+    """Of its encrypted reasoning."""
+    takes_reasoning_text: bool = False
+    """Reasoning goes back as text, where there is no encrypted form of it."""
+    server_tools: frozenset[str] = frozenset()
+    """Kinds of tools that it runs itself, and that a caller may ask for."""
+    only: str = ""
+    """A pattern of the models that it serves on this wire alone."""
+
+
 class Vendor(Struct, frozen=True, kw_only=True):
     name: str
     base_url: str
@@ -37,6 +54,9 @@ class Vendor(Struct, frozen=True, kw_only=True):
     path: str = "/chat/completions"
     native_wire: NativeWire | None = None
     """The streaming format that this vendor writes exactly: a frontend of the same format may pass its frames on."""
+
+    responses: ResponsesWire | None = None
+    """None: it is not known to have this wire."""
 
     sends_finish: bool = True
     """False: it never sends a finish reason; only `[DONE]` ends the answer."""

@@ -60,11 +60,10 @@ def find_route(runtime: RuntimeConfig, key: Key, chat: ChatRequest) -> Route:
 
 def fit_route(runtime: RuntimeConfig, route: Route, chat: ChatRequest) -> Route:
     """The route without the targets that cannot serve the request. Raises the first refusal if none can."""
-    providers = runtime.providers
     fit: tuple[WeightedTarget, ...] = ()
     reason: CallerError | None = None
     for each in route.targets:
-        refusal = providers[each.target.provider].provider.refusal_of(chat, each.target.model)
+        refusal = runtime.speaker(each.target).provider.refusal_of(chat, each.target.model)
         if refusal is None:
             fit += (each,)
         else:
@@ -185,15 +184,16 @@ def build_request(
     original = chat
     if limit is not None:
         chat = with_limit(chat, limit)
-    provider_runtime = runtime.providers[target.provider]
+    speaker = runtime.speaker(target)
     requests_usage = not runtime.refusals.refuses(target)
-    request = provider_runtime.provider.build_request(
-        chat, structs.replace(provider_runtime.target, model=target.model, requests_usage=requests_usage)
+    known = runtime.providers[target.provider].target
+    request = speaker.provider.build_request(
+        chat, structs.replace(known, model=target.model, requests_usage=requests_usage)
     )
     if limit is not None and len(chat.body) < len(original.body):
         dropped = [name for name in original.body if name not in chat.body]
         request = structs.replace(request, dropped=(*request.dropped, *dropped))
-    return request if chat.native is None else _with_own_paths(request, chat.native, provider_runtime.native_wire)
+    return request if chat.native is None else _with_own_paths(request, chat.native, speaker.native_wire)
 
 
 def _with_own_paths(request: UpstreamRequest, native: NativeRequest, wire: NativeWire | None) -> UpstreamRequest:
@@ -211,6 +211,8 @@ def _with_own_paths(request: UpstreamRequest, native: NativeRequest, wire: Nativ
 
 def repaired(runtime: RuntimeConfig, chat: ChatRequest, target: TargetId, error: StreamweirError) -> ChatRequest | None:
     """The request for one more attempt at the same target, without what it refused. None: the error is final."""
+    if error.is_of_wire and runtime.wires.note_responses_only(target):
+        return chat  # on its other wire
     if is_refusal_of_stream_options(error) and not runtime.refusals.refuses(target):
         runtime.refusals.note(target)  # further requests omit it
         return chat
@@ -249,20 +251,20 @@ def make_exchange(
     target: TargetId,
     frontend: Frontend,
     request_id: str,
-    sent_bytes: int,
+    request: UpstreamRequest,
     prompt_tokens: int,
     tokenizer: Tokenizer | None,
 ) -> tuple[Exchange | WholeExchange, Meter]:
-    """`sent_bytes`: the size of the body for the provider, which bounds a plausible report of prompt tokens.
+    """`request`: for the provider. The size of its body bounds a plausible report of prompt tokens.
 
     `prompt_tokens`: the estimate that was reserved.
     `tokenizer`: the model's own, which counts if usage must be sent to the caller and the provider reported none.
     """
-    provider_runtime = runtime.providers[target.provider]
+    speaker = runtime.speaker(target, request.wire)
     reply = make_reply(chat, target.model, request_id, prompt_tokens)
     is_unbounded = not REMOTE_MEMBERS.isdisjoint(chat.body) and references_remote_content(chat.body)
     bounds = UsageBounds(
-        sent_bytes, max_output_tokens(chat), is_unbounded or has_media(chat), runtime.config.store.anomaly_tokens
+        len(request.body), max_output_tokens(chat), is_unbounded or has_media(chat), runtime.config.store.anomaly_tokens
     )
     if tokenizer is None:
         meter = Meter(prompt_tokens, bounds=bounds)
@@ -270,9 +272,7 @@ def make_exchange(
         count_prompt = PromptCount(tokenizer, chat.prompt)
         meter = Meter(prompt_tokens, tokenizer.count_on_loop, count_prompt=count_prompt, bounds=bounds)
     kind = Exchange if chat.stream else WholeExchange
-    return kind(
-        provider_runtime.provider, frontend, reply, plan(provider_runtime.native_wire, frontend, reply), meter
-    ), meter
+    return kind(speaker.provider, frontend, reply, plan(speaker.native_wire, frontend, reply), meter), meter
 
 
 def timeouts_of(

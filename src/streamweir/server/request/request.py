@@ -361,13 +361,12 @@ class RequestHandler:
         self, target: TargetId, is_last: bool, request: UpstreamRequest
     ) -> tuple[Relay, Meter, Coroutine[None, None, None]]:
         """The relay of an attempt, ready to run. Only `Relay.run` keeps the upstream request: it may be large."""
-        chat, provider_runtime = self._chat, self._runtime.providers[target.provider]
-        assert chat is not None  # noqa: S101 (for the type checker)
+        provider_runtime = self._runtime.providers[target.provider]
         self.record.dropped = request.dropped
-        relay, meter = self._make_relay(chat, target, len(request.body), is_last)
+        relay, meter = self._make_relay(target, request, is_last)
         relay.abort_stops_billing = provider_runtime.abort_stops_billing
         relay.on_cut = self._send_cut_error
-        if chat.stream:  # the start of a whole answer is not known
+        if self.record.stream:  # the start of a whole answer is not known
             relay.on_first_token = partial(self._answered, target, time.monotonic())
         self._relay, self._meter = relay, meter
         if self._allowance is not None:
@@ -377,18 +376,19 @@ class RequestHandler:
     def _answered(self, target: TargetId, began_at: float) -> None:
         self._runtime.router.answered(target, now := time.monotonic(), now - began_at)
 
-    def _make_relay(self, chat: ChatRequest, target: TargetId, sent_bytes: int, is_last: bool) -> tuple[Relay, Meter]:
-        runtime, reservation, frontend, id = self._runtime, self.reservation, self._frontend, self.record.id
+    def _make_relay(self, target: TargetId, request: UpstreamRequest, is_last: bool) -> tuple[Relay, Meter]:
+        chat, runtime, reservation = self._chat, self._runtime, self.reservation
+        assert chat is not None  # noqa: S101 (for the type checker)
+        frontend, id, headers = self._frontend, self.record.id, self._headers
         tokenizer = self._vocabularies.tokenizer(target.model) if vocabulary_of(target.model).is_own else None
         prompt_tokens = reservation.request.prompt_tokens if reservation is not None else estimate_prompt(chat)
-        headers = self._headers
         if frontend.has_own_headers:
-            headers = frontend.own_headers(headers, id, self.record.dropped, time.time())
-        exchange, meter = make_exchange(runtime, chat, target, frontend, id, sent_bytes, prompt_tokens, tokenizer)
+            headers = frontend.own_headers(headers, id, request.dropped, time.time())
+        exchange, meter = make_exchange(runtime, chat, target, frontend, id, request, prompt_tokens, tokenizer)
         parts = AttemptParts(
             exchange,
             meter,
-            runtime.providers[target.provider].provider,
+            runtime.speaker(target, request.wire).provider,
             self._response,
             timeouts_of(runtime, chat, target, frontend, self._request.arrived_s, is_last=is_last),
             self._observer,

@@ -36,14 +36,16 @@ from streamweir.policy.pricetable import PriceTable
 from streamweir.policy.retry import RetryBudget
 from streamweir.policy.route import Route, Router, WeightedTarget
 from streamweir.policy.stream_options import StreamOptionsRefusals
-from streamweir.providers.base import Provider, Target
+from streamweir.providers.base import Provider, Target, Wire
 from streamweir.providers.compatible import VENDORS, provider_of
 from streamweir.providers.output_limits import documented_output_limit, output_limit
 from streamweir.providers.registry import (
     abort_stops_billing,
     native_wire,
     provider_named,
+    responses_of,
 )
+from streamweir.server.request.wires import Speaker, WireTable
 from streamweir.store.prices.file import load_prices
 from streamweir.upstream.base import Endpoint, Upstream
 from streamweir.upstream.http1 import Http1Upstream
@@ -184,6 +186,8 @@ class ProviderRuntime(Struct, frozen=True, kw_only=True):
     config: ProviderConfig
     provider: Provider
     native_wire: NativeWire | None
+    responses: Speaker | None
+    """The provider on its second wire, where it has one."""
     upstream: Upstream
     target: Target
     """A template: the model is set for each request."""
@@ -205,6 +209,14 @@ class RuntimeConfig(Struct, frozen=True, kw_only=True):
     quotes: RoutePrices
     model_limits: ModelLimitsTable
     providers: Mapping[str, ProviderRuntime]
+    wires: WireTable
+
+    def speaker(self, target: TargetId, wire: Wire | None = None) -> Speaker:
+        """On the wire of an attempt that was made, or (None) of the next."""
+        provider = self.providers[target.provider]
+        if provider.responses is not None and (wire or self.wires.wire_of(target)) is Wire.RESPONSES:
+            return provider.responses
+        return Speaker(provider.provider, provider.native_wire)
 
 
 def build_runtime_config(
@@ -250,6 +262,7 @@ def build_runtime_config(
         ),
         model_limits=ModelLimitsTable(kinds, book, config.store, _outputs(config)),
         providers=providers,
+        wires=WireTable(config, old.wires.learned if old is not None else None),
     )
 
 
@@ -297,12 +310,14 @@ def _open_upstream(
 
 def _provider_runtime(provider: ProviderConfig, timeouts: TargetTimeouts, upstream: Upstream) -> ProviderRuntime:
     wire = {"sim": "openai", "local": "llamacpp"}.get(provider.kind, provider.kind)
+    second = responses_of(provider.kind)
     stops = provider.cancel_stops_billing
     return ProviderRuntime(
         name=provider.name,
         config=provider,
         provider=provider_of(_LOCAL) if provider.kind == "local" else provider_named(wire),
         native_wire=native_wire(wire),
+        responses=Speaker(second, NativeWire.OPENAI_RESPONSES) if second is not None else None,
         upstream=upstream,
         target=Target(
             model="",

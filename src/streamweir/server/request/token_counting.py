@@ -69,10 +69,10 @@ def _parse(request: Request, admission: Admission) -> ChatRequest:
 
 async def _ask_provider(runtime: RuntimeConfig, chat: ChatRequest, target: TargetId) -> int | None:
     """None: it has no such count, or did not send one."""
-    provider = runtime.providers[target.provider]
-    if chat.native is None or chat.native.wire != provider.native_wire:
+    provider, speaker = runtime.providers[target.provider], runtime.speaker(target)
+    if chat.native is None or chat.native.wire != speaker.native_wire or not speaker.counts_tokens:
         return None
-    request = provider.provider.build_request(chat, structs.replace(provider.target, model=target.model))
+    request = speaker.provider.build_request(chat, structs.replace(provider.target, model=target.model))
     request = structs.replace(request, path=f"{request.path}/count_tokens")
     try:
         async with asyncio.timeout(_PROVIDER_S):

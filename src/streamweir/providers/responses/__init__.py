@@ -1,0 +1,56 @@
+"""OpenAI's Responses wire, as a `Provider`: requests out, responses in.
+
+A second wire of vendors that speak chat completions as well: which of the two a target gets is its `wire`
+(`providers.registry`). Some models are served by this one alone, and only here does reasoning survive a turn of tools.
+"""
+
+from collections.abc import Mapping, Sequence
+from functools import cache
+
+from streamweir.core.errors import CallerError, StreamweirError
+from streamweir.core.events import Event
+from streamweir.core.request import ChatRequest
+from streamweir.providers.base import Decoder, Target, UpstreamRequest, no_server_tool, one_choice_only
+from streamweir.providers.openai.vendor import ResponsesWire, Vendor
+from streamweir.providers.responses import error
+from streamweir.providers.responses.decode import ResponsesDecoder, decode_whole
+from streamweir.providers.responses.request import build_request
+from streamweir.wire.native import NativeWire
+
+
+class ResponsesProvider:
+    """See `providers.base.Provider`."""
+
+    def __init__(self, vendor: Vendor, wire: ResponsesWire) -> None:
+        self.vendor = vendor
+        self.wire = wire
+        self.name = f"{vendor.name}-responses"
+
+    def refusal_of(self, request: ChatRequest, _model: str, /) -> CallerError | None:
+        if request.native is not None and request.native.wire == NativeWire.OPENAI_RESPONSES:
+            return None
+        if request.server_tools and not any(kind in self.wire.server_tools for kind, _ in request.server_tools):
+            return one_choice_only(request) or no_server_tool(request)
+        return one_choice_only(request)
+
+    def build_request(self, request: ChatRequest, target: Target, /) -> UpstreamRequest:
+        name, prefix = self.wire.key_header
+        key = ((name, f"{prefix}{target.api_key}"),) if target.api_key else ()
+        return build_request(request, target, self.vendor, self.wire, key)
+
+    def decoder(self, _choices: int | None = None, /) -> Decoder:
+        return ResponsesDecoder(self.wire.reasoning_format)
+
+    def decode_whole(self, body: bytes, _choices: int | None = None, /) -> Sequence[Event]:
+        return decode_whole(body, self.wire.reasoning_format)
+
+    def read_error(self, status: int, headers: Mapping[str, str], body: bytes, /) -> StreamweirError:
+        return error.read_error(status, headers, body)
+
+
+@cache
+def provider_of(vendor: Vendor) -> ResponsesProvider:
+    """`KeyError` where the vendor has no such wire."""
+    if vendor.responses is None:
+        raise KeyError(vendor.name)
+    return ResponsesProvider(vendor, vendor.responses)

@@ -1,0 +1,81 @@
+"""What a frame of the Responses wire holds, as far as we read it.
+
+One flat typed decode per frame: every event type in one Struct, told apart by `type`. Members of the frequent frames
+are typed, those of the rare ones stay plain objects. A frame with a wrong type somewhere is read again without types
+and keeps what is usable. Nothing here knows what a frame means: that is the decoder's part.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from msgspec import Struct
+
+from streamweir.wire import jsonio
+
+NO_INDEX = -1
+"""Of a frame that does not say to which item it belongs."""
+
+
+class StreamEvent(Struct, gc=False):
+    """One frame's document."""
+
+    type: str | None = None
+    output_index: int = NO_INDEX
+    content_index: int = 0
+    summary_index: int = 0
+    delta: str | None = None
+    logprobs: list[Any] | None = None
+    text: str | None = None
+    refusal: str | None = None
+    arguments: str | None = None
+    input: str | None = None
+    item: dict[str, Any] | None = None
+    annotation: dict[str, Any] | None = None
+    response: dict[str, Any] | None = None
+    error: Any = None
+
+
+def read_stream_event(value: Any) -> StreamEvent:
+    if not isinstance(value, Mapping):
+        raise jsonio.InvalidJson("a frame is not an object")
+    logprobs = value.get("logprobs")
+    return StreamEvent(
+        output_index=_index_of(value, "output_index", NO_INDEX),
+        content_index=_index_of(value, "content_index", 0),
+        summary_index=_index_of(value, "summary_index", 0),
+        logprobs=logprobs if isinstance(logprobs, list) else None,
+        error=value.get("error"),
+        type=text_of(value, "type"),
+        delta=text_of(value, "delta"),
+        text=text_of(value, "text"),
+        refusal=text_of(value, "refusal"),
+        arguments=text_of(value, "arguments"),
+        input=text_of(value, "input"),
+        item=object_of(value, "item"),
+        annotation=object_of(value, "annotation"),
+        response=object_of(value, "response"),
+    )
+
+
+decode_stream_event = jsonio.typed(StreamEvent, read_stream_event)
+
+
+def text_of(value: Mapping[str, Any], name: str) -> str | None:
+    member = value.get(name)
+    return member if isinstance(member, str) else None
+
+
+def object_of(value: Mapping[str, Any], name: str) -> dict[str, Any] | None:
+    member = value.get(name)
+    return member if isinstance(member, dict) else None
+
+
+def objects_in(value: Mapping[str, Any], name: str) -> list[dict[str, Any]]:
+    """The objects of a list."""
+    member = value.get(name)
+    return [each for each in member if isinstance(each, dict)] if isinstance(member, list) else []
+
+
+def _index_of(value: Mapping[str, Any], name: str, default: int) -> int:
+    member = value.get(name)
+    return member if isinstance(member, int) and not isinstance(member, bool) else default

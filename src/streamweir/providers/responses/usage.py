@@ -1,0 +1,30 @@
+"""The token counts of the Responses wire, in our buckets.
+
+`input_tokens` is the whole prompt, what was read from and written to a cache inside it; `output_tokens` holds the
+reasoning. The totals are always those that were reported: the parts are cut to fit inside them. A report without both
+totals says nothing. What a vendor says of its price (OpenRouter, xAI) is not read.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from streamweir.core.usage import Usage, member_count, take_at_most
+
+CORE = ("input_tokens", "output_tokens")
+
+
+def read_usage(report: Mapping[str, Any]) -> Usage | None:
+    """The report, or None where its core counts are not valid."""
+    prompt, completion = member_count(report, "input_tokens"), member_count(report, "output_tokens")
+    if prompt is None or completion is None:
+        return None
+    cache_read, left = take_at_most(member_count(report, "input_tokens_details", "cached_tokens"), prompt)
+    cache_write, left = take_at_most(member_count(report, "input_tokens_details", "cache_write_tokens"), left)
+    reasoning, output = take_at_most(member_count(report, "output_tokens_details", "reasoning_tokens"), completion)
+    return Usage(
+        input_uncached=left,
+        cache_read=cache_read,
+        cache_write_5m=cache_write,
+        output=output,
+        reasoning=reasoning,
+    )

@@ -1,0 +1,59 @@
+"""Which of a provider's APIs a target is asked through.
+
+What the operator said of the target holds, else what was said of the provider. Else it is what the target itself has
+said (a refusal that names the other API, `learned`), else what is known of the model. One attempt uses one answer of
+`wire_of`: its request carries it.
+"""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from streamweir.config.model import Config
+from streamweir.policy.health import TargetId
+from streamweir.policy.target_memory import TargetMemory
+from streamweir.providers.base import Provider, Wire
+from streamweir.providers.registry import has_responses, is_responses_only
+from streamweir.wire.native import NativeWire
+
+
+class Speaker(NamedTuple):
+    """How a provider is spoken to on one of its wires."""
+
+    provider: Provider
+    native_wire: NativeWire | None
+
+    @property
+    def counts_tokens(self) -> bool:
+        """It can be asked for the number of tokens of a prompt."""
+        return self.native_wire is NativeWire.ANTHROPIC_MESSAGES
+
+
+class WireTable:
+    def __init__(self, config: Config, learned: TargetMemory | None = None) -> None:
+        self.learned = learned if learned is not None else TargetMemory()
+        self._kinds: Mapping[str, str] = {provider.name: provider.kind for provider in config.providers}
+        self._of_provider = {provider.name: Wire(provider.wire) for provider in config.providers if provider.wire}
+        self._of_target = {
+            TargetId(target.provider, target.model): Wire(target.wire)
+            for model in config.models
+            for target in model.targets
+            if target.wire
+        }
+
+    def wire_of(self, target: TargetId) -> Wire:
+        chosen = self._of_target.get(target) or self._of_provider.get(target.provider)
+        if chosen is not None:
+            return chosen
+        kind = self._kinds[target.provider]
+        if not has_responses(kind):
+            return Wire.CHAT
+        return Wire.RESPONSES if is_responses_only(kind, target.model) or target in self.learned else Wire.CHAT
+
+    def note_responses_only(self, target: TargetId) -> bool:
+        """The target has said so. False: the operator chose its wire, or it has no other."""
+        if target in self._of_target or target.provider in self._of_provider:
+            return False
+        if not has_responses(self._kinds[target.provider]):
+            return False
+        self.learned.note(target)
+        return True
