@@ -1,9 +1,9 @@
-"""Who may ask, and for what: keys by the digest of their secret.
+"""Authorization of callers: keys by the digest of their secret.
 
-A secret is seen for one moment, in `digest_of`; what is kept is its SHA-256 and its last four
-characters. It is looked up by the whole digest and then compared in constant time, so neither a
-prefix nor the time that a lookup takes tells anything (docs/spec/security.md S2, S8). No message holds
-any part of what was sent. Where keys come from is not known here.
+A secret is only used in `digest_of`; its SHA-256 and its last four characters are kept. It is looked up by the whole
+digest and then compared in constant time, so neither a prefix nor the duration of a look-up reveals anything
+(docs/spec/security.md S2, S8). No message contains any part of what was sent. This module does not depend on the source
+of the keys.
 """
 
 import hashlib
@@ -24,21 +24,21 @@ class Key(KeyLimits, frozen=True, kw_only=True):
     last4: str = ""
     dialect: str | None = None
     models: tuple[str, ...] | None = None
-    """Ids, or beginnings of ids with a `*` after them. None: every model."""
+    """Ids, or prefixes of ids with a `*` after them. None: every model."""
     scopes: Collection[str] = ("chat", "models")
     expires_at: float | None = None
-    """Unix seconds: from then on it is no longer good."""
+    """Unix seconds: from then on it is not valid."""
     budget_nano: int | None = None
-    """What it may spend in a period, nano-dollars. None: no limit."""
+    """The maximum it may spend in a period, in nano-dollars. None: no limit."""
     budget_period: str = "total"
     """`day`, `week`, `month` or `total`."""
     id: str = ""
-    """Its id in the database: it stays the same when the name or the secret changes."""
+    """Its id in the database, which does not change with the name or the secret."""
     workspace_id: str = DEFAULT_WORKSPACE
     log_content: bool = False
     revoked_at: float | None = None
     has_limits: bool = False
-    """Of those in `KeyLimits`. Follows from them."""
+    """Whether it has one of the limits in `KeyLimits`. Derived from them."""
 
     def __post_init__(self) -> None:
         structs.force_setattr(self, "has_limits", has_limits(self))
@@ -82,7 +82,7 @@ class KeyRing:
 
 
 def read_secret(headers: Mapping[str, str]) -> str | None:
-    """What was sent as a key: `Authorization: Bearer`, else `x-api-key`, else `api-key` (names in lower case)."""
+    """The key that was sent: `Authorization: Bearer`, else `x-api-key`, else `api-key` (names in lower case)."""
     scheme, _, secret = headers.get("authorization", "").strip().partition(" ")
     if scheme.lower() == "bearer" and secret.strip():
         return secret.strip()
@@ -90,8 +90,8 @@ def read_secret(headers: Mapping[str, str]) -> str | None:
 
 
 def check(key: Key, now: float) -> CallerError | None:
-    """What is wrong with a key whose secret was right. `now` in Unix seconds."""
-    if key.revoked_at is not None:  # a state and no appointment: clocks differ from node to node
+    """Why a key with the right secret may not be used. `now` in Unix seconds."""
+    if key.revoked_at is not None:  # times are not compared: the clocks of nodes differ
         return CallerError("key_revoked", "The API key has been revoked.")
     if key.expires_at is not None and now >= key.expires_at:
         return CallerError("expired_api_key", "The API key has expired.")

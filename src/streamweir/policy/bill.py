@@ -1,9 +1,9 @@
-"""The arithmetic of a cost, line by line, for whoever wants to follow it: tokens times rate, and what was rounded.
+"""The calculation of a cost, line by line, for display: tokens times rate, and the rounding.
 
-Pure, and never what anything is charged by: that is `policy.prices.cost_of`, and the lines add up to
-it exactly. A rate is nano-dollars for a million tokens, so a token at a rate costs so many millionths
-of a nano-dollar (1e-15 dollars, a femto-dollar): in these every line is exact, and what rounding to a
-nano-dollar has added or taken stands in a line of its own at the end.
+Pure. Nothing is charged by it: charges are computed by `policy.prices.cost_of`, and the lines add up to that exactly. A
+rate is in nano-dollars per million tokens, so the cost of a token is a multiple of a millionth of a nano-dollar (1e-15
+dollars, a femto-dollar). In these units every line is exact. The difference from rounding to a nano-dollar is the last
+line.
 """
 
 from decimal import Decimal
@@ -14,23 +14,23 @@ from streamweir.core.usage import Usage
 from streamweir.policy.prices import Rates, cost_of
 
 FEMTO = 1_000_000
-"""In a nano-dollar."""
+"""Per nano-dollar."""
 ROUNDING = "rounding"
 
 
 class BillLine(Struct, frozen=True, kw_only=True):
     what: str
-    """As the members of `Rates` are called, or `rounding`."""
+    """A member of `Rates`, or `rounding`."""
     tokens: int | None = None
-    """None: not for tokens, as is the next."""
+    """None, like the rate, for a line without tokens."""
     rate: int | None = None
-    """Nano-dollars for a million."""
+    """Nano-dollars per million tokens."""
     amount: int
-    """Femto-dollars. Less than nothing where a cost was rounded down."""
+    """Femto-dollars. Negative if a cost was rounded down."""
 
 
 def bill_of(usage: Usage, rates: Rates, service_tier: str | None = None) -> list[BillLine]:
-    """Arguments as of `cost_of`. What was not used has no line."""
+    """The same arguments as `cost_of`. Unused categories have no line."""
     if not usage.total_tokens:
         return []
     found = rates.in_force(usage.prompt_tokens, service_tier)

@@ -1,7 +1,7 @@
 """A circuit breaker: after too many failures in a row, something is not called for a while.
 
 Then one call is let through as a probe; others are refused until it has ended. A probe that never ends costs one more
-such pause. Time is an argument; what failed, and what is done instead, is not known here.
+such pause. The time is an argument. This module does not depend on what is called.
 """
 
 

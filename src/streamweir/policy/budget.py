@@ -1,9 +1,8 @@
-"""What a budget counts in: periods, accounts and exact money.
+"""The units of a budget: periods, accounts and exact money.
 
-A period is named by the UTC calendar, so that every node names it alike and a new one begins with
-nothing used: no counter is ever set back. Money is integer nano-dollars everywhere inside; this is
-where dollars, as people write them, become that, exactly or not at all. Holds no state, reads no
-clock, and knows neither keys' limits nor where accounts are kept.
+Periods have names by the UTC calendar, so that all nodes use the same names, and a new period starts with nothing
+used: no counter is ever reset. Money is integer nano-dollars everywhere inside; dollars are converted here, exactly or
+not at all. There is no state and no clock here.
 """
 
 from datetime import UTC, datetime, timedelta
@@ -16,7 +15,7 @@ PERIODS: tuple[Period, ...] = ("day", "week", "month", "total")
 
 NANO = 1_000_000_000
 MAX_NANO = 2**63 - 1
-"""What a column of the database holds: nine thousand million dollars."""
+"""The maximum of a database column: nine thousand million dollars."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _EXACT = Context(prec=40)
@@ -60,7 +59,7 @@ def key_account(key_id: str, period: str) -> str:
 
 
 def key_accounts(key_id: str, now: float) -> tuple[str, ...]:
-    """All that a key could have at `now`, whatever the period of its budget."""
+    """All accounts that a key could have at `now`, for any period of its budget."""
     return tuple([f"key:{key_id}:{period}" for period in _periods_of(int(now // 3600))])
 
 
@@ -69,9 +68,9 @@ def workspace_account(workspace_id: str) -> str:
 
 
 def nano_of(dollars: Decimal | float | str) -> int:
-    """Dollars in nano-dollars. ValueError where that is no whole number of them, or more than can be kept.
+    """Dollars in nano-dollars. ValueError if that is not a whole number of them, or too large.
 
-    A float is taken for the number that it is printed as, which is the one that somebody wrote.
+    A float is read as the decimal number that it is printed as, which is the one that was written.
     """
     try:
         exact = Decimal(repr(dollars) if isinstance(dollars, float) else dollars)
@@ -94,7 +93,7 @@ def dollars_of(nano: int) -> Decimal:
 
 @lru_cache(maxsize=4)
 def _periods_of(hour: int) -> tuple[str, ...]:
-    """Each begins with an hour."""
+    """Each period begins with an hour."""
     return tuple(period_of(kind, hour * 3600) for kind in PERIODS)
 
 

@@ -1,8 +1,9 @@
-"""The kinds of limits that a key may have, money apart: each is declared here, once.
+"""The kinds of limits that a key may have, except money: each is declared here, once.
 
-A kind is a field of `KeyLimits` and an entry of `KINDS`. From these follow the settings of the file, the columns of the
-store, the members of the API, the options of the command line and the fields of the console (`scripts/generate.py`).
-What a kind counts is decided in `policy.limits`, and for several processes in `store/limits/limits.lua`. Pure.
+A kind is a field of `KeyLimits` and an entry of `KINDS`. The settings of the file, the columns of the store, the
+members of the API, the options of the command line and the fields of the console are derived from these
+(`scripts/generate.py`). What a kind counts is implemented in `policy.limits`, and for several processes in
+`store/limits/limits.lua`. Pure.
 """
 
 from typing import Annotated, Any
@@ -20,17 +21,17 @@ Streams = Annotated[int, Meta(ge=1, le=MAX_STREAMS)]
 class LimitKind(Struct, frozen=True, kw_only=True):
     name: str
     counts: str
-    """What it counts, in one word: a refusal says it (`policy.limit_request.Decision.because`)."""
+    """What it counts, in one word: a refusal contains it (`policy.limit_request.Decision.limited_by`)."""
     code: str
-    """Of the refusal."""
+    """The error code of the refusal."""
     refusal: str
-    """What a caller is told, with the limit."""
+    """The message for the caller, with the limit."""
     maximum: int
     label: str
     unit: str
-    """Behind the number, on the command line."""
+    """After the number, on the command line."""
     brief: str
-    """Behind the number, in the console."""
+    """After the number, in the console."""
 
 
 KINDS = (
@@ -79,7 +80,7 @@ class KeyLimits(Struct, frozen=True, kw_only=True):
 
 
 class LimitChanges(Struct, frozen=True, kw_only=True):
-    """UNSET stays as it is, None takes a limit away."""
+    """UNSET: no change. None: removes the limit."""
 
     rpm: PerMinute | None | UnsetType = UNSET
     tpm: PerMinute | None | UnsetType = UNSET
@@ -87,9 +88,9 @@ class LimitChanges(Struct, frozen=True, kw_only=True):
 
 
 def with_limits(base: type[Struct], *, is_shown: bool = False) -> type[Struct]:
-    """`base`, and behind its fields the limits: a struct has but one base, and some show their fields in order.
+    """`base`, with the limits after its fields: a struct has only one base, and some show their fields in order.
 
-    `is_shown`: they have no default, for they are always there.
+    `is_shown`: they have no default, because they are always present.
     """
     fields: list[Any] = []
     for field in structs.fields(KeyLimits):
@@ -98,7 +99,7 @@ def with_limits(base: type[Struct], *, is_shown: bool = False) -> type[Struct]:
 
 
 def limits_of(limits: KeyLimits) -> dict[str, Any]:
-    """By their names: what another struct that has them is made with."""
+    """The limits by name: arguments for another struct that has them."""
     return {name: getattr(limits, name) for name in NAMES}
 
 

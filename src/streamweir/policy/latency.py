@@ -1,10 +1,9 @@
-"""Times to the first token, counted in buckets: sums that add up over any period, and quantiles of them.
+"""Times to the first token, counted in buckets: sums over any period, and their quantiles.
 
-The bounds grow geometrically, from 10 ms to a minute. They are what the numbers in the database mean:
-they never change, and a test holds them. A quantile lies in the bucket that the true one lies in, so it
-is off by a factor of 1.5 at the most (below 10 ms, by 10 ms); beyond a minute, a minute is said. Between
-the bounds values are taken to be spread as the bounds are, evenly by their logarithm, which brings what
-real streams give much nearer than that.
+The bounds grow geometrically, from 10 ms to a minute. They define the meaning of numbers in the database, so they never
+change, and a test checks that. A quantile is in the bucket of the true one, so it is wrong by a factor of 1.5 at most
+(below 10 ms, by 10 ms); beyond a minute it is a minute. Within a bucket, values are assumed to be distributed evenly by
+their logarithm, which for real streams is much more exact than that.
 """
 
 import math
@@ -16,7 +15,7 @@ BOUNDS_MS = (
     *(10, 15, 22, 33, 49, 72, 107, 159, 237, 351, 522, 775),
     *(1150, 1708, 2537, 3767, 5594, 8308, 12337, 18321, 27207, 40403, 60000),
 )
-"""The largest value of each bucket but the last, which has no end."""
+"""The largest value of each bucket except the last, which is unbounded."""
 BUCKETS = len(BOUNDS_MS) + 1
 
 
@@ -25,7 +24,7 @@ def bucket_of(time_ms: int) -> int:
 
 
 def quantile_ms(counts: Sequence[int], quantile: float) -> int | None:
-    """The time that this share of all stayed within. None of none."""
+    """The time that this share of all stayed within. None if there are none."""
     reached = list(accumulate(counts))
     rank = quantile * reached[-1]
     if rank <= 0:
@@ -37,7 +36,7 @@ def quantile_ms(counts: Sequence[int], quantile: float) -> int | None:
 
 
 def _interpolate(bucket: int, fraction: float) -> int:
-    """So far into a bucket, from its lower bound."""
+    """The value at this fraction of a bucket, from its lower bound."""
     upper = BOUNDS_MS[bucket]
     if bucket == 0:
         return round(upper * fraction)

@@ -247,7 +247,7 @@ class LocalLimits:
         for name in names:
             account = accounts.get(name)
             if account is not None:
-                account.used = max(0, account.used + amount)  # below 0 only where it was corrected meanwhile
+                account.used = max(0, account.used + amount)  # negative only if it was corrected meanwhile
                 account.open_reservations = max(0, account.open_reservations + open_reservations)
 
     def _expire(self, at: float) -> None:
@@ -270,7 +270,7 @@ class LocalLimits:
             reservation = self._expired.pop(request_id, None)
             if reservation is None:
                 return False
-            reservation.key = self._key(reservation.request.key_id)  # it may have been forgotten
+            reservation.key = self._key(reservation.request.key_id)  # it may have been evicted
             self._add_reservation(request_id, reservation)
         reservation.expires_at = at + self._lease_s
         return True

@@ -1,9 +1,9 @@
-"""What a request is admitted at: one quote over all targets that may come to answer it.
+"""The prices for the admission of a request: one quote over all targets that may answer it.
 
-The operator's own price for a model stands over the table for every target of it, whole: nothing of
-the table is mixed in. The version says which table a quote was made from and whether the operator's
-file was over it; together with the moment of the request that names its prices for good. Asked for
-every request, so quotes are remembered, for as long as no price can change: a minute.
+The operator's own price for a model replaces the table for every target, completely: nothing is mixed. The version of a
+quote names the table and whether the operator's file replaced it; together with the time of the request it identifies
+the prices permanently. A quote is needed for every request, so quotes are cached for as long as no price can change: a
+minute.
 """
 
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ from streamweir.policy.prices import Quote, Rates
 from streamweir.policy.pricetable import BUILT_IN, PriceTable
 
 Target = tuple[str, str, str]
-"""The provider's name, its kind, the model as the provider knows it."""
+"""The provider's name, its kind, the provider's name of the model."""
 
 _MINUTE_MS = 60_000
 

@@ -1,9 +1,9 @@
-"""The price list: what a file of prices says, in its own words, and whether it may be believed.
+"""The price list: the format of a price file, and its validation.
 
-A list is data from outside that decides about money and runs against names which callers choose.
-So it is read into exact types, every amount within bounds, every rule of a kind that is known and
-cheap: a regular expression that could take long is refused, as is all that is not understood.
-One line is one model, so that a change can be reviewed. Which rates follow is `policy.pricetable`'s.
+A list is external data that decides about money and is matched against names that callers choose. So it is read into
+exact types, with bounded amounts and rules of known and cheap kinds: a regular expression that could take long is
+refused, like everything that is not understood. One line is one model, so that changes can be reviewed. Rates are
+looked up in `policy.pricetable`.
 """
 
 import re
@@ -17,7 +17,7 @@ from msgspec import Meta, Struct
 from streamweir.wire import jsonio
 
 Dollars = Annotated[float, Meta(ge=0, le=1_000_000)]
-"""For a million tokens."""
+"""Per million tokens."""
 Id = Annotated[str, Meta(min_length=1, max_length=256)]
 Text = Annotated[str, Meta(min_length=1, max_length=256)]
 Hour = Annotated[str, Meta(pattern=r"^([01]\d|2[0-3]):[0-5]\d\Z")]
@@ -28,11 +28,11 @@ _PATTERN_TOKEN = re.compile(r"\\.|\[[^\]]*\]|\(\?[:!]|\{\d{1,2}\}|[^\\\[\](){}*+
 
 
 class InvalidPrices(ValueError):
-    """The text says in one line what is wrong with a list."""
+    """The message has one line about what is wrong with a list."""
 
 
 class Rule(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
-    """Which names are meant: exactly one member is set. Names and texts are in lower case."""
+    """Which names match: exactly one member is set. Names and texts are in lower case."""
 
     equals: Text | None = None
     starts_with: Text | None = None
@@ -44,7 +44,7 @@ class Rule(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown
 
 
 class Step(Struct, frozen=True, forbid_unknown_fields=True, array_like=True):
-    """Above so many prompt tokens, another rate."""
+    """Another rate above this number of prompt tokens."""
 
     above: Annotated[int, Meta(ge=0, le=10**12)]
     rate: Dollars
@@ -59,12 +59,12 @@ Amount = Dollars | Stepped
 
 
 class Price(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
-    """From a day on, between two moments of every day (UTC), or always. Without input or output it is no price."""
+    """From a day on, between two times of every day (UTC), or always. Without input or output it is not a price."""
 
     since: date | None = None
     hours: tuple[Hour, Hour] | None = None
     service: Annotated[str, Meta(min_length=1, max_length=64)] | None = None
-    """In `services` alone: whose rates these are, over the standard ones."""
+    """Only in `services`: the service tier that has these rates instead of the standard ones."""
     input: Amount | None = None
     output: Amount | None = None
     cache_read: Amount | None = None
@@ -79,10 +79,10 @@ class Price(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknow
 class Model(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
     id: Id
     match: Rule | None = None
-    """None: its id alone."""
+    """None: only its id matches."""
     context: Annotated[int, Meta(ge=1, le=10**12)] | None = None
     prices: tuple[Price, ...] = ()
-    """The last one in force counts, or the first where none is."""
+    """The last one that is in force counts, or the first if none is."""
     services: tuple[Price, ...] = ()
 
 
@@ -95,7 +95,7 @@ class Provider(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unk
 
 class PriceList(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     version: Annotated[str, Meta(pattern=r"^\d{4}-\d{2}-\d{2}(\.[0-9a-f]{1,16})?\Z")]
-    """The day of the data, and after a point what tells one of the day's lists from another."""
+    """The date of the data, and after a point a suffix for several lists of one day."""
     source: Annotated[str, Meta(max_length=1024)]
     licence: Annotated[str, Meta(max_length=4096)]
     providers: dict[Id, Provider]
@@ -110,7 +110,7 @@ _read_head = msgspec.json.Decoder(_Head).decode
 
 
 def decode_list(data: bytes, *, is_trusted: bool = False) -> PriceList:
-    """Raises `InvalidPrices`. What came with the program was checked before: that takes half of the time."""
+    """Raises `InvalidPrices`. The built-in list was checked before, so it need not be: that takes half of the time."""
     try:
         price_list = _read(data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as reason:
@@ -121,7 +121,7 @@ def decode_list(data: bytes, *, is_trusted: bool = False) -> PriceList:
 
 
 def decode_version(data: bytes) -> str:
-    """Of a list whose rest is not looked at. Raises `InvalidPrices`."""
+    """Reads only the version. Raises `InvalidPrices`."""
     try:
         return _read_head(data).version
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as reason:
@@ -129,7 +129,7 @@ def decode_version(data: bytes) -> str:
 
 
 def is_list(data: bytes) -> bool:
-    """Whether it is meant as a list of ours, good or bad."""
+    """Whether it has the format of this list, valid or not."""
     try:
         decode_version(data)
     except InvalidPrices:
@@ -138,7 +138,7 @@ def is_list(data: bytes) -> bool:
 
 
 def encode_list(price_list: PriceList) -> bytes:
-    """The same list is always the same bytes."""
+    """Deterministic: equal lists have equal bytes."""
     lines = [b"{"]
     for name in ("version", "source", "licence"):
         lines.append(b'"%s":%s,' % (name.encode(), jsonio.encode(getattr(price_list, name))))
@@ -154,7 +154,7 @@ def encode_list(price_list: PriceList) -> bytes:
 
 
 def check_list(price_list: PriceList) -> None:
-    """What types cannot say. Raises `InvalidPrices`."""
+    """Checks that types cannot express. Raises `InvalidPrices`."""
     try:
         date.fromisoformat(price_list.version[:10])
     except ValueError:
@@ -171,7 +171,7 @@ def check_list(price_list: PriceList) -> None:
 
 
 def is_safe_pattern(pattern: str) -> bool:
-    """Whether a search with it is over soon, whatever the text: at most one repetition, and of a single character."""
+    """Whether a search is fast for any text: at most one repetition, of a single character."""
     if len(pattern) > MAX_PATTERN_LENGTH:
         return False
     choices = repetitions = 0
@@ -209,7 +209,7 @@ def _line(model: Model) -> bytes:
 
 
 def _plain(value: object) -> object:
-    """Whole numbers without a point."""
+    """Whole numbers without a decimal point."""
     if isinstance(value, dict):
         return {name: _plain(member) for name, member in value.items()}
     if isinstance(value, list | tuple):

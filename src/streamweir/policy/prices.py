@@ -1,9 +1,8 @@
-"""What tokens cost: rates, the cost of a usage by them, and the prices that a request was admitted at.
+"""Prices of tokens: rates, the cost of a usage, and the prices at the admission of a request.
 
-Money is whole nano-dollars, a rate is nano-dollars for a million tokens, and a cost is rounded once,
-half up, at its end: no float is ever multiplied. A model without a price costs None, which is not 0.
-A request is settled by the `Quote` that stands in its row, whatever the tables say by then. Where
-rates come from is not known here (`policy.pricetable`, the operator's file).
+Money is whole nano-dollars, a rate is nano-dollars per million tokens, and a cost is rounded once, half up, at the end:
+floats are never multiplied. A model without a price costs None, which is not 0. A request is settled by the `Quote` in
+its row, even if the tables have changed since. Rates come from `policy.pricetable` and the operator's file.
 """
 
 from collections.abc import Iterable, Iterator
@@ -23,10 +22,10 @@ Nano = Annotated[int, Meta(ge=0)]
 
 
 class Rates(Struct, frozen=True, kw_only=True, omit_defaults=True, dict=True):
-    """Of one model, in nano-dollars for a million tokens.
+    """The rates of one model, in nano-dollars per million tokens.
 
-    What has no rate of its own is billed at the plain rate for input or output: a discount is given
-    where it is known, and a request is never billed for less than is known.
+    A category without a rate of its own is billed at the plain rate for input or output: a discount is given only if it
+    is known.
     """
 
     input: Nano
@@ -37,15 +36,15 @@ class Rates(Struct, frozen=True, kw_only=True, omit_defaults=True, dict=True):
     audio_input: Nano | None = None
     audio_output: Nano | None = None
     reasoning: Nano | None = None
-    """None, as nearly everywhere: as output."""
+    """None, as for nearly all models: the rate of output."""
     per_request: Nano = 0
-    """On top of the tokens, nano-dollars."""
+    """In addition to the tokens, in nano-dollars."""
     tiers: tuple["Tier", ...] = ()
-    """Ascending. The one in force holds for the whole request, not only for what lies above."""
+    """Ascending. The one that applies is used for the whole request, not only for tokens above it."""
     services: tuple["Service", ...] = ()
 
     def in_force(self, prompt_tokens: int, service_tier: str | None = None) -> "Rates":
-        """The rates of a request with so long a prompt, all input counted. An unknown service has the standard ones."""
+        """The rates of a request with this prompt (all input). An unknown service tier has the standard rates."""
         chosen = self
         for service in self.services:
             if service.name == service_tier:
@@ -75,7 +74,7 @@ class Rates(Struct, frozen=True, kw_only=True, omit_defaults=True, dict=True):
 
     @cached_property
     def highest_input(self) -> int:
-        """Without tiers and services, as the next: asked for every request, and made once."""
+        """Without tiers and services, like the next: needed for every request, and computed once."""
         cached = max(self.of_cache_read(), self.of_cache_write(), self.of_cache_write_1h())
         return max(self.input, cached, self.of_audio_input())
 
@@ -97,14 +96,14 @@ class Tier(Struct, frozen=True):
 
 
 class Service(Struct, frozen=True):
-    """The rates of a service tier (`priority`, `flex`), by the name that requests and answers give it."""
+    """The rates of a service tier (`priority`, `flex`), by its name in requests and answers."""
 
     name: str
     rates: Rates
 
 
 def cost_of(usage: Usage, rates: Rates, service_tier: str | None = None) -> int:
-    """Nano-dollars. `service_tier`: as the provider reported it, where it did."""
+    """In nano-dollars. `service_tier`: as reported by the provider, if it was."""
     if rates.tiers or (rates.services and service_tier is not None):
         rates = rates.in_force(usage.prompt_tokens, service_tier)
     total = usage.input_uncached * rates.input + usage.output * rates.output
@@ -121,13 +120,13 @@ def cost_of(usage: Usage, rates: Rates, service_tier: str | None = None) -> int:
     if usage.audio_output:
         total += usage.audio_output * rates.of_audio_output()
     if not total and not usage.total_tokens:
-        return 0  # a provider that reports nothing at all has done nothing
+        return 0  # a provider that reports nothing has done nothing
     return _rounded(total) + rates.per_request
 
 
 def max_cost(rates: Rates, prompt_tokens: int, output_tokens: int, service_tier: str | None = None) -> int:
-    """The most that a request can cost which has no more tokens than these, whatever they turn out to be."""
-    if not rates.tiers and (service_tier is None or not rates.services):  # nearly all, and asked for every request
+    """The maximum cost of a request with at most these tokens, of any category."""
+    if not rates.tiers and (service_tier is None or not rates.services):  # nearly always, and for every request
         total = prompt_tokens * rates.highest_input + output_tokens * rates.highest_output
         return _rounded(total) + rates.per_request
     return max(
@@ -137,7 +136,7 @@ def max_cost(rates: Rates, prompt_tokens: int, output_tokens: int, service_tier:
 
 
 def affordable(rates: Rates, amount: int, prompt_tokens: int, service_tier: str | None = None) -> int | None:
-    """The most tokens of answer for which `max_cost` is at most `amount`. None: any number. -1: not even none."""
+    """The maximum answer tokens for which `max_cost` is at most `amount`. None: any number. -1: not even 0."""
     highest_cost: int | None = None
     is_plain = not rates.tiers and (service_tier is None or not rates.services)  # as in `max_cost`
     for each in (rates,) if is_plain else _applicable(rates, prompt_tokens, service_tier):
@@ -151,13 +150,13 @@ def affordable(rates: Rates, amount: int, prompt_tokens: int, service_tier: str 
 
 
 class Quote(Struct, frozen=True):
-    """The prices that a request was admitted at, by target (`{provider}/{model}`). None: no price is known."""
+    """The prices at the admission of a request, by target (`{provider}/{model}`). None: no price is known."""
 
     version: str
     rates: dict[str, Rates | None]
 
     def hold(self, prompt_tokens: int, output_tokens: int, service_tier: str | None = None) -> int | None:
-        """What to hold, so that the dearest of the targets is covered. None: one of them has no price."""
+        """The amount to hold, so that the most expensive target is covered. None: one of them has no price."""
         highest_cost: int | None = None
         for rates in self.rates.values():
             if rates is None:
@@ -167,7 +166,7 @@ class Quote(Struct, frozen=True):
         return highest_cost
 
     def affords(self, amount: int, prompt_tokens: int, service_tier: str | None = None) -> int | None:
-        """How many tokens of answer `amount` pays for, whichever target gives it. See `affordable`."""
+        """The answer tokens that `amount` pays for, at any target. See `affordable`."""
         fewest: int | None = None
         for rates in self.rates.values():
             tokens = affordable(rates, amount, prompt_tokens, service_tier) if rates is not None else None
@@ -186,33 +185,33 @@ def encode_quote(quote: Quote) -> str:
 
 
 def decode_quote(text: str) -> Quote:
-    """Raises `msgspec.DecodeError` for what `encode_quote` did not write."""
+    """Raises `msgspec.DecodeError` if `encode_quote` did not write it."""
     return _decoder.decode(text)
 
 
 def decode_rates(text: str) -> Rates:
-    """Raises `msgspec.DecodeError` for what is not `Rates.text`."""
+    """Raises `msgspec.DecodeError` if it is not `Rates.text`."""
     return _rates_decoder.decode(text)
 
 
 def cost(quote: Quote, target: str, usage: Usage, service_tier: str | None = None) -> int | None:
-    """What a request that `target` answered costs. None: it has no price."""
+    """The cost of a request that `target` answered. None: it has no price."""
     rates = quote.rates.get(target)
     return None if rates is None else cost_of(usage, rates, service_tier)
 
 
 def rate_of(dollars: float) -> int:
-    """Dollars as someone wrote them down, in nano-dollars. What is finer than those is noise, and is rounded."""
+    """Dollars in nano-dollars. Smaller fractions are noise, and are rounded."""
     return int((Decimal(repr(dollars)) * NANO).to_integral_value(ROUND_HALF_UP))
 
 
 def number_of(nano: int) -> int | float:
-    """Dollars, for JSON: the number whose shortest decimal is the exact amount, up to a million dollars."""
+    """Dollars, for JSON: the number whose shortest decimal form is the exact amount, up to a million dollars."""
     return nano // NANO if nano % NANO == 0 else nano / NANO
 
 
 _HOUR_TO_MINUTES = Decimal("1.6")
-"""What Anthropic takes for an hour in a cache, twice its input, by what it takes for five minutes, 1.25 times that."""
+"""Anthropic's price for an hour in the cache (twice its input) divided by that for five minutes (1.25 times)."""
 
 
 def rates_of_dollars(
@@ -222,8 +221,8 @@ def rates_of_dollars(
     cache_write: float | None = None,
     cache_write_1h: float | None = None,
 ) -> Rates:
-    """The operator's own price, in dollars for a million tokens. Only one provider writes to its cache for an hour: the
-    rate for that follows from the other by its proportion, where it is not given."""
+    """The operator's own price, in dollars per million tokens. Only one provider has caches of an hour: if the rate for
+    that is not given, it is derived from the other one by that provider's proportion."""
     if cache_write_1h is None and cache_write is not None:
         cache_write_1h = float(Decimal(repr(cache_write)) * _HOUR_TO_MINUTES)
     return Rates(
@@ -236,7 +235,7 @@ def rates_of_dollars(
 
 
 def in_dollars(rates: Rates) -> dict[str, Any]:
-    """For people and programs to read: the rates that are known, in dollars for a million tokens."""
+    """For display: the known rates, in dollars per million tokens."""
     dollars: dict[str, Any] = {name: number_of(value) for name in _NAMES if (value := getattr(rates, name)) is not None}
     if rates.per_request:
         dollars["per_request"] = number_of(rates.per_request)
@@ -248,7 +247,7 @@ def in_dollars(rates: Rates) -> dict[str, Any]:
 
 
 def highest_rates(all_rates: Iterable[Rates]) -> Rates:
-    """The highest of each standard rate. There must be one."""
+    """The highest of each standard rate. There must be at least one."""
     found = list(all_rates)
     starts = sorted({tier.above for rates in found for tier in rates.tiers})
     base = _highest([rates.in_force(0) for rates in found])
@@ -266,7 +265,7 @@ _NAMES = (
     "audio_output",
     "reasoning",
 )
-"""Of the rates for tokens."""
+"""The names of the rates for tokens."""
 
 
 def _rounded(total: int) -> int:
@@ -274,7 +273,7 @@ def _rounded(total: int) -> int:
 
 
 def _applicable(rates: Rates, prompt_tokens: int, service_tier: str | None) -> Iterator[Rates]:
-    """Standard rates are always among them: a service tier that was asked for need not be the one that is given."""
+    """Includes the standard rates: the requested service tier need not be the one that is used."""
     for each in (rates, *(service.rates for service in rates.services if service.name == service_tier)):
         yield each
         yield from (tier.rates for tier in each.tiers if prompt_tokens > tier.above)

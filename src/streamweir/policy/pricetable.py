@@ -1,9 +1,8 @@
-"""The rates of a model at a moment, out of a price list: whose model it is, which entry it matches, what holds now.
+"""The rates of a model at a time, from a price list: the provider, the matching entry, and the price in force.
 
-Our kinds of providers are mapped to the list's providers here; a kind that is not in the map has no
-prices, and what runs on the operator's own machine costs nothing by definition. What the list does
-not know has no price, which is not 0. Names are the callers' choice: what is remembered about them
-is bounded, and no look-up takes longer than a walk over one provider's models.
+Kinds of providers are mapped to the list's providers here; a kind that is not in the map has no prices, and models that
+run on the operator's own machine are free. A model that is not in the list has no price, which is not 0. Callers choose
+names: so the cache is bounded, and a look-up is at most a loop over one provider's models.
 """
 
 import re
@@ -18,7 +17,7 @@ from streamweir.policy.prices import Rates, Service, Tier, rate_of
 from streamweir.providers.registry import FAMILIES
 
 BUILT_IN = frozenset({"local", "sim"})
-"""Kinds that run inside of this program."""
+"""Kinds that run inside this program."""
 FREE = Rates(input=0, output=0)
 
 PROVIDER_IDS: Mapping[str, str] = {
@@ -40,7 +39,8 @@ PROVIDER_IDS: Mapping[str, str] = {
     "xai": "x-ai",
     "zai": "zai",
 }
-"""By kind. `huggingface` is a router: whose price it is stands behind the model's name (`model:groq`)."""
+"""By kind. `huggingface` is a router: the provider whose price applies is a suffix of the model's name
+(`model:groq`)."""
 
 _ROUTED = "huggingface_"
 
@@ -51,19 +51,19 @@ _COMPACT_DATE = re.compile(r"-(20\d\d)(0[1-9]|1[0-2])(0[1-9]|[12]\d|3[01])(?=-|:
 
 
 def is_wanted(provider: str) -> bool:
-    """Whether a price of this provider of a list can ever be asked for."""
+    """Whether a price of this provider of a list can be needed."""
     return provider in PROVIDER_IDS.values() or provider.startswith(_ROUTED)
 
 
 class Found(NamedTuple):
     model: Model
     is_own: bool
-    """Of the provider itself, not of one whose models it offers."""
+    """The provider's own, and not of another provider whose models it offers."""
 
 
 class Row(NamedTuple):
     provider: str
-    """As the list names it."""
+    """As in the list."""
     model: Model
     rates: Rates | None
 
@@ -83,7 +83,7 @@ class PriceTable:
         return None if found is None else _rates(found, at_ms)
 
     def context_window(self, provider_kind: str, model: str) -> int | None:
-        """How many tokens a prompt may have, where that is known."""
+        """The maximum number of prompt tokens, if it is known."""
         found = self._find(provider_kind, model)
         return None if found is None else found.model.context
 
@@ -129,7 +129,7 @@ class PriceTable:
 
 
 class _ProviderPrices:
-    """One provider's models. Most of them are known by whole names, which need not be walked over."""
+    """One provider's models. Most of them match whole names, which need no loop."""
 
     def __init__(self, provider: Provider) -> None:
         self._models = provider.models
@@ -176,7 +176,7 @@ def _rates(found: Found, at_ms: int) -> Rates | None:
         return None
     amounts, per_request = dict(amounts_of(prices[-1])), prices[-1].per_request or 0.0
     standard = _of_amounts(amounts, per_request)
-    if standard is None or not found.is_own:  # another's service tiers are not offered along with its models
+    if standard is None or not found.is_own:  # service tiers of another provider do not apply
         return standard
     changed: dict[str, dict[str, Amount]] = {}
     for price in model.services:
@@ -207,7 +207,7 @@ def _of_amounts(amounts: Mapping[str, Amount], per_request: float) -> Rates | No
 
 
 def _flat(amounts: Mapping[str, Amount], above: int, per_request: float) -> Rates:
-    """The rates beyond the step `above`; -1: before all of them."""
+    """The rates beyond the step `above`; -1: before all steps."""
     rates: dict[str, Any] = {}
     for name, amount in amounts.items():
         if isinstance(amount, Stepped):

@@ -1,12 +1,11 @@
-"""What must not be kept, taken out of what is kept: secrets by their shape, and whatever else the operator names.
+"""Removes secrets from text before it is stored: by their form, and by patterns of the operator.
 
-It works on text alone and knows neither where the text goes nor who wrote it. A secret does not
-hide by where it is cut: JSON is read before it is searched (an escape would part a key from the
-line before it), and a text that was streamed a few letters at a time is searched as one. A text is
-searched a window at a time, for the interpreter stands still while a pattern runs.
+It works only on text, of any source. Cuts do not hide a secret: JSON is decoded before it is searched (an escape could
+separate a key from the line before it), and a text that was streamed in small pieces is searched as one. A text is
+searched in windows, because the interpreter is blocked while a pattern runs.
 
-A pattern of the operator's is a Python regular expression, in which `^` and `$` are the ends of a
-line; a group named `secret` is hidden alone, else all that matched. It is trusted to end.
+A pattern of the operator is a Python regular expression, in which `^` and `$` are the ends of a line; only a group
+named `secret` is masked, else the whole match. It is trusted to terminate.
 """
 
 import re
@@ -21,14 +20,15 @@ from streamweir.wire import jsonio
 
 HIDDEN = "***"
 MARGIN = 4096
-"""How much of the text behind it decides about a match, at most. A match itself may be longer."""
+"""How much of the text after a match can decide about it, at most. A match itself may be longer."""
 _WINDOW = 4 * MARGIN
 
 
 def _word(first: str, rest: str) -> str:
-    """`rest` after `first`, at the beginning of a word. The first letter stands in front, for the search skips to it.
+    """`rest` after `first`, at the beginning of a word. The first letter is in front, so that the search can skip
+    to it.
 
-    An escaped newline before it, in JSON inside of JSON, is no part of the word.
+    An escaped newline before it, in JSON inside of JSON, is not part of the word.
     """
     return rf"{first}(?:(?<![A-Za-z0-9_]{first})|(?<=\\[bfnrt]{first})){rest}"
 
@@ -64,20 +64,20 @@ _ASSIGNED = re.compile(
 )
 _ESCAPE = "\\u"
 _BETWEEN = "\n" * 8
-"""More than a secret has in it."""
+"""More than a secret can contain."""
 _BUILT_IN = (_SHAPES, _BEARER, _USERINFO, _ASSIGNED)
 
 _TOKEN = re.compile(r'"(?P<text>(?:[^"\\]++|\\.)*+)(?:"(?P<name>\s*:)?)?')
-"""A string of JSON, as far as it goes, and whether it is the name of a member."""
+"""A JSON string, possibly incomplete, and whether it is the name of a member."""
 _INDEX = re.compile(r'"index"\s*:\s*(\d+)')
 
 Frame = tuple[int, str]
-"""When, in milliseconds since the request arrived, and what: a stream of text, cut wherever it was cut."""
+"""Milliseconds since the arrival of the request, and text: a stream of text, cut anywhere."""
 _Span = tuple[int, int]
 
 
 class _Piece(NamedTuple):
-    """A string inside a document, by the object or list that holds it."""
+    """A string inside a document, by the object or list that contains it."""
 
     text: str
     container: Any
@@ -85,7 +85,7 @@ class _Piece(NamedTuple):
 
 
 class _Value(NamedTuple):
-    """A string of JSON in a stream: where it stands, and what it says."""
+    """A JSON string in a stream: its position, and its value."""
 
     start: int
     end: int
@@ -94,15 +94,15 @@ class _Value(NamedTuple):
 
 class Redactor:
     def __init__(self, patterns: Sequence[str] = ()) -> None:
-        """Raises ValueError for what is no pattern, or one that matches nothing at all."""
+        """Raises ValueError for an invalid pattern, or one that matches the empty text."""
         self._patterns = (*_BUILT_IN, *map(_compile, patterns))
 
     def text(self, text: str) -> str:
-        """To be cut, if at all, afterwards: half a secret is not recognised."""
+        """Cut a text only afterwards: half a secret is not recognised."""
         return "".join(_redacted_parts(text, self._spans(text), len(text)))
 
     def document(self, text: str) -> str:
-        """JSON, or what should be: every string in it, then the whole as a text, for the names of members."""
+        """JSON, or invalid JSON: every string in it, then the whole as a text, for the names of members."""
         try:
             root = [jsonio.decode(text.encode("utf-8", "surrogatepass"))]
         except jsonio.InvalidJson:
@@ -115,7 +115,7 @@ class Redactor:
         return self.text(jsonio.encode(root[0]).decode() if is_changed or _ESCAPE in text else text)
 
     def frames(self, frames: Sequence[Frame]) -> list[Frame]:
-        """What is hidden leaves its mark in the frame where it began, and nothing in those where it went on."""
+        """The mask of a secret is in the frame where it began; in the following frames it is left out."""
         whole = "".join(text for _, text in frames)
         changes = sorted(change for values in _values(whole) for change in self._changes(values))
         texts = _rewritten(whole, changes, [len(text) for _, text in frames])
@@ -137,7 +137,7 @@ class Redactor:
         ]
 
     def _changes(self, values: Sequence[_Value]) -> Iterator[tuple[int, int, str]]:
-        """Of values that are one text: those that it touches, and what they are without it."""
+        """For values that form one text: those that contain a part of a secret, and their new values."""
         whole = "".join(value.text for value in values)
         spans = self._spans(whole)
         start = 0
@@ -149,7 +149,7 @@ class Redactor:
             start = end
 
     def _spans(self, text: str) -> list[_Span]:
-        """What is hidden, in order and apart."""
+        """The parts to mask, in order and without overlap."""
         found = sorted(span for pattern in self._patterns for span in _search(pattern, text))
         merged: list[_Span] = []
         for start, stop in found:
@@ -171,7 +171,7 @@ def _compile(source: str) -> re.Pattern[str]:
 
 
 def _search(pattern: re.Pattern[str], text: str) -> Iterator[_Span]:
-    """As `finditer` does, a window at a time: what lies close to a window's end is looked at again in the next."""
+    """Like `finditer`, in windows: what is near the end of a window is searched again in the next."""
     at, window = 0, _WINDOW
     while at < len(text):
         stop = min(at + window, len(text))
@@ -194,7 +194,7 @@ def _search(pattern: re.Pattern[str], text: str) -> Iterator[_Span]:
 
 
 def _redacted_parts(text: str, spans: Sequence[_Span], end: int, start: int = 0) -> Iterator[str]:
-    """A part of the text. A span that began before the part has left its mark there already."""
+    """A part of the text. A span that began before the part has its mask there."""
     for number in range(bisect_right(spans, start, key=itemgetter(1)), len(spans)):
         first, last = spans[number]
         if first >= end:
@@ -208,7 +208,8 @@ def _redacted_parts(text: str, spans: Sequence[_Span], end: int, start: int = 0)
 
 
 def _rewritten(whole: str, changes: Sequence[tuple[int, int, str]], lengths: Sequence[int]) -> list[str]:
-    """A text in pieces of these lengths, with its changes, which are in order and apart, each where it begins."""
+    """A text in pieces of these lengths, with its changes (ordered, not overlapping), each in the piece where it
+    begins."""
     if not changes:
         return [whole[end - length : end] for length, end in zip(lengths, accumulate(lengths), strict=True)]
     texts, number, at = [], 0, 0
@@ -227,10 +228,10 @@ def _rewritten(whole: str, changes: Sequence[tuple[int, int, str]], lengths: Seq
 
 
 def _values(whole: str) -> Iterable[list[_Value]]:
-    """The strings of all documents in a stream, those that go on from one to the next together.
+    """The strings of all documents in a stream; strings that continue from one document to the next are together.
 
-    They have the same name. The members `index` on a line tell the choices, blocks and calls of an answer apart. It
-    is read without a parser, so that it does not matter how a stream is framed or that its end is missing.
+    They have the same name. The `index` members on a line distinguish the choices, blocks and calls of an answer. The
+    stream is read without a parser, so that any framing works, and a missing end.
     """
     found: defaultdict[tuple[str, ...], list[_Value]] = defaultdict(list)
     start = 0

@@ -1,12 +1,12 @@
-"""Where a request may go, and in which order it is tried.
+"""The targets of a request, and the order in which they are tried.
 
-A name is an alias with its targets, or one that the pattern of an alias matches, or `{provider}/{model}` as it is, in
-this order. Of two patterns that match, the one with more characters besides `*` counts, of equal ones the first.
+A name is an alias with its targets, or matches the pattern of an alias, or is `{provider}/{model}`, checked in this
+order. If two patterns match, the one with more characters besides `*` counts, else the first.
 
-`order` gives the targets that are not away, by the route's strategy; the first of them is taken by that call, every
-further one is taken with `take` before it is tried. Each target that was tried is reported once by the very object
-that was given: `succeeded`, `failed` or `abandoned`. It decides and opens nothing; time and random values
-are arguments. Callers choose the names of models, so what is kept of those is bounded.
+`order` returns the available targets, by the route's strategy; the first of them is taken by that call, every further
+one must be taken with `take` before it is tried. Each target that was tried is reported once, with the same object:
+`succeeded`, `failed` or `abandoned`. This module only decides; time and random values are arguments. Callers choose
+model names, so what is kept about them is bounded.
 """
 
 from collections import OrderedDict
@@ -19,9 +19,9 @@ from streamweir.core.errors import StreamweirError, UpstreamError
 from streamweir.policy.health import Health, State, TargetId
 
 MAX_NAME_LENGTH = 256
-"""Of a model, as asked for. No provider has a longer one."""
+"""The maximum length of a requested model name. No provider has a longer one."""
 EXPLORED_SHARE = 0.05
-"""`fastest`: the share of requests that begin with another target than the fastest, to see how it does now."""
+"""`fastest`: the share of requests that try another target first, to measure it."""
 
 Strategy = Literal["priority", "weighted", "fastest"]
 
@@ -33,21 +33,21 @@ class WeightedTarget(NamedTuple):
 
 class Route(Struct, frozen=True):
     id: str
-    """The name that was asked for."""
+    """The requested name."""
     targets: tuple[WeightedTarget, ...]
     strategy: Strategy = "priority"
     pattern: str | None = None
-    """Of the alias that the name matches, where the name itself is none."""
+    """The pattern of the alias that the name matches, if the name itself is not an alias."""
 
     @property
     def configured_id(self) -> str:
-        """By which the operator's file speaks of it. Callers do not choose it, where it is a pattern."""
+        """Its name in the operator's file. If that is a pattern, callers do not choose it."""
         return self.pattern or self.id
 
 
 class Router:
-    """`max_unrouted` bounds what is kept of targets that no route names. Providers in `scripted` fail on purpose:
-    asked for by name they are never sent away."""
+    """`max_unrouted` bounds what is kept about targets without a route. Providers in `scripted` fail on purpose: if
+    they are requested by name, they are never ejected."""
 
     def __init__(
         self,
@@ -67,7 +67,7 @@ class Router:
         self._max_unrouted = max_unrouted
 
     def adopt(self, old: "Router", changed: Collection[str] = ()) -> None:
-        """Takes over the health of targets that `old` knows. Targets of the `changed` providers start anew."""
+        """Takes over the health of the targets of `old`. Targets of the `changed` providers start without."""
         for target, health in (*old._unrouted.items(), *old._routed.items()):
             if target.provider in changed:
                 continue
@@ -94,7 +94,7 @@ class Router:
         return Route(model_name, (WeightedTarget(TargetId(provider, model)),))
 
     def order(self, route: Route, now: float, random: Callable[[], float]) -> list[TargetId]:
-        """What to try, best first; empty: all are away. `random` gives numbers from 0 up to 1."""
+        """The targets to try, best first; empty: all are unavailable. `random` returns numbers from 0 up to 1."""
         if len(route.targets) == 1:
             taken = self.take(route.targets[0].target, now)
             return [taken] if taken is not None else []
@@ -151,7 +151,8 @@ class Router:
         return health.failed(target, now, error)
 
     def abandoned(self, target: TargetId) -> None:
-        """Neither success nor failure: the caller left, or it was never tried. Frees the probe, if it was one."""
+        """Neither success nor failure: the caller disconnected, or it was not tried. Releases the probe, if it was
+        one."""
         health = self._find(target)
         if health is not None:
             health.abandoned(target)
@@ -204,7 +205,7 @@ def is_pattern(model_id: str) -> bool:
 
 
 def matches_pattern(name: str, pattern: str) -> bool:
-    """`*` stands for any text without a slash, also for none. No name takes long: callers choose them."""
+    """`*` matches any text without a slash, also the empty one. Fast for any name, because callers choose names."""
     parts, own = pattern.split("/"), name.split("/")
     return len(parts) == len(own) and all(map(_matches_part, own, parts))
 

@@ -1,12 +1,12 @@
-"""The form of the secrets that we hand out: who issued one, and whether it was copied whole.
+"""The format of the secrets that the gateway issues: their type, and a checksum.
 
     sk-sw-    a key            sw-session-  a cookie of the console
-    sw-admin- the operator's   sw-csrf-     what goes with that cookie, and is made of it
+    sw-admin- the admin secret sw-csrf-     the CSRF token, which is derived from that cookie
 
-After the beginning come 32 random bytes in base 62 and six characters of CRC-32 over all before
-them, so that a scanner of leaked secrets knows one at sight and a mistyped one is told apart
-without a look-up. The checksum proves nothing: whoever knows the form can write one. A caller is
-answered the same whether the form or the secret was wrong. Random bytes are an argument.
+After the prefix come 32 random bytes in base 62 and six characters of CRC-32 over everything before them, so that a
+scanner for leaked secrets recognises one, and a mistyped one is detected without a look-up. The checksum is no proof:
+anyone can compute it. A caller gets the same answer for a wrong format and for a wrong secret. Random bytes are an
+argument.
 """
 
 import hashlib
@@ -44,19 +44,19 @@ def make_session_token(random_bytes: bytes) -> str:
 
 
 def csrf_of(session_token: str) -> str:
-    """What a page must send along with what it changes: who has it cannot tell the cookie from it, nor make another."""
+    """The token that a page must send with changes: neither the cookie nor another token can be derived from it."""
     return _make(CSRF, hmac.new(session_token.encode(), b"csrf", hashlib.sha256).digest())
 
 
 def make_id(kind: str, random_bytes: bytes) -> str:
-    """No secret: what a row is known by, `key_...`, from `ID_BYTES` bytes."""
+    """Not a secret: the id of a row, `key_...`, from `ID_BYTES` bytes."""
     if len(random_bytes) != ID_BYTES:
         raise ValueError(f"an id is made of {ID_BYTES} random bytes, not of {len(random_bytes)}")
     return f"{kind}_{_base62(int.from_bytes(random_bytes), _ID_CHARACTERS)}"
 
 
 def is_well_formed(secret: str, prefix: str = KEY) -> bool:
-    """Could have been made here: with that beginning, of the right length, and with its own checksum."""
+    """Whether it could have been made here: it has that prefix, the right length, and a valid checksum."""
     if not secret.startswith(prefix) or not _TAIL.fullmatch(secret, len(prefix)):
         return False
     body, checksum = secret[:-_CHECKSUM_CHARACTERS], secret[-_CHECKSUM_CHARACTERS:]
@@ -64,7 +64,7 @@ def is_well_formed(secret: str, prefix: str = KEY) -> bool:
 
 
 def last4(secret: str) -> str:
-    """What may be shown of it."""
+    """The part that may be shown."""
     return secret[-4:]
 
 

@@ -12,7 +12,7 @@ from streamweir.policy.health import TargetId
 from streamweir.policy.target_memory import TargetMemory
 
 _MEMBER = re.compile(r"\b(?:stream_options|include_usage)\b")
-# How it is said: "Unknown parameter: 'stream_options'." (OpenAI, Azure), "Unrecognized request argument supplied"
+# The texts: "Unknown parameter: 'stream_options'." (OpenAI, Azure), "Unrecognized request argument supplied"
 # (older Azure), "Extra inputs are not permitted" (Mistral, vLLM and all that use pydantic), `unknown field` (Go and
 # Rust servers), "Additional properties are not allowed ('stream_options' was unexpected)" (JSON Schema),
 # "Unsupported parameter: stream_options", "stream_options is only allowed when ...".

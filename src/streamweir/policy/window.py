@@ -22,7 +22,7 @@ class SlidingCount:
 
     def count(self, now: float) -> int:
         ticks = self._ticks
-        if not ticks:  # then nothing depends on the time, not even on its being set back
+        if not ticks:  # then nothing depends on the time, even if it was set back
             return 0
         oldest = floor(self._monotonic(now) / self._tick_s) - self._span
         while ticks and ticks[0][0] < oldest:
@@ -34,12 +34,12 @@ class SlidingCount:
         if self._ticks and self._ticks[-1][0] == tick:
             self._ticks[-1][1] += 1
         else:
-            self.count(now)  # so that there are never more ticks than the span holds
+            self.count(now)  # so that there are never more ticks than fit into the span
             self._ticks.append([tick, 1])
         self._total += 1
 
     def next_expiry_in_s(self, now: float) -> float:
-        """How long until the first of those counted now is out of the span; 0 where there are none."""
+        """The time until the first of the counted events leaves the span; 0 if there are none."""
         return self._expires_in_s(self._ticks[0][0], now) if self.count(now) else 0.0
 
     def empty_in_s(self, now: float) -> float:
@@ -103,7 +103,7 @@ class MinuteUsage:
             self.totals[TOKENS] += tokens
 
     def freed_in_s(self, kind: int, amount: int, at: float) -> float:
-        """How long until `amount` of what is counted now is out of the minute; a minute where there is not so much."""
+        """The time until `amount` of what is counted now leaves the minute; a minute if there is not so much."""
         for tick in self._ticks:
             amount -= tick[kind]
             if amount <= 0:
@@ -118,5 +118,5 @@ class MinuteUsage:
 
 
 def expires_in_s(tick: list[int], at: float) -> float:
-    """How long until all of a tick of `MinuteUsage` is out of the minute."""
+    """The time until all of a tick of `MinuteUsage` leaves the minute."""
     return (tick[0] + _MINUTE_TICKS + 1) * MINUTE_TICK_S - at

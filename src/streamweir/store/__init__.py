@@ -1,1 +1,1 @@
-"""What is remembered: the ledger, the request log, keys and workspaces, in SQLite or PostgreSQL."""
+"""Persistent data: the ledger, the request log, keys and workspaces, in SQLite or PostgreSQL."""

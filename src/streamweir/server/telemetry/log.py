@@ -130,7 +130,7 @@ LogLevel = Literal["debug", "info", "warning", "error"]
 
 _LEVELS = {"debug": 10, "info": 20, "warning": 30, "error": 40, "critical": 50}
 _LONGER = 1000
-_LONGEST_EXCEPTION = 16_000
+_MAX_EXCEPTION_LENGTH = 16_000
 _PLAIN = frozenset({bool, int, float, type(None)})
 _DEEPEST = 4
 _FRAMES = 20
@@ -353,7 +353,7 @@ _CLEANERS: dict[str, Callable[[str], str]] = {
     "request_ids": clean_id,
     "event": lambda text: clean(text, _LONGER),
     "reason": lambda text: clean(text, _LONGER),
-    "exception": lambda text: clean_lines(text, _LONGEST_EXCEPTION),
+    "exception": lambda text: clean_lines(text, _MAX_EXCEPTION_LENGTH),
 }
 
 _output = _LogOutput()

@@ -4,8 +4,8 @@ Advancing a counter locks its row until the transaction ends. So the next one wa
 smaller number is visible to every reader that sees a larger one: a reader of everything after a number misses nothing.
 
 A lease is a right that one process at a time holds. It expires by itself, so that a process that dies with it blocks
-nobody for long. Time is an argument. Clocks of nodes differ: work under a lease must be safe when it is done twice at
-once; the lease only saves the work.
+others only for a short time. The time is an argument. Clocks of nodes differ: work under a lease must be safe if it is
+done twice at once; the lease only avoids unnecessary work.
 """
 
 from sqlalchemy import Connection, delete, or_, select, update

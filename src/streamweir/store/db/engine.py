@@ -23,7 +23,7 @@ async def open_store(
     url: str, data_dir: Path, *, migrate: bool = True, on_slow: OnSlow = lambda *_: None, every_s: float = SLOW_S
 ) -> Store:
     """With `migrate` false, a schema that is not this program's own is an error too. A slow disk is waited for, and
-    `on_slow` is told every few seconds."""
+    `on_slow` is called every few seconds."""
     store = await _make_store(url, data_dir, on_slow, every_s)
     try:
         with store.without_time_limit(on_slow, every_s):

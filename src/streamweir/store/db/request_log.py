@@ -1,12 +1,12 @@
-"""The log of requests: its columns, each declared once.
+"""The request log: its columns, each declared once.
 
-A field of `Row` is a column: its type, whether it may be NULL, and, in its `LogColumn`, what it means and where it is
+A field of `Row` is a column: its type, whether it may be NULL, and, in its `LogColumn`, its meaning and where it is
 shown. Everything else is derived from this: the table (`store.db.tables`), the row that is read
 (`store.requests.requests.RequestRow`), the API's members with their schema and the export's columns
 (`server.control.api.view`), the table in docs/api.md and the console's types (`scripts/generate.py`). A new column is a
 field here, its value in `server.accounting.request_row`, and a migration. The order is that of the table.
 
-Money is in integer nano-dollars, moments in Unix milliseconds, JSON in text that only this program reads.
+Money is in integer nano-dollars, times in Unix milliseconds, JSON is text that only this program reads.
 """
 
 from typing import Annotated, Any, Literal, get_args, get_type_hints
@@ -14,57 +14,57 @@ from typing import Annotated, Any, Literal, get_args, get_type_hints
 from msgspec import UNSET, Struct, UnsetType
 
 MAX_NAME_LENGTH = 256
-"""Characters of what callers and providers choose: names of models, ids. PostgreSQL takes no more than 2.7 kB for an
-entry of an index."""
+"""The maximum length of names and ids that callers and providers choose. PostgreSQL accepts at most 2.7 kB for an entry
+of an index."""
 MAX_WORD_LENGTH = 40
-"""As long as none of our own words is: what is longer came from elsewhere."""
+"""Longer than every value of the gateway's own: a longer one came from elsewhere."""
 
 
 class AttemptView(Struct, kw_only=True):
     target: str
     error: str | None
     start_s: float | UnsetType = UNSET
-    """Since the arrival of the request. Rows from before it was kept have none."""
+    """Since the arrival of the request. Older rows have none."""
     duration_s: float
     resends: int
 
 
 class StripView(Struct, frozen=True, kw_only=True):
-    """As it is kept and shown."""
+    """The timeline of a stream, as it is stored and shown."""
 
     start_ms: int
     """Since the arrival of the request."""
     slot_ms: int
     counts: list[int]
-    """Of the slots from there on, up to the last that has a piece."""
+    """The counts of the slots from there on, up to the last that has a piece."""
 
 
 class LogColumn(Struct, frozen=True, kw_only=True):
-    """What a column is besides its type."""
+    """The properties of a column besides its type."""
 
     about: str
     shown: Literal["list", "detail", "nowhere"] = "list"
-    """By the API. `list`: in pages, in exports and of one request; `detail`: of one request alone."""
+    """By the API. `list`: in pages, in exports and for a single request; `detail`: only for a single request."""
     member: str = ""
-    """Its name in the API, where it is another one."""
+    """Its name in the API, if that differs."""
     log: str = ""
-    """Its name in the line of the log. Empty: it is not in it."""
+    """Its name in the log line. Empty: it is not in it."""
     filters: tuple[str, ...] = ()
-    """What the API filters by it with. One that has the column's own name is for equality."""
+    """The API's filters for it. A filter with the column's own name tests for equality."""
     api: Any = None
-    """The type that the API shows, where it is not the column's."""
+    """The type in the API, if it is not the column's."""
     json: Literal["list", "dict", "text"] | None = None
-    """The column is JSON, which says a list or an object; `text`: whoever reads the row decodes it."""
+    """The column is JSON, with a list or an object; `text`: the reader of the row decodes it."""
     is_money: bool = False
     is_small: bool = False
     """An integer of 32 bits is enough."""
     is_unique: bool = False
     max_length: int | None = None
-    """Characters: it is in an index, and not one of our own ids."""
+    """In characters, for a column that is in an index and is not one of the gateway's own ids."""
 
 
 class Row(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The terminal row of a request, as it is written."""
+    """The row of a finished request, as it is written."""
 
     request_id: Annotated[
         str, LogColumn(about="The answer's `x-request-id`.", log="id", filters=("id",), is_unique=True)
@@ -214,7 +214,7 @@ class Row(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class DeclaredColumn(Struct, frozen=True, kw_only=True):
-    """A field of `Row`, taken apart."""
+    """A field of `Row`, parsed."""
 
     name: str
     type: type

@@ -3,7 +3,7 @@
 It works inside one transaction. On SQLite the transaction has the write lock from its beginning, on PostgreSQL it takes
 an advisory lock first, so a second process finds everything done. A schema of a newer program is never changed. An
 empty database gets the tables of `store.db.tables`. Alembic, which takes a third of a second
-and 10 MB to import, migrates an older one. A test compares the results of the two ways.
+and 10 MB to import, migrates an older one. A test compares the results of the two.
 """
 
 from pathlib import Path

@@ -1,11 +1,11 @@
-"""Statements that run for many rows at once, at the cost of the driver and little more.
+"""Statements that run for many rows at once, with little overhead beyond the driver's.
 
-A statement is written in SQLAlchemy Core, with bound parameters, and compiled once per dialect; the
-rows are tuples in the order of its parameters and go to the driver as they are. That leaves out what
-SQLAlchemy does per row (10 us for a row of the request log, where SQLite itself takes 8), so values
-must be what both drivers take: str, int, bool, bytes, None. Of tables and money nothing is known here.
+A statement is written in SQLAlchemy Core, with bound parameters, and compiled once per dialect; the rows are tuples in
+the order of its parameters and go directly to the driver. That avoids SQLAlchemy's work per row (10 us for a row of the
+request log; SQLite itself takes 8), so values must have types that both drivers accept: str, int, bool, bytes,
+None. This module does not depend on tables.
 
-`upsert` is an insert that may find its row there already. It is the one place that asks which database it is.
+`upsert` is an insert whose row may exist already. It is the only place that checks which database it is.
 """
 
 from collections.abc import Callable, Collection, Iterable, Sequence
@@ -18,11 +18,11 @@ from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.sql.compiler import SQLCompiler
 
 _MAX_IDS = 512
-"""Ids in one look-up."""
+"""The maximum number of ids in one look-up."""
 
 
 class BatchStatement:
-    """`run` gives it each of the rows in turn. `names`: its parameters, in the order of their places in the text."""
+    """`run` executes it for each of the rows. `names`: its parameters, in the order of their positions in the text."""
 
     def __init__(self, build: Callable[[Connection], ClauseElement], names: Sequence[str]) -> None:
         self._build = build
@@ -42,9 +42,9 @@ class BatchStatement:
 
 
 class LookupByIds:
-    """A look-up by ids: `build` is given the parameters that stand for them.
+    """A look-up by ids: `build` gets the parameters for the ids.
 
-    They are as many as the next power of two, the last id being repeated, so that the texts are few.
+    Their number is rounded up to a power of two, by repeating the last id, so that there are few different texts.
     """
 
     def __init__(self, build: Callable[[Sequence[BindParameter[str]]], Select[*tuple[Any, ...]]]) -> None:
@@ -52,7 +52,7 @@ class LookupByIds:
         self._texts: dict[tuple[str, int], str] = {}
 
     def run(self, conn: Connection, ids: Iterable[str]) -> Sequence[Row[*tuple[Any, ...]]]:
-        """Rows come in the order of the statement for up to 512 ids, and in their order for each 512 of more."""
+        """The rows are in the statement's order for up to 512 ids; beyond that, in its order within each 512."""
         all_ids = list(ids)
         if len(all_ids) <= _MAX_IDS:
             return self._find(conn, all_ids) if all_ids else []
@@ -72,7 +72,7 @@ class LookupByIds:
 
 
 def insert_columns(table: Table, names: Collection[str]) -> Insert:
-    """An insert of these columns in this order, whatever the order of the table; all else stays NULL."""
+    """An insert of these columns in this order, for any order in the table; other columns are NULL."""
     return insert(plain_table(table.name, *(plain_column(name, table.c[name].type) for name in names)))
 
 
@@ -82,5 +82,5 @@ def _compiled(statement: ClauseElement, conn: Connection) -> tuple[str, list[str
 
 
 def upsert(conn: Connection, table: Table) -> postgresql.Insert | sqlite.Insert:
-    """To be followed by `on_conflict_do_nothing` or `on_conflict_do_update`, which both know alike."""
+    """To be followed by `on_conflict_do_nothing` or `on_conflict_do_update`, which both databases have."""
     return postgresql.insert(table) if conn.dialect.name == "postgresql" else sqlite.insert(table)

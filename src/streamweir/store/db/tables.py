@@ -1,10 +1,9 @@
-"""The tables, for SQLite and PostgreSQL alike. `migrations/` makes them; a test holds the two against each other.
+"""The tables, the same for SQLite and PostgreSQL. `migrations/` creates them too; a test compares the two.
 
-Money is in integer nano-dollars, moments in Unix milliseconds, JSON in text that only this program
-reads. The ledger is append-only: its rows are never changed and never deleted, and the balance of a
-workspace is the sum of its amounts. `accounts` holds the same sums ready made, changed in the same
-transaction as the rows that change them. Request ids begin with the time, so that their order is
-the order of arrival.
+Money is in integer nano-dollars, times in Unix milliseconds, JSON is text that only this program reads. The ledger is
+append-only: its rows are never changed or deleted, and the balance of a workspace is the sum of its amounts. `accounts`
+has the same sums precomputed; they change in the same transaction as the rows. Request ids begin with the time, so
+their order is the order of arrival.
 """
 
 from typing import Any
@@ -32,16 +31,16 @@ from streamweir.store.db.request_log import COLUMNS, DeclaredColumn
 metadata = MetaData()
 
 _Sequence = BigInteger().with_variant(Integer, "sqlite")
-"""SQLite counts up by itself only in a column of the type INTEGER."""
+"""SQLite increments automatically only in a column of the type INTEGER."""
 
 workspaces = Table(
     "workspaces",
     metadata,
     Column("id", String, primary_key=True),
     Column("name", String, nullable=False, unique=True),
-    Column("prepaid", Boolean, nullable=False),  # spends only what was credited before
+    Column("prepaid", Boolean, nullable=False),  # can spend only its credit
     Column("created_ms", BigInteger, nullable=False),
-    Column("version", BigInteger, nullable=False, index=True),  # of the change that made it what it is
+    Column("version", BigInteger, nullable=False, index=True),  # of its last change
 )
 
 keys = Table(
@@ -50,7 +49,7 @@ keys = Table(
     Column("id", String, primary_key=True),
     Column("workspace_id", String, nullable=False, index=True),
     Column("name", String, nullable=False),
-    Column("origin", String, nullable=False),  # store | file: the operator's file rules over the latter
+    Column("origin", String, nullable=False),  # store | file: the operator's file defines the latter
     Column("digest", LargeBinary, nullable=False, unique=True),
     Column("last4", String, nullable=False),
     Column("scopes", Text, nullable=False),  # JSON list
@@ -71,7 +70,7 @@ keys = Table(
 counters = Table(
     "counters",
     metadata,
-    # `changes`: the newest version of workspaces, keys and credits; `audit`: how many rows the audit log has
+    # `changes`: the newest version of workspaces, keys and credits; `audit`: the number of rows in the audit log
     Column("name", String, primary_key=True),
     Column("value", BigInteger, nullable=False),
 )
@@ -83,7 +82,7 @@ accounts = Table(
     Column("id", String, primary_key=True),
     Column("workspace_id", String, nullable=False, index=True),
     Column("key_id", String, index=True),
-    Column("granted", BigInteger, nullable=False),  # credits, of a workspace alone
+    Column("granted", BigInteger, nullable=False),  # credits; only for a workspace
     Column("spent", BigInteger, nullable=False),
     Column("held", BigInteger, nullable=False),
 )
@@ -98,7 +97,7 @@ ledger = Table(
     Column("key_id", String),
     Column("request_id", String),  # NULL for a credit
     Column("amount", BigInteger, nullable=False),  # hold, extend: -held; settle: +held - cost; credit: +credited
-    Column("cost", BigInteger),  # of a settlement; NULL where the model has no price
+    Column("cost", BigInteger),  # of a settlement; NULL if the model has no price
     Column("note", Text),
     UniqueConstraint("request_id", "kind", name="ledger_once"),
     Index("ledger_of_workspace", "workspace_id", "seq"),
@@ -119,15 +118,15 @@ open_requests = Table(
     Column("stream", Boolean, nullable=False),
     Column("held", BigInteger, nullable=False),
     Column("account", String),  # of the key's budget
-    Column("prices", Text, nullable=False),  # JSON: what an orphan is settled by, `policy.prices.Quote`
+    Column("prices", Text, nullable=False),  # JSON of `policy.prices.Quote`, by which an orphan is settled
     Column("prompt_tokens", BigInteger, nullable=False),  # estimated
     Column("output_tokens", BigInteger, nullable=False),  # delivered so far, estimated
     Column("progress_ms", BigInteger),
-    Column("cancel_ms", BigInteger),  # an operator wants it stopped
-    Column("idempotency", LargeBinary),  # the digest by which `idempotency` knows it
-    Column("first_ms", BigInteger),  # when the first token went out
-    Column("last_ms", BigInteger),  # when the last piece went out, as far as is known
-    # What is asked every second. All else is asked seldom, of a table that is as short as the traffic is high.
+    Column("cancel_ms", BigInteger),  # when an operator stopped it
+    Column("idempotency", LargeBinary),  # its digest in the table `idempotency`
+    Column("first_ms", BigInteger),  # when the first token was sent
+    Column("last_ms", BigInteger),  # when the last piece was sent, as far as is known
+    # For the query of every second. Other queries are rare, and the table is short.
     Index(
         "open_requests_cancelled",
         "instance",
@@ -152,23 +151,23 @@ _FILTERED = ("model", "target", "verdict", "dialect", "status", "error", "stream
 requests = Table(
     "requests",
     metadata,
-    # Rows come in the order in which requests end; `logs --follow` goes by it, so no number is used twice.
+    # Rows are in the order in which requests end; `logs --follow` uses it, so no number is used twice.
     Column("seq", _Sequence, primary_key=True, autoincrement=True),
     *map(_log_column, COLUMNS),
-    # Pages, the newest first: of all, of a workspace, of a key. Behind the order each has all that can be filtered by,
-    # so a filter is held against the index alone, whatever is combined with what: of a million rows that nothing
-    # matches a tenth of a second, by the rows themselves half a second. The three take 400 MB for a million rows, and
-    # to be written no more than without (an index of a filter's own, as on the model: 5 % each).
+    # Pages, the newest first: of all, of a workspace, of a key. After the order each has all columns that can be
+    # filtered by, so filters need only the index, in any combination: for a million rows without a match a tenth of a
+    # second, instead of half a second with the rows. The three take 400 MB for a million rows, and writing takes no
+    # longer than without them (an index for a single filter, such as the model: 5 % each).
     Index("requests_by_time", "at_ms", "seq", "workspace_id", "key_id", *_FILTERED),
     Index("requests_of_workspace", "workspace_id", "at_ms", "seq", "key_id", *_FILTERED),
     Index("requests_of_key", "key_id", "at_ms", "seq", "workspace_id", *_FILTERED),
-    # The id that stands in the chunks. Of the request's own id, whole or its beginning, the unique one above.
+    # The id in the chunks. For the request's own id, or its beginning, there is the unique index above.
     Index("requests_of_completion", "completion_id", "seq"),
     sqlite_autoincrement=True,
 )
 
 USAGE = ("workspace_id", "key_id", "model", "provider")
-"""What usage is counted by, besides the time."""
+"""The columns by which usage is counted, besides the time."""
 SUMS = (
     "requests",
     "errors",
@@ -177,17 +176,17 @@ SUMS = (
     "completion_tokens",
     "reasoning_tokens",
     "cost",
-    "unpriced",  # requests without a price, which `cost` leaves out
+    "unpriced",  # requests without a price, which are not in `cost`
 )
 TTFT = tuple(f"ttft_{bucket:02}" for bucket in range(BUCKETS))
-"""How many streams had their first token within each of the buckets of `policy.latency`."""
+"""The number of streams with their first token within each of the buckets of `policy.latency`."""
 
 
 def _usage(name: str, unit: str, *more: Index) -> Table:
-    """Sums of requests by the time at which they were held, in `unit`s since 1970.
+    """Sums of requests by the time of their reservation, in `unit`s since 1970.
 
-    There are four of them because of what is read: whatever the length of a row, it costs 3 us, and there is one for
-    each key, model and provider that came together in it. So a period of any length is read from rows as long as its
+    There are four of these tables because of reads: a row takes 3 us to read, whatever its unit, and there is one for
+    each combination of key, model and provider. So a period of any length is read from rows that are as long as its
     steps, and not from sixty times as many.
     """
     return Table(
@@ -198,14 +197,14 @@ def _usage(name: str, unit: str, *more: Index) -> Table:
         *(Column(each, BigInteger, nullable=False) for each in SUMS),
         *(Column(each, BigInteger, nullable=False, server_default=text("0")) for each in TTFT),
         *more,
-        sqlite_with_rowid=False,  # so that a period lies in one piece: a quarter faster
+        sqlite_with_rowid=False,  # so that a period is contiguous: a quarter faster
     )
 
 
-# Kept for two days, as the next.
+# Kept for two days, like the next.
 usage_minutes = _usage("usage_minutes", "minute")
 usage_quarters = _usage("usage_quarters", "quarter")
-# These outlive the requests they were made of. The index: what a key has spent in a period.
+# These are kept longer than the requests. The index: what a key has spent in a period.
 usage_hours = _usage("usage_hours", "hour", Index("usage_of_key", "key_id", "hour"))
 usage_days = _usage("usage_days", "day")
 
@@ -213,7 +212,7 @@ idempotency = Table(
     "idempotency",
     metadata,
     Column("key_id", String, primary_key=True),
-    Column("digest", LargeBinary, primary_key=True),  # of what the caller sent as Idempotency-Key
+    Column("digest", LargeBinary, primary_key=True),  # of the caller's Idempotency-Key
     Column("body_digest", LargeBinary, nullable=False),
     Column("request_id", String, nullable=False),
     Column("is_over", Boolean, nullable=False),
@@ -223,7 +222,7 @@ idempotency = Table(
 contents = Table(
     "contents",
     metadata,
-    # Of keys that asked for it alone. Each body is compressed (zlib) and bounded.
+    # Only of keys with `log_content`. Each body is compressed (zlib) and bounded.
     Column("request_id", String, primary_key=True),
     Column("workspace_id", String, nullable=False),
     Column("key_id", String, nullable=False, index=True),
@@ -232,7 +231,7 @@ contents = Table(
     Column("answer", LargeBinary, nullable=False),  # text
     Column("upstream_frames", LargeBinary, nullable=False),  # JSON list of [ms since arrival, text]
     Column("caller_frames", LargeBinary, nullable=False),
-    Column("is_cut", Boolean, nullable=False),  # more than is kept
+    Column("is_cut", Boolean, nullable=False),  # there was more than the limit
 )
 
 audit = Table(
@@ -263,14 +262,14 @@ sessions = Table(
     Column("digest", LargeBinary, primary_key=True),  # of the cookie
     Column("created_ms", BigInteger, nullable=False),
     Column("used_ms", BigInteger, nullable=False),
-    Column("key_id", String),  # that it was opened with; NULL: the admin secret
-    Column("key_digest", LargeBinary),  # of that key's secret: it ends with it
+    Column("key_id", String),  # the key that opened it; NULL: the admin secret
+    Column("key_digest", LargeBinary),  # of that key's secret: the session ends with it
 )
 
 instances = Table(
     "instances",
     metadata,
-    # A process that opens requests. Silent for too long, it is dead, and its open requests are orphans.
+    # A process that opens requests. Without a heartbeat for too long it is dead, and its open requests are orphans.
     Column("id", String, primary_key=True),
     Column("node", String, nullable=False),  # the workers of one supervisor share it
     Column("started_ms", BigInteger, nullable=False),
@@ -281,7 +280,7 @@ instances = Table(
 leases = Table(
     "leases",
     metadata,
-    Column("name", String, primary_key=True),  # what one process at a time may do: reconcile, purge
+    Column("name", String, primary_key=True),  # work that one process at a time may do: reconcile, purge
     Column("holder", String, nullable=False),
     Column("until_ms", BigInteger, nullable=False),
 )

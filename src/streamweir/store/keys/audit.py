@@ -65,7 +65,7 @@ def append(
 def verify(conn: Connection) -> int | None:
     """The number of the first row that was changed or is missing. None: the log is intact."""
     newest: int = conn.execute(select(func.max(audit.c.seq))).scalar_one() or 0
-    count = current(conn, AUDIT)  # read after, for rows may be added meanwhile
+    count = current(conn, AUDIT)  # read afterwards, because rows may be added meanwhile
     seen, before = 0, _FIRST_PREVIOUS
     for row in _in_order(conn, count):
         if row["seq"] != seen + 1 or row["previous"] != before or row["digest"] != _digest(row):
@@ -77,7 +77,7 @@ def verify(conn: Connection) -> int | None:
 def list_rows(
     conn: Connection, *, workspace_id: str | None = None, before: int | None = None, limit: int = 50
 ) -> list[AuditRow]:
-    """The newest first, from the one before the number `before` on. `workspace_id` leaves out all others'."""
+    """The newest first, starting before the number `before`. `workspace_id`: only rows of that workspace."""
     statement = select(audit).order_by(audit.c.seq.desc()).limit(limit)
     if workspace_id is not None:
         statement = statement.where(audit.c.workspace_id == plain(workspace_id))

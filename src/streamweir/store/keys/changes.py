@@ -21,7 +21,7 @@ from streamweir.store.keys.keys import STORE, read_key
 class KeyState(Struct, frozen=True, kw_only=True):
     key: Key
     digests: Mapping[bytes, float | None]
-    """Of its secrets, and until when each is good (Unix seconds): the one before the last rotation ends."""
+    """The digests of its secrets, and until when each is valid (Unix seconds): that of a rotated secret expires."""
 
 
 class WorkspaceState(Struct, frozen=True, kw_only=True):
@@ -29,13 +29,13 @@ class WorkspaceState(Struct, frozen=True, kw_only=True):
     name: str
     prepaid: bool
     granted: int
-    """What was credited in all, nano-dollars."""
+    """The total of its credits, in nano-dollars."""
 
 
 class Changes(Struct, frozen=True, kw_only=True):
     version: int
     keys: tuple[KeyState, ...] = ()
-    """Those that are revoked too, with the moment."""
+    """Including revoked ones, with the time."""
     workspaces: tuple[WorkspaceState, ...] = ()
 
 
@@ -43,7 +43,7 @@ def changes_since(conn: Connection, version: int) -> Changes:
     now = current(conn, CHANGES)
     if now == version:
         return Changes(version=version)
-    if now < version:  # another database, or an older state of it: all that was known may be wrong
+    if now < version:  # another database, or an older state of it: all known values may be wrong
         version = 0
     changed = conn.execute(select(keys).where(keys.c.version > version, keys.c.origin == STORE)).mappings()
     states = tuple(_state(row) for row in changed)
@@ -60,7 +60,7 @@ def changes_since(conn: Connection, version: int) -> Changes:
 
 
 def find_limited(conn: Connection) -> str | None:
-    """The name of something that is made here, is in force and has a limit; None: there is nothing."""
+    """The name of an object of the store that is valid and has a limit; None: there is none."""
     limits = (*(keys.c[name] for name in NAMES), keys.c.budget_nano)
     limited = select(keys.c.name).where(
         keys.c.origin == STORE, keys.c.revoked_ms.is_(None), or_(*(limit.is_not(None) for limit in limits))

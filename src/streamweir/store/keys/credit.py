@@ -1,8 +1,7 @@
-"""Credit, as an operator sees it: what a workspace was given, what is left of it, and row by row why.
+"""Credit, as operators see it: the credit of a workspace, its balance, and the ledger rows.
 
-The money itself is `store.ledger.accounts`'s; here it becomes a change that every process learns of, and a row
-of the audit log. Credit means something for a workspace that is prepaid; for any other the balance
-tells what it has spent beyond what it was given.
+The money itself is in `store.ledger.accounts`; here it becomes a change that every process loads, and a row of the
+audit log. Credit matters for a prepaid workspace; for any other the balance shows what it has spent beyond its credit.
 """
 
 from msgspec import Struct
@@ -72,7 +71,7 @@ def list_balances(conn: Connection, *, after: str | None = None, limit: int | No
 def list_ledger(
     conn: Connection, workspace_id: str | None, *, before: int | None = None, limit: int = 50
 ) -> list[LedgerRow]:
-    """The newest first, from the one before the number `before` on. None: of all workspaces."""
+    """The newest first, starting before the number `before`. None: of all workspaces."""
     columns = ledger.c
     statement = select(ledger)
     if workspace_id is not None:

@@ -1,9 +1,8 @@
-"""The keys of the operator's file, as rows, so that the ledger can refer to them. The file wins over the database.
+"""The keys of the operator's file, as rows, so that the ledger can refer to them. The file overrides the database.
 
-Each has the id `file:{name}`. A row follows the file, is marked revoked where its entry has gone, and
-comes back with it. Nothing is written where nothing changed, so that every process of a node may
-say what it read. A process goes by its own file, never by these rows: two nodes may have read
-different ones.
+Each has the id `file:{name}`. A row follows the file: it is marked as revoked if its entry was removed, and restored
+with it. Nothing is written if nothing changed, so that every process of a node can store what it has read. A process
+uses its own file, never these rows: two nodes may have different files.
 """
 
 from collections.abc import Mapping, Sequence
@@ -33,8 +32,8 @@ def file_key_id(name: str) -> str:
 def put_file_keys(conn: Connection, file_keys: Sequence[Key], at_ms: int) -> list[Key]:
     """The same keys, with their ids and those of their workspaces in the database.
 
-    `workspace_id` is taken as the file has it, an id or a name; a workspace that is not there is
-    made, and so is the default one. Raises `Conflict` where a secret is that of a key which was made here.
+    `workspace_id` in the file is an id or a name; a workspace that does not exist is created, and so is the default
+    one. Raises `Conflict` if a secret belongs to a key of the store.
     """
     open_default_workspace(conn, at_ms)
     if not _has_changed(conn, file_keys):
@@ -54,7 +53,7 @@ def put_file_keys(conn: Connection, file_keys: Sequence[Key], at_ms: int) -> lis
 
 
 def _has_changed(conn: Connection, file_keys: Sequence[Key]) -> bool:
-    """Something in the rows is not as the file has it."""
+    """Whether the rows differ from the file."""
     rows = _rows(conn)
     in_force = {id for id, row in rows.items() if row["revoked_ms"] is None}
     if in_force != {file_key_id(key.name) for key in file_keys}:
@@ -92,7 +91,7 @@ def _revoke_others(
 
 
 def _clear_moved_digests(conn: Connection, file_keys_by_id: Sequence[Key], before: Mapping[str, RowMapping]) -> None:
-    """A secret may go from one entry of the file to another: no row keeps one that is not its own any more."""
+    """A secret may move from one entry of the file to another: no row keeps the digest of another's secret."""
     own = {key.digest: key.id for key in file_keys_by_id}
     moved = [id for id, row in before.items() if own.get(row["digest"], id) != id]
     if moved:
@@ -103,7 +102,7 @@ def _clear_moved_digests(conn: Connection, file_keys_by_id: Sequence[Key], befor
 def _delete_outdated_accounts(
     conn: Connection, file_keys_by_id: Sequence[Key], before: Mapping[str, RowMapping]
 ) -> None:
-    """Of budgets that have another period from now on, or another workspace: they are made anew when needed."""
+    """For budgets whose period or workspace changes: the accounts are created again when they are needed."""
     moved = []
     for key in file_keys_by_id:
         row = before.get(key.id)

@@ -1,9 +1,9 @@
-"""Keys: made, looked at, changed, rotated, revoked; none is ever deleted, for the ledger refers to them.
+"""Keys: create, show, change, rotate, revoke. They are never deleted, because the ledger refers to them.
 
-A secret is made here, given out once, and kept as its digest and last four characters. A change takes
-the counter of changes first (`store.db.counter`) and is told to the audit log last. Everything is
-asked for within a workspace or, by None, within all: a key out of reach is not found, as if it
-were not there. Keys of the operator's file are shown, and changed in that file alone.
+A secret is created here, returned once, and stored as its digest and last four characters. A change takes the counter
+of changes first (`store.db.counter`) and writes to the audit log last. Every function works within a workspace, or with
+None within all: a key of another workspace is not found, as if it did not exist. Keys of the operator's file are shown,
+and can be changed only in that file.
 """
 
 from collections.abc import Mapping, Sequence
@@ -32,7 +32,7 @@ FILE = "file"
 
 MAX_GRACE_MS = 90 * 86_400_000
 _MAX_NAMED = 5
-"""As many as are told."""
+"""The maximum number of keys that a message names."""
 _strings = msgspec.json.Decoder(tuple[str, ...]).decode
 
 
@@ -56,7 +56,7 @@ else:
 
 
 class KeyRecord(_NamesAndLimits, frozen=True, kw_only=True):
-    """What may be shown of a key."""
+    """The parts of a key that may be shown."""
 
     budget_nano: int | None
     budget_period: str | None
@@ -65,7 +65,7 @@ class KeyRecord(_NamesAndLimits, frozen=True, kw_only=True):
     created_ms: int
     revoked_ms: int | None
     old_until_ms: int | None
-    """Until then the secret before the last rotation is good as well."""
+    """Until then the secret before the last rotation is valid too."""
 
     @property
     def spec(self) -> KeySpec:
@@ -73,7 +73,7 @@ class KeyRecord(_NamesAndLimits, frozen=True, kw_only=True):
 
 
 class NewSecret(Struct, frozen=True):
-    """A key with the one sight of its secret."""
+    """A key with its secret, which is shown once."""
 
     key: KeyRecord
     secret: str
@@ -114,7 +114,7 @@ def list_keys(
     after: str | None = None,
     limit: int | None = None,
 ) -> list[KeyRecord]:
-    """The oldest first, from the one after the key `after` on. `revoked` None: whether or not."""
+    """The oldest first, starting after the key `after`. `revoked` None: all."""
     statement = _within(workspace_id).order_by(keys.c.created_ms, keys.c.id).limit(limit)
     if revoked is not None:
         statement = statement.where(keys.c.revoked_ms.is_not(None) if revoked else keys.c.revoked_ms.is_(None))
@@ -125,7 +125,7 @@ def list_keys(
 
 
 def show_key(conn: Connection, key_id: str, workspace_id: str | None = None) -> KeyRecord:
-    """By its id alone."""
+    """Only by its id."""
     row = conn.execute(_within(workspace_id).where(keys.c.id == plain(key_id))).mappings().one_or_none()
     if row is None:
         raise NotFound(f"there is no key {quoted(key_id)}")
@@ -133,7 +133,7 @@ def show_key(conn: Connection, key_id: str, workspace_id: str | None = None) -> 
 
 
 def budget_sums(conn: Connection, found: Sequence[KeyRecord], at_ms: int) -> dict[str, Sums]:
-    """What was spent and is held of each key's budget in the period that runs, by the ids of those that have one."""
+    """The spent and held amounts of each key's budget in the current period, by the ids of keys that have one."""
     accounts = {
         key_account(key.id, period_of(key.budget_period or "total", at_ms / 1000)): key.id
         for key in found
@@ -143,7 +143,7 @@ def budget_sums(conn: Connection, found: Sequence[KeyRecord], at_ms: int) -> dic
 
 
 def find_key(conn: Connection, name_or_id: str, workspace_id: str | None = None) -> KeyRecord:
-    """By its id, else by a name that only it has. A key in force goes before those that were revoked."""
+    """By its id, else by a name that no other key has. A valid key has priority over revoked ones."""
     wanted = plain(name_or_id)
     statement = _within(workspace_id).where(or_(keys.c.id == wanted, keys.c.name == wanted))
     in_order = statement.order_by(keys.c.id != wanted, keys.c.revoked_ms.is_not(None), keys.c.id)
@@ -178,7 +178,7 @@ def change_key(
 
 
 def revoke_key(conn: Connection, key_id: str, *, workspace_id: str | None = None, actor: str, at_ms: int) -> KeyRecord:
-    """For good. A key that is revoked already stays as it is."""
+    """Permanently. A key that is revoked already does not change."""
     version = advance(conn, CHANGES)
     key = _stored_key(conn, key_id, workspace_id)
     if key.revoked_ms is not None:
@@ -192,7 +192,7 @@ def revoke_key(conn: Connection, key_id: str, *, workspace_id: str | None = None
 def rotate_key(
     conn: Connection, key_id: str, *, grace_ms: int, workspace_id: str | None = None, actor: str, at_ms: int
 ) -> NewSecret:
-    """A new secret. The one before it is good for `grace_ms` more, and one before that no longer."""
+    """A new secret. The previous one stays valid for `grace_ms`, and one before that becomes invalid."""
     if not 0 <= grace_ms <= MAX_GRACE_MS:
         raise Invalid("the grace time is between 0 and 90 days", "grace_ms")
     version = advance(conn, CHANGES)
@@ -231,7 +231,7 @@ def _by_id(conn: Connection, id: str) -> KeyRecord:
 
 
 def _stored_key(conn: Connection, key_id: str, workspace_id: str | None) -> KeyRecord:
-    """By id alone: what is changed has been looked at before."""
+    """Only by id: keys that are changed were shown before."""
     key = show_key(conn, key_id, workspace_id)
     if key.origin == FILE:
         raise Conflict(f"the key {quoted(key.name)} is defined in the configuration file: change it there")

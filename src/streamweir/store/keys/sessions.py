@@ -57,7 +57,7 @@ def new_admin_secret() -> str:
 
 
 def ensure_admin_secret(conn: Connection, at_ms: int, make: Callable[[], str] = new_admin_secret) -> str | None:
-    """The secret, where it was made by this call; None where there was one."""
+    """The secret if this call created it; None if there was one."""
     if _admin_digest(conn) is not None:
         return None
     secret = make()
@@ -69,7 +69,7 @@ def ensure_admin_secret(conn: Connection, at_ms: int, make: Callable[[], str] = 
 
 
 def reset_admin_secret(conn: Connection, *, actor: str, at_ms: int, make: Callable[[], str] = new_admin_secret) -> str:
-    """A new one. The old is no longer good, and every session ends."""
+    """A new one. The old one becomes invalid, and every session ends."""
     secret = make()
     values = {"digest": digest_of(secret), "created_ms": at_ms}
     statement = upsert(conn, tables.secrets).values(name=_ADMIN, **values)
@@ -80,16 +80,16 @@ def reset_admin_secret(conn: Connection, *, actor: str, at_ms: int, make: Callab
 
 
 def is_admin_secret(conn: Connection, secret: str, *, lock: bool = False) -> bool:
-    """`lock`: and it stays so until the transaction ends."""
+    """`lock`: it cannot change until the transaction ends."""
     known = _admin_digest(conn, for_update=lock)
     return hmac.compare_digest(known or _NO_DIGEST, digest_of(secret)) and known is not None
 
 
 def log_in(conn: Connection, secret: str, *, old_token: str | None, actor: str, at_ms: int) -> str | None:
-    """The token of a new session. None: it is not the secret.
+    """The token of a new session. None: the secret is wrong.
 
-    The session of `old_token`, if there is one, ends. The secret cannot be reset between the look at it and the end of
-    the transaction: no session outlives the secret that it was opened with.
+    The session of `old_token`, if there is one, ends. The secret cannot be reset between its check and the end of the
+    transaction: no session is valid longer than the secret that opened it.
     """
     if not is_admin_secret(conn, secret, lock=True):
         return None
@@ -99,14 +99,14 @@ def log_in(conn: Connection, secret: str, *, old_token: str | None, actor: str, 
 def replace_session(
     conn: Connection, old_token: str | None, *, actor: str, at_ms: int, holder: SessionKey | None = None
 ) -> str:
-    """The token of a new session. That of `old_token`, if there is one, ends."""
+    """The token of a new session. The session of `old_token`, if there is one, ends."""
     if old_token is not None:
         end_session(conn, old_token, actor=actor, at_ms=at_ms)
     return create_session(conn, actor=actor, at_ms=at_ms, holder=holder)
 
 
 def create_session(conn: Connection, *, actor: str, at_ms: int, holder: SessionKey | None = None) -> str:
-    """Its token. Those that are over are removed on the way, and the longest unused beyond `MAX_SESSIONS`."""
+    """Its token. Expired sessions are removed, and those unused for longest beyond `MAX_SESSIONS`."""
     conn.execute(delete(sessions).where(sessions.c.used_ms <= at_ms - IDLE_MS))
     is_own = sessions.c.key_id.is_(None) if holder is None else sessions.c.key_id == holder.key_id
     if conn.execute(select(func.count()).select_from(sessions).where(is_own)).scalar_one() >= MAX_SESSIONS:
@@ -122,7 +122,7 @@ def create_session(conn: Connection, *, actor: str, at_ms: int, holder: SessionK
 
 
 def find_session(conn: Connection, token: str, at_ms: int) -> Session | None:
-    """None: there is none, or it was not used for too long."""
+    """None: there is none, or it has expired."""
     digest = digest_of(token)
     row = conn.execute(select(sessions).where(sessions.c.digest == digest)).mappings().one_or_none()
     if row is None or not hmac.compare_digest(row["digest"], digest) or at_ms - row["used_ms"] >= IDLE_MS:
@@ -146,7 +146,7 @@ def end_session(conn: Connection, token: str, *, actor: str, at_ms: int) -> bool
 
 
 def end_sessions(conn: Connection, *, actor: str, at_ms: int) -> int:
-    """All of them. Gives how many there were."""
+    """Ends all of them. Returns their number."""
     count = conn.execute(delete(sessions)).rowcount
     audit.append(conn, actor, "session.end_all", "*", {"sessions_ended": count}, None, at_ms)
     return count

@@ -1,8 +1,8 @@
 """The settings of a key that can be chosen when it is created or changed, and their validation.
 
-`KeySpec` is everything, `KeyChange` what is to be different: UNSET stays as it is, None takes a limit
-away. Neither holds a secret, an id or a workspace, so none of those can be chosen by a caller
-(docs/spec/security.md S19). Pure: nothing is looked up here.
+`KeySpec` has all settings, `KeyChange` those to change: UNSET means no change, None removes a limit. Neither contains a
+secret, an id or a workspace, so callers cannot choose those (docs/spec/security.md S19). Pure: nothing is looked up
+here.
 """
 
 from collections.abc import Mapping
@@ -24,14 +24,14 @@ MAX_BUDGET_NANO = 10**18
 """A thousand million dollars."""
 MAX_MODELS = 1000
 LAST_MS = 253_402_300_799_999
-"""The end of the year 9999, which is as far as dates go."""
+"""The end of the year 9999, the last date that can be represented."""
 
 
 class _KeyNames(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     name: str
     scopes: tuple[str, ...] = ("chat", "models")
     models: tuple[str, ...] | None = None
-    """Ids, or beginnings of ids with a `*` after them. None: every model."""
+    """Ids, or prefixes of ids with a `*` after them. None: every model."""
     dialect: str | None = None
 
 
@@ -46,7 +46,7 @@ else:
 class KeySpec(_NamesAndLimits, frozen=True, kw_only=True, forbid_unknown_fields=True):
     budget_nano: int | None = None
     budget_period: str | None = None
-    """Of a budget; `total` where none is said."""
+    """Of a budget; `total` by default."""
     log_content: bool = False
     expires_ms: int | None = None
 
@@ -63,7 +63,7 @@ class KeyChange(LimitChanges, frozen=True, kw_only=True, forbid_unknown_fields=T
 
 
 def changed(spec: KeySpec, change: KeyChange) -> KeySpec:
-    """`spec` with the change made. Without a budget there is no period."""
+    """`spec` with the change. Without a budget there is no period."""
     wanted = {name: value for name, value in structs.asdict(change).items() if value is not UNSET}
     if change.budget_nano is None and change.budget_period is UNSET:
         wanted["budget_period"] = None
@@ -71,9 +71,9 @@ def changed(spec: KeySpec, change: KeyChange) -> KeySpec:
 
 
 def checked(spec: KeySpec, at_ms: int, old: KeySpec | None = None) -> KeySpec:
-    """In its one form: each scope and model once, a period with each budget. Raises `Invalid`.
+    """Normalized: each scope and model once, a period with each budget. Raises `Invalid`.
 
-    `old`: what the key is now. An expiry that is over may stay as it is, and may not be set.
+    `old`: the current settings. An expiry in the past may stay unchanged, but cannot be set.
     """
     check_name(spec.name)
     _check_scopes(spec.scopes)

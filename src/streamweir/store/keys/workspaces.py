@@ -1,8 +1,8 @@
-"""Workspaces: who owns keys and a ledger. There is always one, `default`; none is ever deleted.
+"""Workspaces: the owners of keys and of a ledger. There is always one, `default`; none is ever deleted.
 
-A change takes the counter of changes first, so that changes wait for each other and every process
-learns of them in their order; it is told to the audit log last. Names are unique, and a name never
-is the id of another workspace, so that either finds one.
+A change takes the counter of changes first, so that changes are serialized and every process loads them in order, and
+writes to the audit log last. Names are unique, and a name is never the id of another workspace, so that both identify
+one.
 """
 
 from secrets import token_bytes
@@ -26,7 +26,7 @@ class Workspace(Struct, frozen=True, kw_only=True):
     id: str
     name: str
     prepaid: bool
-    """Spends only what was credited before."""
+    """It can spend only its credit."""
     created_ms: int
 
 
@@ -45,7 +45,7 @@ def has_default_workspace(conn: Connection) -> bool:
 
 
 def open_default_workspace(conn: Connection, at_ms: int) -> None:
-    """Makes it where it is not there yet."""
+    """Creates it if it does not exist."""
     if has_default_workspace(conn):
         return
     version = advance(conn, CHANGES)
@@ -63,7 +63,7 @@ def create_workspace(conn: Connection, spec: WorkspaceSpec, *, actor: str, at_ms
 
 
 def list_workspaces(conn: Connection, *, after: str | None = None, limit: int | None = None) -> list[Workspace]:
-    """By their names, from the one after the workspace `after` on."""
+    """By name, starting after the workspace `after`."""
     statement = select(workspaces).order_by(workspaces.c.name).limit(limit)
     if after is not None:
         statement = statement.where(workspaces.c.name > find_workspace(conn, after).name)
@@ -104,7 +104,7 @@ def read_workspace(row: RowMapping) -> Workspace:
 
 
 def check_name(name: str) -> None:
-    """Of a workspace or a key: what can be typed, and looks the same wherever it is shown."""
+    """For a workspace or a key: a name that can be typed, and looks the same wherever it is shown."""
     if not 1 <= len(name) <= MAX_NAME_LENGTH:
         raise Invalid(f"a name must have 1 to {MAX_NAME_LENGTH} characters, got {len(name)}", "name")
     if not name.isprintable() or name != name.strip():

@@ -2,14 +2,14 @@
 
 A request waits in the queue until the writer takes it into a transaction with others. It waits for a limited time and
 may be cancelled at any moment; a reservation that is accepted all the same must be released, or its money would be
-reserved for as long as the process lives. After a lost commit nobody knows whether it was done: such a reservation is
-in doubt, and is looked for when the database is back. A request that continues without the database (its reservation
-is put into the journal) is adopted: then nothing is released.
+reserved for as long as the process lives. After a lost commit it is not known whether it was done: such a reservation
+is uncertain, and is looked up when the database is back. A request that continues without the database (its
+reservation is put into the journal) is adopted: then nothing is released.
 
 `decide_batch` and what it calls run inside a transaction. Several reservations and extensions are decided at once, in
-their order, under the locks of their workspaces, so that a decision is exact whoever else decides at the same time.
-Only what fits is written. Asked again about the same request, because an answer was lost, it gives the same answer.
-The limit of a workspace is what it was granted, read from the locked account; the limit of a key comes with the
+their order, under the locks of their workspaces, so that a decision is exact even if others decide at the same time.
+Only what fits is written. If the same request is decided again, because an answer was lost, the result is the same.
+The limit of a workspace is its credit, read from the locked account; the limit of a key comes with the
 request.
 """
 
@@ -48,7 +48,8 @@ class PendingDecision:
 
 
 class AdmissionQueue:
-    """`wake` is called when there is a new decision, `abandon` with an accepted reservation whose caller has gone."""
+    """`wake` is called when there is a new decision, `abandon` with an accepted reservation whose caller was
+    cancelled."""
 
     def __init__(self, wake: Callable[[], None], abandon: Callable[[Hold], None]) -> None:
         self._wake = wake

@@ -1,9 +1,9 @@
 """Entries into the database, in order, many in one transaction; one bad entry does not stop the others.
 
 A batch is first applied as if all of its entries were new. If a row exists already, or a commit may or may not have
-been done, it is repeated with care, which costs a look-up. An entry that the database refuses even then is found by
-bisection: it goes into the quarantine, and the others are committed. An unavailable database is not handled here:
-`StoreUnavailable` is raised, and `done` has been called for what was committed until then.
+been done, it is repeated with `check_existing`, which costs a look-up. An entry that the database refuses even then is
+found by bisection: it goes into the quarantine, and the others are committed. An unavailable database is not handled
+here: `StoreUnavailable` is raised, and `done` has been called for what was committed until then.
 
 The quarantine is a file with one line of JSON per entry, for an operator. It is written and synced before the entry
 counts as done, so that nothing is lost silently. It is private and bounded: when it is full, it replaces the previous
@@ -74,7 +74,7 @@ _REFUSED_STATES = ("22", "23", "54")
 
 
 class Batcher:
-    """Counters: `applied`, `batches`, `repeats`, `quarantined`. `count` tells of what was remarkable in a batch."""
+    """Counters: `applied`, `batches`, `repeats`, `quarantined`. `count` reports the anomalies of a batch."""
 
     def __init__(
         self, store: Store, quarantine: Quarantine | None, report: ReportEvent, *, timeout_s: float = APPLY_S

@@ -1,12 +1,11 @@
 """Whether the ledger is consistent: every stored sum, recomputed from the rows.
 
-What must hold, for each workspace: granted is the sum of its credits, spent that of its settlements'
-costs and of its usage by the hour and by the day, held that of its open requests, and granted - spent -
-held the sum of all its ledger rows. For the account of a key's budget in a period: it holds what is open
-on it, and spent is the sum of the key's usage in the hours of that period. For each
-request: nothing is charged without a reservation, a hold is open or settled, an open request holds what its
-ledger rows say, and its terminal row, while it is kept, costs what the settlement says. Reads one
-state of the database, all of it, and changes nothing.
+For each workspace: granted is the sum of its credits; spent is the sum of its settlements' costs, and of its usage by
+the hour and by the day; held is the sum of its open requests; and granted - spent - held is the sum of all its ledger
+rows. For the account of a key's budget in a period: held is the sum of its open requests, and spent is the sum of the
+key's usage in the hours of that period. For each request: nothing is charged without a reservation, a hold is open or
+settled, an open request holds what its ledger rows say, and its row in the request log, while it is kept, has the
+settlement's cost. It reads one state of the whole database, and changes nothing.
 """
 
 from collections import defaultdict

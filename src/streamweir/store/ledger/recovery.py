@@ -1,12 +1,12 @@
-"""What dead processes left behind: their journals are applied, and their open requests are settled, once.
+"""Recovery after dead processes: their journals are applied, and their open requests are settled, once.
 
 A journal is applied segment by segment, in the order in which it was written, and each segment is removed when all of
 it is applied: if this is interrupted at any point, the rest is found and repeated, with the same effect. The dead
-process may have applied entries itself, so every batch is applied with care. While the database is unavailable this
-waits. A segment with an unreadable part is not removed but set aside, and reported. The last segment is removed when
-everything else is done for the dead process: its existence shows that the process is dead.
+process may have applied entries itself, so every batch is applied with `check_existing`. While the database is
+unavailable this waits. A segment with an unreadable part is not removed but set aside, and reported. The last segment
+is removed when everything else is done for the dead process: its existence shows that the process is dead.
 
-The server gives a function that computes what an orphan costs. If its own process settles it after all, or another
+The server supplies a function that computes the cost of an orphan. If its own process settles it after all, or another
 node does so at the same time, the ledger has one settlement, and the later one changes nothing.
 """
 
@@ -26,14 +26,14 @@ from streamweir.store.requests.live import OpenRequest, opened_by
 SettleDead = Callable[[], Awaitable[None]]
 
 _MAX_FAILURES = 12
-"""In a row, which takes half a minute: then the start fails, and says why."""
+"""Failures in a row, which take half a minute: then the start fails with the reason."""
 
 
 async def replay(
     dead: OrphanedJournal, batcher: Batcher, report: ReportEvent, settle_dead: SettleDead | None = None
 ) -> int:
-    """How many entries it held. `settle_dead_instances` is called once all of them are applied, before the last of the
-    files goes."""
+    """The number of its entries. `settle_dead` is called when all of them are applied, before the last file is
+    removed."""
     count = 0
     try:
         while dead.segments:
@@ -67,7 +67,7 @@ async def _replay_segment(
 
 
 async def _apply(entries: Sequence[Entry], batcher: Batcher, report: ReportEvent) -> None:
-    """Raises `StoreUnavailable` where nothing got into the database for too long: the files stay for the next start."""
+    """Raises `StoreUnavailable` if nothing was written for too long: the files stay for the next start."""
     applied, failures = 0, 0
 
     def done(count: int) -> None:
@@ -109,9 +109,9 @@ def settle_orphans(
     settle: Callable[[OpenRequest, int], Settle],
     limit: int = MAX_ORPHANS,
 ) -> int:
-    """How many it settled: with `limit` there may be more, with 0 there are none that another does not settle.
+    """The number of settled orphans: if it is `limit`, there may be more; if it is 0, there are none.
 
-    With care: a process that dies while a refusal is being undone leaves a row of the log besides.
+    With `check_existing`: a process that dies while a refusal is being undone has also left a row in the log.
     """
     found = opened_by(conn, instances, limit) if instances else []
     return apply(conn, [settle(request, now_ms) for request in found], check_existing=True).settled

@@ -1,4 +1,4 @@
-"""The rows of a batch as they are written, table by table. When and why is not known here."""
+"""The rows of a batch as they are written, table by table, and their statements."""
 
 from typing import Any
 
@@ -74,7 +74,7 @@ def _add_to_sums(table: Table) -> BatchStatement:
 
 
 def _insert_idempotency(conn: Connection) -> Insert:
-    """Unless another request has the same key, and not so long ago that it is forgotten."""
+    """Unless another request has the same key, which has not expired."""
     values = {name: bindparam(name, type_=idempotency.c[name].type) for name in _IDEMPOTENCY}
     statement = upsert(conn, idempotency).values(**values, is_over=false())
     replaced = {name: statement.excluded[name] for name in (*_IDEMPOTENCY[2:], "is_over")}
@@ -131,7 +131,7 @@ _idempotency_freed = BatchStatement(
 
 
 class RowBatch(Struct):
-    """What a batch writes. Of each table the rows, in the order of the names above."""
+    """What a batch writes: the rows of each table, in the order of the column names above."""
 
     ledger: Rows = []
     opened: Rows = []

@@ -216,7 +216,7 @@ def open_shared(
         raise SharedError("shared limits need the extra `shared`: pip install 'streamweir[shared]'") from None
     try:
         valkey = Valkey(f"{known}://{rest}", script(), timeout_s=timeout_s, breaker=Breaker(open_s=pause_s))
-    except (ValueError, TypeError):  # its message may hold parts of the address
+    except (ValueError, TypeError):  # its message may contain parts of the address
         raise SharedError("the address of the shared limits is not valid") from None
     return SharedLimits(valkey, prefix=prefix, lease_s=lease_s, instance=instance, instance_s=instance_s)
 

@@ -99,7 +99,7 @@ class Valkey:
     async def call(self, arguments: Sequence[str], undo: tuple[str, Sequence[str]] | None = None) -> str:
         """Runs the script with the first of `arguments` as its key. Raises `SharedUnavailable`.
 
-        `undo` (a name and words) is owed where it was sent, but nobody is there to take the answer.
+        `undo` (a name and arguments) is deferred if the call was sent but its answer is not awaited any more.
         """
         if self._is_closed:
             raise SharedUnavailable("the connection to Valkey is closed")

@@ -1,11 +1,10 @@
-"""The public data set `genai-prices`, as a price list of ours.
+"""The public data set `genai-prices`, converted to the price list of this project.
 
-https://github.com/pydantic/genai-prices publishes one JSON file: a list of providers, or an object
-that holds one beside its units. Pure: bytes in, list out. Taken are the rates that our usage has
-buckets for, the standard ones and those of service tiers; searches, pages, hours and the batch API
-are not ours to bill, providers that no kind of ours stands for are left out, and so is what was in
-force before the day of the list. A condition that is not understood is an error, for a price without its
-condition is a wrong price; a rate that is not understood is left out.
+https://github.com/pydantic/genai-prices publishes one JSON file: a list of providers, or an object that contains one
+beside its units. Pure: bytes in, list out. The converted rates are those of the usage categories, standard and for
+service tiers. Not converted: searches, pages, hours and the batch API, which are not billed here; providers without a
+kind; and prices that ended before the date of the list. An unknown condition is an error, because a price without its
+condition is wrong; an unknown rate is left out.
 """
 
 from datetime import UTC, date, datetime, time
@@ -33,7 +32,7 @@ _RATES = {
     "output_mtok": "output",
     "cache_read_mtok": "cache_read",
     "cache_write_mtok": "cache_write",
-    "cache_write_5m_mtok": "cache_write",  # the closer one, where both are given
+    "cache_write_5m_mtok": "cache_write",  # the more specific one, if both are given
     "cache_write_1h_mtok": "cache_write_1h",
     "input_audio_mtok": "audio_input",
     "output_audio_mtok": "audio_output",
@@ -107,7 +106,7 @@ def read_data(data: bytes, *, version: str, source: str, licence: str) -> PriceL
         licence=licence,
         providers={id: _provider(wanted[id], today) for id in sorted(wanted)},
     )
-    try:  # what the list's own types demand is not looked at where one is made
+    try:  # creating a list does not check the types' own constraints
         price_list = msgspec.convert(msgspec.to_builtins(price_list), PriceList)
     except (msgspec.ValidationError, RecursionError) as reason:
         raise InvalidPrices(str(reason)) from None
@@ -128,7 +127,7 @@ def _model(model: _Model, provider: str, today: date) -> Model:
     conditional = model.prices if isinstance(model.prices, list) else [_Conditional(prices=model.prices)]
     prices = _current_and_future([_price(each, where, today) for each in conditional])
     if provider == "openrouter" and model.id.endswith(":free") and all(price == Price() for price in prices):
-        prices = (Price(input=0.0, output=0.0),)  # it is free by name; elsewhere no price means that none is known
+        prices = (Price(input=0.0, output=0.0),)  # free according to its name; otherwise no price means unknown
     services = [
         structs.replace(_price(each, where, today), service=each.when["service_tier"])
         for each in model.price_variants or ()
@@ -144,7 +143,7 @@ def _model(model: _Model, provider: str, today: date) -> Model:
 
 
 def _lower(rule: Rule, where: str, depth: int = 1) -> Rule:
-    """Names are compared in lower case; of a regular expression the data set says so of the name alone."""
+    """Names are compared in lower case; for a regular expression, the data set specifies that only for the name."""
     if depth > 50:
         raise InvalidPrices(f"{where}: a rule that is not understood")
     texts = {name: getattr(rule, name) for name in ("equals", "starts_with", "ends_with", "contains")}
@@ -157,7 +156,7 @@ def _lower(rule: Rule, where: str, depth: int = 1) -> Rule:
 
 
 def _current_and_future(prices: list[Price]) -> tuple[Price, ...]:
-    """From the last one on that is always in force: those before it never count again."""
+    """From the last one that is always in force: earlier ones never apply again."""
     always = [index for index, price in enumerate(prices) if price.since is None and price.hours is None]
     return tuple(prices[always[-1] if always else 0 :])
 
@@ -180,7 +179,7 @@ def _price(conditional: _Conditional, where: str, today: date) -> Price:
 
 
 def _known(prices: _Prices) -> dict[str, float | _Tiered]:
-    """In the order of our table, in which the closer of two names comes later."""
+    """In the order of the table here, in which the more specific of two names comes later."""
     return {name: price for name in _RATES if (price := prices.get(name)) is not None}
 
 
@@ -192,7 +191,7 @@ def _amount(price: float | _Tiered, where: str) -> float | Stepped:
 
 
 def _rate(dollars: float, where: str, count: int = 1) -> float:
-    """Of one of `count`. What is finer than a nano-dollar is noise (0.18000000000000002) of someone's arithmetic."""
+    """The rate for one of `count`. Fractions of a nano-dollar are noise of floating-point arithmetic."""
     if not 0 <= dollars <= 1_000_000:
         raise InvalidPrices(f"{where}: {dollars!r} is no rate")
     return number_of(rate_of(dollars) // count)

@@ -1,8 +1,8 @@
-"""Where price lists lie: the one that came with the program, and the newer one that an update put in its place.
+"""The files of price lists: the built-in one, and a newer one from an update.
 
-The later of the two is used, so that a new release is not held back by an update from before it. A
-file in the data folder that cannot be believed is an error and is not passed over: prices would
-change with nobody knowing. It is replaced whole or not at all, and only its owner can read it.
+The later of the two is used, so that an old update does not hide the list of a new release. An invalid file in the data
+folder is an error and is not ignored: prices would change without notice. It is replaced atomically, and is private to
+its owner.
 """
 
 import os
@@ -16,11 +16,11 @@ MAX_BYTES = 16 << 20
 
 
 class PriceFileError(Exception):
-    """One line for the operator: which file, and what is wrong with it."""
+    """One line for the operator: the file, and what is wrong with it."""
 
 
 def load_prices(data_dir: Path | None) -> tuple[PriceList, Path | None]:
-    """The list in force, and where it lies; None: it came with the program. Raises `PriceFileError`."""
+    """The list in force and its path; None: the built-in one. Raises `PriceFileError`."""
     own = _builtin()
     if data_dir is not None:
         file = data_dir / FILE
@@ -48,7 +48,7 @@ def save_prices(price_list: PriceList, data_dir: Path) -> Path:
 
 
 def _replace(file: Path, data: bytes) -> None:
-    """Whole before it has its name, and on the disk."""
+    """Written completely and synced before it gets its name."""
     temporary = file.with_name(f".{file.name}.{os.getpid()}")
     try:
         with os.fdopen(os.open(temporary, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600), "wb") as out:

@@ -1,1 +1,1 @@
-"""The log of requests: what is open, what was used, what was said, and how long it is kept."""
+"""The request log: open requests, usage, stored content, and retention."""

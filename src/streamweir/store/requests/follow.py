@@ -1,4 +1,4 @@
-"""The requests that end from now on, in the order in which their rows come, each of them once.
+"""The requests that end from now on, in the order in which their rows appear, each of them once.
 
 Rows are numbered when they are inserted, and no number is used again. SQLite shows them in that order. PostgreSQL shows
 a row when its transaction is committed, so a smaller number may appear after a larger one. Numbers that are missing

@@ -1,9 +1,8 @@
 """The running processes of the gateway, by their heartbeats.
 
-A process is dead when its heartbeat is old, or when it has ended in an orderly way
-(`retire`, after everything of it was written). Dead ones matter while requests of theirs are open.
-All moments are handed in; processes of several machines take them from the database (`now_of`),
-whose clock is the same for all of them.
+A process is dead if its heartbeat is old, or if it has ended normally (`retire`, after everything was written). Dead
+ones matter while they have open requests. All times are arguments; processes on several machines get them from the
+database (`now_of`), so that they use the same clock.
 """
 
 from collections.abc import Collection
@@ -16,7 +15,7 @@ from streamweir.store.journal.entries import plain
 
 
 def now_of(conn: Connection, now_ms: int) -> int:
-    """The moment by the database's clock; by ours, `now_ms`, where the database is on this machine."""
+    """The time by the database's clock; by this machine's, `now_ms`, if the database is on this machine."""
     if conn.dialect.name != "postgresql":
         return now_ms
     seconds = func.extract("epoch", func.clock_timestamp())
@@ -43,7 +42,7 @@ def count_alive(conn: Connection, now_ms: int, silent_ms: int) -> int:
 
 
 def names_of(conn: Connection, ids: Collection[str]) -> dict[str, str]:
-    """Of the nodes, by the ids of their processes. One that is forgotten has none."""
+    """The names of nodes, by the ids of their processes. Deleted ones are missing."""
     found = conn.execute(select(instances.c.id, instances.c.node).where(instances.c.id.in_(ids))) if ids else ()
     return {row.id: row.node for row in found}
 

@@ -1,4 +1,4 @@
-"""The requests that are open: seen by operators, stopped by them, settled where their process is dead."""
+"""The open requests: shown to operators, stopped by them, and settled if their process is dead."""
 
 from collections.abc import Collection
 
@@ -29,18 +29,18 @@ class OpenRequest(Struct, frozen=True, kw_only=True):
     prompt_tokens: int
     output_tokens: int
     progress_ms: int | None
-    """When it was last seen to have moved."""
+    """When its progress last changed."""
     cancel_ms: int | None
     first_ms: int | None
-    """When the first token of a stream went out."""
+    """When the first token of a stream was sent."""
     last_ms: int | None
-    """When its last piece did, as far as that is known: within a second of the truth."""
+    """When its last piece was sent, to within a second."""
     node: str | None
-    """The name of the node whose process has it."""
+    """The name of the node that runs it."""
 
 
 class LiveInstances(Struct, frozen=True, kw_only=True):
-    """Which processes are taken for alive: the one that asks, and those whose last sign of life is not too old."""
+    """Which processes count as alive: the calling one, and those with a recent heartbeat."""
 
     own: str
     now_ms: int
@@ -59,7 +59,7 @@ _rows = select(*_own, instances.c.node).select_from(_joined)
 def open_of(
     conn: Connection, workspace_id: str | None, limit: int, alive: LiveInstances | None = None
 ) -> list[OpenRequest]:
-    """The newest first. None: of all workspaces. `alive`: without what dead processes have left open."""
+    """The newest first. None: of all workspaces. `alive`: without those of dead processes."""
     statement = _rows.order_by(_columns.request_id.desc()).limit(limit)
     return _load(conn, statement.where(*_wanted(conn, workspace_id, alive)))
 
@@ -97,7 +97,7 @@ def cancel(conn: Connection, request_id: str, workspace_id: str | None, now_ms: 
 
 
 def cancelled(conn: Connection, instance: str) -> list[str]:
-    """Which requests of a process are to be stopped."""
+    """The requests of a process that must be stopped."""
     wanted = select(_columns.request_id).where(_columns.instance == instance, _columns.cancel_ms.is_not(None))
     return list(conn.scalars(wanted.order_by(_columns.request_id)))
 

@@ -1,10 +1,9 @@
-"""The log of requests as it is read: one by either of its ids, pages of them, and the new ones as they end.
+"""Reading the request log: one request by either of its ids, pages of requests, and new ones as they end.
 
-A reader is bound to a workspace by what it is handed: another's id is not found, as one that does
-not exist. Pages go from the newest arrival back, each from where the last one ended, so that rows
-which come meanwhile neither shift nor repeat any. A filter by time, workspace, key or id is cheap however
-long the log is; the others are held against one entry of an index after the other (`tables.requests`),
-so many for a page and not more. Nothing is written here, and content is not known.
+A reader can be restricted to a workspace: ids of others are not found, as if they did not exist. Pages go backwards
+from the newest arrival, each from the end of the last one, so that new rows neither shift nor repeat any. A filter by
+time, workspace, key or id is fast, however long the log is; other filters scan the entries of an index
+(`tables.requests`), a limited number per page. Nothing is written here; content is elsewhere.
 """
 
 import base64
@@ -22,31 +21,31 @@ from streamweir.store.journal.entries import plain
 from streamweir.store.requests.instances import names_of
 
 MAX_ROWS = 1000
-"""On a page."""
+"""Per page."""
 FIRST_SCANNED = 5_000
-"""Rows, before it is asked where the next ones end: most filters have filled their page by then."""
+"""Rows that are scanned before the end of the scan is determined: most filters have filled their page by then."""
 MAX_SCANNED = 200_000
-"""Rows, for a page: a twentieth of a second."""
+"""Rows per page: a twentieth of a second."""
 MIN_ID_PREFIX = 12
-"""Of a request id: what it says is the minute."""
+"""Characters of a request id: they contain the minute."""
 _LARGEST = 2**63 - 1
 _LISTS = tuple(column.name for column in COLUMNS if column.about.json == "list")
 _OBJECTS = tuple(column.name for column in COLUMNS if column.about.json == "dict")
 _OWN_RULES = ("target", "stream")
 _EQUAL = tuple(c.name for c in COLUMNS if c.name in c.about.filters and c.name not in _OWN_RULES)
-"""What is filtered by for equality, under its own name."""
+"""Columns with a filter for equality under their own name."""
 _columns = requests.c
 _Position = tuple[int, int]
-"""In the order of pages: the moment and the number of a row."""
+"""A position in the order of pages: the time and the number of a row."""
 _newest_first = (_columns.at_ms.desc(), _columns.seq.desc())
 
 
 class RequestRow(Row, frozen=True, kw_only=True):
-    """A row as it is read: the columns of JSON as what they say, and what the log knows besides."""
+    """A row as it is read: JSON columns decoded, and further values."""
 
     seq: int
     node: str | None
-    """The name of the node that had it; None: it is forgotten."""
+    """The name of the node that ran it; None: not known any more."""
     attempts: list[Any]  # type: ignore[assignment]
     usage: dict[str, Any] | None  # type: ignore[assignment]
     flags: list[Any]  # type: ignore[assignment]
@@ -54,7 +53,7 @@ class RequestRow(Row, frozen=True, kw_only=True):
     strip: dict[str, Any] | None  # type: ignore[assignment]
 
     def members(self) -> dict[str, Any]:
-        """By their names, in the order of the table; the node behind the process."""
+        """By name, in the order of the table; the node after the process."""
         found: dict[str, Any] = {"seq": self.seq}
         for column in COLUMNS:
             found[column.name] = getattr(self, column.name)
@@ -64,13 +63,13 @@ class RequestRow(Row, frozen=True, kw_only=True):
 
 
 class RequestFilter(Struct, frozen=True, kw_only=True):
-    """What is not given does not count."""
+    """Absent values do not restrict."""
 
     workspace_id: str | None = None
     """None: every workspace."""
     key_id: str | None = None
     model: str | None = None
-    """As asked for."""
+    """As requested."""
     target: str | None = None
     """`{provider}/{model}`, or a provider."""
     provider: str | None = None
@@ -81,14 +80,14 @@ class RequestFilter(Struct, frozen=True, kw_only=True):
     error: str | None = None
     """A code."""
     failed: bool | None = None
-    """Whether it has a code at all."""
+    """Whether it has an error code."""
     stream: bool | None = None
     min_cost: int | None = None
-    """Nano-dollars. What has no cost is neither above nor below."""
+    """In nano-dollars. A request without a cost does not match."""
     max_cost: int | None = None
     since_ms: int | None = None
     until_ms: int | None = None
-    """The first moment that is too late."""
+    """Exclusive."""
     id: str | None = None
     """A request id or its beginning, of `MIN_ID_PREFIX` characters or more, or a completion id."""
 
@@ -100,7 +99,7 @@ class Page(Struct, frozen=True):
 
 
 def find_request(conn: Connection, id: str, workspace_id: str | None = None) -> RequestRow | None:
-    """By the request id, else the newest of that completion id: an upstream may have used it more than once."""
+    """By the request id, else the newest with that completion id: an upstream may have used it more than once."""
     id = plain(id)
     within = _equal({_columns.workspace_id: workspace_id})
     found = read_rows(conn, select(requests).where(_columns.request_id == id, *within))
@@ -111,7 +110,7 @@ def find_request(conn: Connection, id: str, workspace_id: str | None = None) -> 
 
 
 def is_running(conn: Connection, request_id: str, workspace_id: str | None = None) -> bool:
-    """It has no row yet, for it is not over."""
+    """It has no row yet, because it is not over."""
     statement = select(open_requests.c.request_id).where(open_requests.c.request_id == plain(request_id))
     if workspace_id is not None:
         statement = statement.where(open_requests.c.workspace_id == plain(workspace_id))
@@ -119,9 +118,9 @@ def is_running(conn: Connection, request_id: str, workspace_id: str | None = Non
 
 
 def list_requests(conn: Connection, wanted: RequestFilter, *, cursor: str | None = None, limit: int = 50) -> Page:
-    """Raises `CallerError` for a cursor that no page gave.
+    """Raises `CallerError` for an invalid cursor.
 
-    A page may hold fewer rows than were asked for, or none, and have a next one: it has looked at `MAX_SCANNED`.
+    A page may have fewer rows than requested, or none, and still a next page: it has scanned `MAX_SCANNED` rows.
     """
     limit = max(1, min(limit, MAX_ROWS))
     after = None if cursor is None else _decode_cursor(cursor)
@@ -141,7 +140,7 @@ def list_requests(conn: Connection, wanted: RequestFilter, *, cursor: str | None
 
 
 def _position_after(conn: Connection, wanted: RequestFilter, after: _Position | None, count: int) -> _Position | None:
-    """Of so many rows from there on the last, if there are as many: where the filters without an index stop."""
+    """The last of so many rows from there on, if there are as many: where a scan without an index stops."""
     scanned = select(_columns.at_ms, _columns.seq).where(*_owners(wanted), *_span(wanted, after))
     found = conn.execute(scanned.order_by(*_newest_first).offset(count - 1).limit(1)).first()
     return None if found is None else (found.at_ms, found.seq)
@@ -150,12 +149,12 @@ def _position_after(conn: Connection, wanted: RequestFilter, after: _Position | 
 def conditions(
     wanted: RequestFilter, after: _Position | None = None, last: _Position | None = None
 ) -> list[ColumnElement[bool]]:
-    """Of rows behind `after`, up to `last`."""
-    # Those that few rows meet come first, for SQLite asks in this order.
+    """For rows after `after`, up to `last`."""
+    # The most selective ones come first, because SQLite evaluates in this order.
     found = [*_owners(wanted), *_other_conditions(wanted), *_span(wanted, after, last)]
     if wanted.id is None:
         return found
-    # Few have the id: no other index is to be chosen, as SQLite would for the order's sake.
+    # Few rows have the id: SQLite must not choose another index because of the order.
     return [_of_id(plain(wanted.id)), case((and_(true(), *found), 1), else_=0) == 1]
 
 
@@ -163,12 +162,12 @@ def _owners(wanted: RequestFilter) -> list[ColumnElement[bool]]:
     within = _equal({_columns.workspace_id: wanted.workspace_id})
     if wanted.key_id is None:
         return within
-    # A key has fewer rows than its workspace: the index of that one is not to be chosen.
+    # A key has fewer rows than its workspace: the index of the workspace must not be chosen.
     return [_columns.key_id == plain(wanted.key_id), *(case((each, 1), else_=0) == 1 for each in within)]
 
 
 def _span(wanted: RequestFilter, after: _Position | None, last: _Position | None = None) -> list[ColumnElement[bool]]:
-    """One bound at each end: SQLite goes along an index between two, and holds any other against every row."""
+    """One bound at each end: SQLite uses an index between two bounds, and checks any other for every row."""
     position = tuple_(_columns.at_ms, _columns.seq)
     since, until = wanted.since_ms, wanted.until_ms
     found: list[ColumnElement[bool]] = []
@@ -216,11 +215,11 @@ def _equal(values: Mapping[ColumnElement[Any], str | None]) -> list[ColumnElemen
 def _of_id(id: str) -> ColumnElement[bool]:
     found = or_(_columns.request_id == id, _columns.completion_id == id)
     if len(id) >= MIN_ID_PREFIX:
-        # Request ids go on in hexadecimal digits, which sort before `z` in every collation: the range is what an
-        # index answers, and the comparison what holds.
+        # Request ids continue with hexadecimal digits, which sort before `z` in every collation: the range uses an
+        # index, and the comparison is exact.
         within = _columns.request_id.between(id, id + "zz")
         found = or_(found, and_(within, func.substr(_columns.request_id, 1, len(id)) == id))
-    return _columns.seq.in_(select(_columns.seq).where(found))  # inside, so that an index of it is chosen first
+    return _columns.seq.in_(select(_columns.seq).where(found))  # inside, so that its index is chosen first
 
 
 def _encode_cursor(at_ms: int, seq: int) -> str:
@@ -238,7 +237,7 @@ def _decode_cursor(cursor: str) -> _Position:
 
 
 def _bounded(number: int, minimum: int = -_LARGEST, maximum: int = _LARGEST) -> int:
-    """A database refuses a number that is beyond its columns."""
+    """A database refuses a number beyond the range of its columns."""
     return max(minimum, min(number, maximum))
 
 
@@ -257,7 +256,7 @@ def _read(row: dict[str, Any], node: str | None) -> RequestRow:
 
 
 def _json(text: str | None, kind: type) -> Any:
-    """We wrote it; a row that somebody has spoilt is shown without it."""
+    """Written by the gateway; if a row was damaged, it is shown without this value."""
     if text is None:
         return None
     try:

@@ -1,10 +1,9 @@
-"""What is taken out of the database again: by its age, and all that was kept of a key.
+"""Deletes old data, and the stored data of a key.
 
-One process purges at a time, in small transactions with pauses between them, so that whoever else
-writes waits for one of them at the most. Requests, their contents, used-up idempotency keys, sessions,
-the names of processes and the sums of usage by the minute and by the quarter of an hour go; the ledger,
-the sums by the hour and by the day and the audit log stay for good. Erasing a key leaves its requests,
-without what tells about the person: who asked, from where, and what was said.
+One process at a time purges, in small transactions with pauses between them, so that other writers wait for one of them
+at most. Deleted are requests, their contents, expired idempotency keys, sessions, the names of processes, and usage by
+the minute and by the quarter of an hour. The ledger, usage by the hour and by the day, and the audit log are kept
+permanently. Erasing a key keeps its requests without personal data: the caller, its address, and the content.
 """
 
 import asyncio
@@ -34,18 +33,18 @@ from streamweir.store.requests.instances import now_of
 
 DAY_MS = 86_400_000
 FINE_USAGE_MS = 50 * 3_600_000
-"""How long usage is kept by the minute and the quarter: a day, the day before it for comparison, and what lies between
-two purges."""
+"""How long usage is kept by the minute and the quarter: a day, the day before for comparison, and the time between two
+purges."""
 MAX_ROWS = 500
 MAX_CONTENT_BYTES = 4 << 20
-"""In one transaction; at least one content is."""
+"""In one transaction, which deletes at least one content."""
 LEASE = "purge"
 _LEASE_MS = 60_000
 _START = (-(2**63) + 1, 0)
 
 
 class Purged(Struct, frozen=True, kw_only=True):
-    """How many rows have gone."""
+    """The numbers of deleted rows."""
 
     requests: int = 0
     contents: int = 0
@@ -64,7 +63,7 @@ class Erased(Struct, frozen=True, kw_only=True):
 async def purge(
     store: Store, holder: str, clock_ms: Callable[[], int], *, days: float = 30.0, pause_s: float = 0.05
 ) -> Purged | None:
-    """None: another process is at it, or has taken over. Raises `StoreUnavailable`; what is left goes the next time."""
+    """None: another process does it. Raises `StoreUnavailable`; the rest is deleted the next time."""
     counts: dict[str, int] = {}
     for name, step in _STEPS.items():
         counts[name] = 0
@@ -85,7 +84,7 @@ async def purge(
 async def purge_regularly(
     store: Store, holder: str, clock_ms: Callable[[], int], *, days: float = 30.0, every_s: float = 3600.0
 ) -> None:
-    """A task's whole life. A database that is away is tried again the next time."""
+    """Runs as a task. If the database is unavailable, it tries again the next time."""
     while True:
         with suppress(StoreUnavailable):
             await purge(store, holder, clock_ms, days=days)
@@ -93,7 +92,7 @@ async def purge_regularly(
 
 
 async def erase_key(store: Store, key_id: str, now_ms: int, *, pause_s: float = 0.02) -> Erased:
-    """All that is known of the key up to now. Raises `StoreUnavailable`; asked again, it does the rest."""
+    """Everything about the key until now. Raises `StoreUnavailable`; a further call does the rest."""
     await store.write(lambda conn: mark_erasure(conn, key_id, now_ms))
     contents_deleted = rows_cleared = 0
     while deleted := await store.write(lambda conn: erase_contents(conn, key_id)):
@@ -108,12 +107,12 @@ async def erase_key(store: Store, key_id: str, now_ms: int, *, pause_s: float = 
 
 
 def erase_contents(conn: Connection, key_id: str) -> int:
-    """Some of them, and how many. 0: none is left."""
+    """Some of them; returns their number. 0: none is left."""
     return _delete_contents(conn, contents.c.key_id == plain(key_id))
 
 
 def erase_requests(conn: Connection, key_id: str, after: tuple[int, int]) -> tuple[int, tuple[int, int] | None]:
-    """Clears some of its rows, from where it ended before. How many, and where it ended, or None: it is done."""
+    """Clears some of its rows, from the last position on. Returns their number and the position; None: it is done."""
     position = tuple_(requests.c.at_ms, requests.c.seq)
     statement = select(requests.c.at_ms, requests.c.seq).where(
         requests.c.key_id == plain(key_id), position > tuple_(*after)
@@ -125,7 +124,7 @@ def erase_requests(conn: Connection, key_id: str, after: tuple[int, int]) -> tup
 
 
 def _purge_some(step: "_Step", holder: str, now_ms: int, before_ms: int, conn: Connection) -> int | None:
-    """None: it is not ours to do."""
+    """None: another process does it."""
     is_ours = take_lease(conn, LEASE, holder, now_of(conn, now_ms), _LEASE_MS)
     return step(conn, now_ms, before_ms) if is_ours else None
 
@@ -151,7 +150,7 @@ def _purge_sessions(conn: Connection, _now_ms: int, before_ms: int) -> int:
 
 
 def _purge_instances(conn: Connection, _now_ms: int, before_ms: int) -> int:
-    """One that still has an open request has not been cleared up after."""
+    """Not one with open requests: they must be settled first."""
     is_old_instance = func.coalesce(instances.c.stopped_ms, instances.c.seen_ms) < before_ms
     has_none = ~exists().where(open_requests.c.instance == instances.c.id)
     deleted = select(instances.c.id).where(is_old_instance, has_none).limit(MAX_ROWS)
@@ -159,7 +158,7 @@ def _purge_instances(conn: Connection, _now_ms: int, before_ms: int) -> int:
 
 
 def _purge_usage(conn: Connection, now_ms: int, _before_ms: int, unit: Column[int], unit_ms: int) -> int:
-    """Whole units, so that none is left in part: the last of them may make it more rows than usual."""
+    """Whole units, so that none is left in part: the last one may add more rows than usual."""
     is_old = unit < (now_ms - FINE_USAGE_MS) // unit_ms
     last = conn.scalar(select(unit).where(is_old).order_by(unit).offset(MAX_ROWS - 1).limit(1))
     return conn.execute(delete(unit.table).where(is_old if last is None else unit <= last)).rowcount
@@ -178,7 +177,7 @@ _STEPS: dict[str, _Step] = {
 
 
 def _delete_contents(conn: Connection, which: ColumnElement[bool]) -> int:
-    """The oldest of them, as many as go quickly."""
+    """The oldest of them, as many as can be deleted quickly."""
     bodies = (contents.c.prompt, contents.c.answer, contents.c.upstream_frames, contents.c.caller_frames)
     size = sum((func.length(body) for body in bodies[1:]), start=func.length(bodies[0]))
     statement = select(contents.c.request_id, size).where(which).order_by(contents.c.at_ms).limit(MAX_ROWS)

@@ -1,10 +1,9 @@
-"""What was used, by the minute up to the day, from the sums that outlive the requests.
+"""Usage in steps from a minute to a day, from the sums that are kept longer than the requests.
 
-A step is made of whole rows of its table, and a period has the steps that begin in it. Minutes and
-quarters of an hour are kept for two days (`store.requests.retention`). Steps are those of UTC.
-The sums of a step are the same however they are grouped; where more groups exist than are asked for,
-the smaller ones together are the group None. A step without a request is left out. Costs are in
-nano-dollars and leave out what has no price, which is counted beside them.
+A step consists of whole rows of its table, and a period has the steps that begin in it. Minutes and quarters of an hour
+are kept for two days (`store.requests.retention`). Steps are in UTC. The sums of a step are the same for any grouping;
+if there are more groups than requested, the smaller ones are combined as the group None. Steps without requests are
+left out. Costs are in nano-dollars and do not include requests without a price, which are counted separately.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -31,11 +30,11 @@ MAX_STEPS = 4000
 MAX_GROUPS = 50
 _COLUMNS: dict[Grouping, str] = {"key": "key_id", "model": "model", "provider": "provider"}
 _Counts = Sequence[int]
-"""Of `SUMS`, then of `TTFT`."""
+"""The values of `SUMS`, then of `TTFT`."""
 
 
 class _Plan(Struct, frozen=True):
-    """The table that a step is read from, the length of its rows, and how many of them the step has."""
+    """The table that a step is read from, the length of its rows, and the number of them per step."""
 
     table: Table
     unit_ms: int
@@ -71,26 +70,26 @@ class UsageSum(Struct, frozen=True, kw_only=True):
 
 class UsageGroup(Struct, frozen=True, kw_only=True):
     group: str | None
-    """A key's id, a model or a provider. None: all, or all the others."""
+    """A key's id, a model or a provider. None: all, or all others."""
     sum: UsageSum
 
 
 class UsagePoint(UsageGroup, frozen=True, kw_only=True):
     at_ms: int
-    """The beginning of the step."""
+    """The start of the step."""
 
 
 class Usage(Struct, frozen=True, kw_only=True):
     total: UsageSum
     groups: list[UsageGroup]
-    """The dearest first, then those with the most requests; the others, as one, come last."""
+    """Sorted by cost, then by number of requests; the others, combined, come last."""
     series: list[UsagePoint]
     """All groups together, the oldest first."""
     group_series: list[UsagePoint]
 
 
 class UsageFilter(Struct, frozen=True, kw_only=True):
-    """A period; what else is not given does not count."""
+    """A period; other absent values do not restrict."""
 
     since_ms: int
     until_ms: int
@@ -106,13 +105,13 @@ def step_ms(step: Step) -> int:
 
 
 def sum_usage(conn: Connection, wanted: UsageFilter, step: Step) -> UsageSum:
-    """Of the same period as by `read_usage`."""
+    """For the same period as `read_usage`."""
     plan = _PLANS[step]
     return _sum(conn.execute(select(*_sums(plan.table.c)).where(*_conditions(plan, wanted))).one())
 
 
 def read_usage(conn: Connection, wanted: UsageFilter, step: Step, by: Grouping = "total", *, groups: int = 20) -> Usage:
-    """Read once, and added up here. Raises `CallerError` for a period of too many steps."""
+    """Read once, and summed here. Raises `CallerError` for a period of too many steps."""
     if (wanted.until_ms - wanted.since_ms) // step_ms(step) > MAX_STEPS:
         raise CallerError("invalid_value", f"A series has at most {MAX_STEPS} steps.", param="since_ms")
     plan = _PLANS[step]
@@ -121,7 +120,7 @@ def read_usage(conn: Connection, wanted: UsageFilter, step: Step, by: Grouping =
         _group(conn, plan, wanted, by, groups).label("group"),
         *(plan.table.c[name] for name in (*SUMS, *TTFT)),
     ).where(*_conditions(plan, wanted))
-    # An inner select, for a database does not see that two expressions with parameters are the same.
+    # An inner select, because a database does not see that two expressions with parameters are equal.
     columns = inner.subquery().c
     rows = conn.execute(select(columns.at, columns.group, *_sums(columns)).group_by(columns.at, columns.group)).all()
     found = [((at * step_ms(step), group), counts) for at, group, *counts in rows]
@@ -138,7 +137,7 @@ def read_usage(conn: Connection, wanted: UsageFilter, step: Step, by: Grouping =
 
 
 def was_used(conn: Connection, workspace_id: str | None) -> bool:
-    """Whether there ever was a request, as far as anything tells of it. None: in any workspace."""
+    """Whether there ever was a request, as far as is known. None: in any workspace."""
     for table in (requests, usage_days):
         within = [] if workspace_id is None else [table.c.workspace_id == plain(workspace_id)]
         if conn.execute(select(exists().where(*within).select_from(table))).scalar():
@@ -147,7 +146,7 @@ def was_used(conn: Connection, workspace_id: str | None) -> bool:
 
 
 def _group(conn: Connection, plan: _Plan, wanted: UsageFilter, by: Grouping, max_groups: int) -> ColumnElement[Any]:
-    """What a row counts for: the largest groups by themselves, all others as NULL."""
+    """The group of a row: the largest groups, and NULL for all others."""
     if by == "total":
         return null()
     columns = plan.table.c
@@ -175,7 +174,7 @@ def _conditions(plan: _Plan, wanted: UsageFilter) -> list[ColumnElement[bool]]:
 
 
 def _first(at_ms: int, plan: _Plan) -> int:
-    """The first unit of the step that begins then or is the next to begin."""
+    """The first unit of the step that begins then, or of the next step."""
     return -(-max(0, min(at_ms, 2**62)) // (plan.unit_ms * plan.units)) * plan.units
 
 
@@ -186,7 +185,7 @@ def _sums(columns: Any) -> list[ColumnElement[int]]:
 def _sum_by(
     found: Iterable[tuple[tuple[int, str | None], _Counts]], key: Callable[[tuple[int, str | None]], Any]
 ) -> Iterable[tuple[Any, _Counts]]:
-    """Together what has the same key."""
+    """Combines values with the same key."""
     sums: dict[Any, _Counts] = {}
     for group_key, counts in found:
         known = sums.get(key(group_key))

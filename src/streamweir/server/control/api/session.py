@@ -28,7 +28,7 @@ from streamweir.server.control.api.operation import Call, Nothing, Operation, Re
 from streamweir.server.control.routing import Access
 from streamweir.store.keys.sessions import IDLE_MS, SessionKey, end_session, log_in, replace_session
 
-_MOST_BODY_BYTES = 4096
+_MAX_BODY_BYTES = 4096
 
 
 class Login(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -109,7 +109,7 @@ OPERATIONS = (
         handler=open_session,
         body=Login,
         answer=SessionView,
-        max_body_bytes=_MOST_BODY_BYTES,
+        max_body_bytes=_MAX_BODY_BYTES,
     ),
     Operation(
         method="GET",

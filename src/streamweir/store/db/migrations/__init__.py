@@ -1,6 +1,6 @@
-"""The schema's revisions, oldest first. Alembic runs them; nothing imports it unless one of them must run.
+"""The revisions of the schema, oldest first. They are run by Alembic, which is imported only if one of them must run.
 
-`store.db.schema` reads the two constants; a test holds them against the files in `versions/`.
+`store.db.schema` reads the two constants; a test compares them with the files in `versions/`.
 """
 
 REVISIONS = ("0001", "0002")

@@ -1,6 +1,6 @@
-"""Alembic's environment: it migrates the connection that it is given, inside the transaction that is open on it.
+"""Alembic's environment: it migrates the given connection, inside its open transaction.
 
-Run by `store.db.schema` alone. Nothing here opens a database or reads a configuration.
+Used only by `store.db.schema`. It opens no database and reads no configuration.
 """
 
 from alembic import context

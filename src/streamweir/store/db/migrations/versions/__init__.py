@@ -1,1 +1,1 @@
-"""One file per revision, never changed once it was released."""
+"""One file per revision, never changed after its release."""

@@ -1,4 +1,4 @@
-"""The books as they begin."""
+"""The initial schema."""
 
 import sqlalchemy as sa
 from alembic import op

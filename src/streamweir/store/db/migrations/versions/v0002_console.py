@@ -1,4 +1,4 @@
-"""What the console shows beyond the first books: the way of a request, its rates, sessions of keys, finer usage."""
+"""Data for the console: the timeline of a request, its rates, sessions of keys, usage in shorter steps."""
 
 from typing import Literal
 
@@ -54,12 +54,12 @@ def _create_filter_indexes() -> None:
 
 
 def _sum_up_usage() -> None:
-    # Made anew where it gets another form as well.
+    # Recreated also where it gets another form.
     recreate: Literal["always", "never"] = "always" if op.get_bind().dialect.name == "sqlite" else "never"
     with op.batch_alter_table("usage_hours", recreate=recreate, table_kwargs={"sqlite_with_rowid": False}) as hours:
         for bucket in _ttft():
             hours.add_column(bucket)
-    _make_usage("usage_minutes", "minute")  # what came before is not known so finely
+    _make_usage("usage_minutes", "minute")  # earlier usage is not known in minutes
     _make_usage("usage_quarters", "quarter")
     _make_usage("usage_days", "day")
     _sum_up_days()
