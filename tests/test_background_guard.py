@@ -32,6 +32,7 @@ SHORT = {
     "server/accounting/settlement.py Settlements.settle": "one settlement",
     "server/accounting/shared_limiter.py SharedLimiter._start": "one call to Valkey, bounded by its timeout",
     "store/db/postgres.py PostgresStore._start": "one operation, bounded by its deadline",
+    "upstream/batch.py BatchCall._open_more": "one call of a request",
     "upstream/dial.py Dialler._lookup_addresses": "one look-up of a name",
     "upstream/dial.py Dialler._race": "one attempt to connect",
     "upstream/http1.py Http1Call.send_again": "one request is sent again on a new connection",

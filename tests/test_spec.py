@@ -28,7 +28,14 @@ ROOT = Path(__file__).parents[1]
 SPEC = ROOT / "docs" / "spec"
 EXAMPLES = SPEC / "examples"
 PAGES = {path.name: path.read_text() for path in sorted(SPEC.glob("*.md"))}
-LETTERS = {"dialects.md": "DAE", "failures.md": "FUCGKI", "messages.md": "M", "quirks.md": "WRQ", "security.md": "S"}
+LETTERS = {
+    "dialects.md": "DAE",
+    "failures.md": "FUCGKI",
+    "messages.md": "M",
+    "quirks.md": "WRQ",
+    "security.md": "S",
+    "embeddings.md": "V",
+}
 """With which letters the ids of a page begin."""
 COLUMNS = ("openai", "opentoken", "aivene", "bitseek")
 

@@ -56,7 +56,8 @@ async def test_what_can_be_tried(tmp_path: Path) -> None:
         }
         assert found["models"][:2] == ["smart", "own"]
         assert all(model.startswith("sim/") for model in found["models"][2:])
-        assert (found["default_model"], found["dialects"]) == (None, list(FRONTENDS.by_name))
+        assert (found["default_model"], found["dialects"]) == (None, FRONTENDS.in_playground)
+        assert "embeddings" not in found["dialects"], "there is nothing to talk about"
         ids = {key["id"] for key in (await look(api, api.operator))["keys"]}
         assert ids == {"file:test", one.chat.key.id, one.admin.key.id, more.key.id, two.chat.key.id, two.admin.key.id}
 

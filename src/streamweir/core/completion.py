@@ -15,6 +15,7 @@ from msgspec import UNSET, Struct, UnsetType, field
 from streamweir.core.errors import StreamweirError
 from streamweir.core.events import (
     ChoiceFinished,
+    EmbeddingRead,
     Event,
     Extra,
     FinishReason,
@@ -86,6 +87,7 @@ class Completion(Struct):
     error: StreamweirError | None
     completed: bool
     """False before the terminal event, and after a failure."""
+    embeddings: list[EmbeddingRead] = field(default_factory=list)
 
 
 class _Call(Struct):
@@ -131,6 +133,7 @@ class Accumulator:
         self._extras: dict[str, Any] = {}
         self._error: StreamweirError | None = None
         self._completed = False
+        self._embeddings: list[EmbeddingRead] = []
 
     def feed(self, event: Event, /) -> None:
         match event:
@@ -172,6 +175,8 @@ class Accumulator:
                 choice.extras.append(event.fields)
                 if "annotations" in event.fields:
                     choice.runs.append(_Run(Run.ANNOTATIONS, details=[event.fields]))
+            case EmbeddingRead():
+                self._embeddings.append(event)
             case StreamCompleted():
                 self._completed = True
             case StreamFailed():
@@ -185,6 +190,7 @@ class Accumulator:
             extras=self._extras,
             error=self._error,
             completed=self._completed,
+            embeddings=self._embeddings,
         )
 
     def _choice(self, index: int) -> _Choice:

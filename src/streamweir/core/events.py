@@ -138,6 +138,16 @@ class Extra(Event, frozen=True, gc=False):
     fields: dict[str, Any]
 
 
+class EmbeddingRead(Event, frozen=True, gc=False):
+    """The vector of one input. Only whole answers to requests for embeddings have them."""
+
+    index: int
+    packed: bytes
+    """As 32-bit floats, little-endian."""
+    numbers: bytes | None = None
+    """As the JSON array that the upstream sent. None: it sent them packed."""
+
+
 class StreamCompleted(Event, frozen=True, gc=False):
     """Terminal: the upstream's answer is complete."""
 

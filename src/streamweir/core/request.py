@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal, NamedTuple, TypeVar
 import msgspec
 from msgspec import Meta, Struct, structs
 
+from streamweir.core.embedding import EmbeddingOptions
 from streamweir.core.errors import CallerError
 from streamweir.core.events import MAX_CHOICES
 from streamweir.core.message import (
@@ -159,6 +160,10 @@ class Prompt(Struct, frozen=True, kw_only=True):
     messages: tuple[Message, ...]
     tools: tuple[Tool, ...] = ()
     """Contains legacy `functions` as tools, too; then `uses_legacy_functions` is set."""
+    texts: tuple[str, ...] = ()
+    """Texts that the model reads without a template around them, such as the inputs of embeddings."""
+    tokens: int = 0
+    """The number of tokens that were sent as numbers."""
 
 
 class ServerTool(NamedTuple):
@@ -254,11 +259,15 @@ class ChatRequest(Prompt, frozen=True, kw_only=True):
     body: dict[str, Any]
     native: NativeRequest | None = None
     """None: the caller's own format is chat completions."""
+    api: Literal["chat", "embeddings"] = "chat"
+    """Which API of a provider can answer."""
+    embedding: EmbeddingOptions | None = None
+    """Of `embeddings`, which has no messages."""
 
     @property
     def prompt(self) -> Prompt:
         """A copy without the other members, so that `body` can be freed."""
-        return Prompt(messages=self.messages, tools=self.tools)
+        return Prompt(messages=self.messages, tools=self.tools, texts=self.texts, tokens=self.tokens)
 
     def messages_for(self, model: str) -> tuple[Message, ...]:
         """The messages for a model that accepts only reasoning entries of its own.

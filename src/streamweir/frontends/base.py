@@ -17,6 +17,7 @@ from typing import Any, NamedTuple, Protocol
 from msgspec import Struct
 
 from streamweir.core.completion import Completion
+from streamweir.core.embedding import Encoding
 from streamweir.core.errors import CallerError, StreamweirError
 from streamweir.core.events import Event
 from streamweir.core.request import ChatRequest, ToolShape
@@ -69,6 +70,8 @@ class Reply(Struct, frozen=True, kw_only=True):
     """Used even if the upstream reports a time."""
     count_usage: Callable[[], Usage] = Usage
     """Called at the end if usage must be sent and the upstream reported none."""
+    encoding: Encoding = "float"
+    """Of vectors."""
 
 
 class StreamEncoder(Protocol):
@@ -139,6 +142,8 @@ class Frontend(ABC):
     """The same before the first frame of a stream that is passed on unchanged."""
     has_own_headers: bool = False
     """`own_headers` must be called for every answer."""
+    in_playground: bool = True
+    """Its requests are conversations, which the console's playground can have."""
     body_factor: int = 1
     """Its request bodies may be so many times as large as the configured limit."""
 

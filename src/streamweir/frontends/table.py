@@ -8,6 +8,7 @@ from collections.abc import Iterable
 
 from streamweir.frontends.base import Frontend
 from streamweir.frontends.chat.frontend import CHAT_FRONTENDS
+from streamweir.frontends.embeddings.frontend import EMBEDDINGS
 from streamweir.frontends.messages.frontend import MESSAGES
 from streamweir.frontends.responses.frontend import RESPONSES
 
@@ -49,5 +50,10 @@ class FrontendTable:
         """The valid values of `dialect`: the names of frontends that share a path."""
         return [name for name, each in self.by_name.items() if any(self.by_path[path] is None for path in each.paths)]
 
+    @property
+    def in_playground(self) -> list[str]:
+        """The names of the APIs that the playground offers."""
+        return [name for name, each in self.by_name.items() if each.in_playground]
 
-FRONTENDS = FrontendTable((*CHAT_FRONTENDS, MESSAGES, RESPONSES))
+
+FRONTENDS = FrontendTable((*CHAT_FRONTENDS, MESSAGES, RESPONSES, EMBEDDINGS))

@@ -350,7 +350,7 @@ class WholeExchange:
         self.ended = True
         if self._is_detached:
             return b""
-        self._meter.record.completion_id = written.completion_id
+        self._meter.record.completion_id = written.completion_id or None
         return written.body
 
     def feed(self, chunk: bytes, /) -> bytes:
@@ -401,7 +401,8 @@ class WholeExchange:
     def _write(self) -> bytes:
         completion = self._accumulator.fold()
         reply = _with_id_and_count(self._reply, self.frontend, self._meter)
-        self._meter.record.completion_id, body = self.frontend.write_whole(completion, reply)
+        id, body = self.frontend.write_whole(completion, reply)
+        self._meter.record.completion_id = id or None
         return body
 
 

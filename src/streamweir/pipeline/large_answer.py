@@ -11,6 +11,7 @@ from typing import Any
 from msgspec import Struct, structs
 
 from streamweir.core.completion import Accumulator
+from streamweir.core.embedding import Encoding
 from streamweir.core.events import (
     ChoiceFinished,
     Event,
@@ -72,6 +73,7 @@ class ReplyData(Struct, frozen=True, kw_only=True):
     pinned: bool
     created: int | None
     usage: Usage
+    encoding: Encoding = "float"
 
 
 def is_large(body: bytes) -> bool:
@@ -96,6 +98,7 @@ def reply_data_of(frontend: str, reply: Reply, usage: Usage) -> ReplyData:
         pinned=reply.pinned,
         created=reply.created,
         usage=usage,
+        encoding=reply.encoding,
     )
 
 

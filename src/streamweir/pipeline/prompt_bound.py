@@ -64,7 +64,7 @@ def bound_of(
     is_remote = references_remote_content(request.body)
     for tool in request.tools:
         is_remote |= tool.function is None and tool.custom is None
-    for sent in request.body["messages"]:
+    for sent in request.body.get("messages", ()):
         is_remote |= "audio" in sent and sent["audio"] is not None
     for message in request.messages:
         if type(message.content) is not tuple:
@@ -79,7 +79,7 @@ def bound_of(
 def text_of(request: ChatRequest) -> str:
     """The text of a request, as JSON, without the images, audio and files that `bound_of` counts separately."""
     messages = []
-    for message in request.body["messages"]:
+    for message in request.body.get("messages", ()):
         content = message.get("content")
         if isinstance(content, list):
             message = {**message, "content": [part for part in content if not _is_media(part)]}

@@ -175,6 +175,8 @@ def _rates(found: Found, at_ms: int) -> Rates | None:
     if not prices:
         return None
     amounts, per_request = dict(amounts_of(prices[-1])), prices[-1].per_request or 0.0
+    if _makes_vectors(model):
+        amounts.setdefault("output", 0.0)
     standard = _of_amounts(amounts, per_request)
     if standard is None or not found.is_own:  # service tiers of another provider do not apply
         return standard
@@ -186,6 +188,12 @@ def _rates(found: Found, at_ms: int) -> Rates | None:
     return structs.replace(
         standard, services=tuple(Service(name, rates) for name, rates in services.items() if rates is not None)
     )
+
+
+def _makes_vectors(model: Model) -> bool:
+    """An embedding model, which has no output to pay for. Of any other a missing price is not 0."""
+    names = [model.id, *(each.equals or "" for each in (model.match.any_of or () if model.match is not None else ()))]
+    return any("embed" in name.lower() for name in names)
 
 
 def _is_in_force(price: Price, at_ms: int) -> bool:

@@ -59,7 +59,7 @@ def wanted_size(need: Need, quote: Quote, available: int | None) -> Size:
 def fitting_size(need: Need, wanted: Size, quote: Quote, available: int, prompt: int) -> Size | None:
     """The part of `wanted` that `available` pays for, with a prompt of at most `prompt` tokens. None: too little."""
     affordable = quote.affords(available, prompt, need.service_tier)
-    if affordable is None:
+    if affordable is None or (wanted.answer == 0 and affordable >= 0):
         return Size(prompt, wanted.answer)
     per_choice = min(affordable - need.extra_output, wanted.answer) // need.choices
     minimum = min(MIN_ANSWER_TOKENS, wanted.answer // need.choices)

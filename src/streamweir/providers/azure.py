@@ -10,9 +10,10 @@ from urllib.parse import quote
 from streamweir.core.request import ChatRequest
 from streamweir.providers.base import Target, UpstreamRequest, json_headers
 from streamweir.providers.compatible import OPENAI_SEARCHES, RESPONSES_ONLY
+from streamweir.providers.openai.embedding import OpenAIEmbeddings
 from streamweir.providers.openai.provider import OpenAIProvider
 from streamweir.providers.openai.request import write_body
-from streamweir.providers.openai.vendor import ResponsesWire, Vendor
+from streamweir.providers.openai.vendor import EmbeddingRow, ResponsesWire, Vendor
 
 VENDOR = Vendor(
     name="azure",
@@ -31,14 +32,20 @@ class AzureProvider(OpenAIProvider):
     def build_request(self, request: ChatRequest, target: Target, /) -> UpstreamRequest:
         body, dropped = write_body(request, target, self.vendor)
         key = (("api-key", target.api_key),) if target.api_key else ()
-        return UpstreamRequest(path=_path(target), headers=(*key, *json_headers(request)), body=body, dropped=dropped)
+        path = _path(target, "/chat/completions")
+        return UpstreamRequest(path=path, headers=(*key, *json_headers(request)), body=body, dropped=dropped)
 
 
-def _path(target: Target) -> str:
+def _path(target: Target, path: str) -> str:
     if target.api_version in (None, "v1"):
-        return "/openai/v1/chat/completions"
+        return f"/openai/v1{path}"
     deployment, version = quote(target.model, safe=""), quote(str(target.api_version), safe="")
-    return f"/openai/deployments/{deployment}/chat/completions?api-version={version}"
+    return f"/openai/deployments/{deployment}{path}?api-version={version}"
 
 
+def _place(target: Target, path: str) -> tuple[str, tuple[tuple[str, str], ...]]:
+    return _path(target, path), (("api-key", target.api_key),) if target.api_key else ()
+
+
+EMBEDDINGS = OpenAIEmbeddings("azure", EmbeddingRow(), _place)
 PROVIDER = AzureProvider(VENDOR)

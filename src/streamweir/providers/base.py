@@ -72,6 +72,10 @@ class UpstreamRequest(Struct, frozen=True, kw_only=True):
     """JSON paths of members that this provider does not support; they are not in the body."""
     wire: Wire = Wire.CHAT
     """In whose format the answer comes."""
+    more: tuple[bytes, ...] = ()
+    """The bodies of further calls to the same path, whose answers make up one (`upstream.batch`)."""
+    parallel: int = 1
+    """How many of these calls may run at a time."""
 
 
 class Decoder(Protocol):

@@ -7,11 +7,14 @@ OpenRouter's published list of providers; for self-hosted servers it always does
 
 from functools import cache
 
+from msgspec import structs
+
+from streamweir.providers.openai.embedding import OpenAIEmbeddings
 from streamweir.providers.openai.provider import OpenAIProvider
-from streamweir.providers.openai.vendor import Effort, ResponsesWire, Vendor
+from streamweir.providers.openai.vendor import Effort, EmbeddingRow, ResponsesWire, Vendor
 from streamweir.wire.native import NativeWire
 
-__all__ = ["OPENAI", "VENDORS", "Vendor", "provider_of"]
+__all__ = ["OPENAI", "VENDORS", "Vendor", "embeddings_of", "provider_of"]
 
 _OPENAI_ONLY = frozenset(
     {
@@ -87,6 +90,7 @@ _ROWS = (
         name="groq",
         base_url="https://api.groq.com/openai/v1",
         responses=ResponsesWire(),
+        embeddings=None,
         takes_names=False,
         refuses=(_OPENAI_ONLY - {"function_call", "functions", "service_tier"}) | _LOGPROBS | _PENALTIES | {"n"},
         message_members=_MESSAGE | {"function_call"},
@@ -95,6 +99,7 @@ _ROWS = (
         # It answers unknown members with 422, also in messages; usage is on the finish frame without being requested.
         name="mistral",
         base_url="https://api.mistral.ai/v1",
+        embeddings=EmbeddingRow(dimensions="output_dimension", refuses=frozenset({"user"})),
         takes_stream_options=False,
         takes_names=False,
         limit_member="max_tokens",
@@ -109,6 +114,7 @@ _ROWS = (
         name="deepseek",
         base_url="https://api.deepseek.com",
         responses=ResponsesWire(takes_reasoning_text=True),
+        embeddings=None,
         abort_stops_billing=True,
         limit_member="max_tokens",
         refuses=frozenset({"logit_bias", "n", "seed"}),
@@ -123,6 +129,7 @@ _ROWS = (
         responses=ResponsesWire(
             reasoning_format="xai-responses-v1", server_tools=frozenset({"web_search", "x_search"})
         ),
+        embeddings=None,
         abort_stops_billing=True,
         added_limit="max_completion_tokens",
         refuses=frozenset({"logit_bias", "metadata", "store"}),
@@ -148,6 +155,7 @@ _ROWS = (
     Vendor(
         name="cerebras",
         base_url="https://api.cerebras.ai/v1",
+        embeddings=None,
         limit_member="max_completion_tokens",
         refuses=_PENALTIES | {"logit_bias", "parallel_tool_calls", "service_tier"},
         message_members=_MESSAGE | {"name", "reasoning"},
@@ -159,12 +167,21 @@ _ROWS = (
         name="perplexity",
         base_url="https://api.perplexity.ai",
         responses=ResponsesWire(path="/v1/responses"),
+        embeddings=EmbeddingRow(
+            path="/v1/embeddings", max_inputs=512, takes_base64=False, sends_int8=True, refuses=frozenset({"user"})
+        ),
         takes_stream_options=False,
         limit_member="max_tokens",
         refuses=_TOOLS | _LOGPROBS | {"n", "seed"},
         formats=frozenset({"json_schema"}),
     ),
-    Vendor(name="nvidia", base_url="https://integrate.api.nvidia.com/v1", limit_member="max_tokens"),
+    Vendor(
+        # Its models for retrieval refuse a text without a kind.
+        name="nvidia",
+        base_url="https://integrate.api.nvidia.com/v1",
+        embeddings=EmbeddingRow(input_type="input_type", default_input_type="passage"),
+        limit_member="max_tokens",
+    ),
     Vendor(
         name="huggingface",
         base_url="https://router.huggingface.co/v1",
@@ -175,6 +192,7 @@ _ROWS = (
         # The sampling parameters of its kimi models are fixed: any other value is answered with 400.
         name="moonshot",
         base_url="https://api.moonshot.ai/v1",
+        embeddings=None,
         model_refuses=((r"kimi-", _PENALTIES | {"n", "temperature", "top_p"}),),
         max_temperature=1.0,
         effort=Effort.SWITCH,
@@ -195,6 +213,7 @@ _ROWS = (
     Vendor(
         name="alibaba",
         base_url="https://dashscope-intl.aliyuncs.com/compatible-mode/v1",
+        embeddings=EmbeddingRow(max_inputs=10),
         limit_member="max_tokens",
         effort=Effort.ENABLE,
         takes_cache_control=True,
@@ -202,6 +221,7 @@ _ROWS = (
     Vendor(
         name="cohere",
         base_url="https://api.cohere.ai/compatibility/v1",
+        embeddings=EmbeddingRow(max_inputs=96, input_type="input_type", refuses=frozenset({"user"})),
         abort_stops_billing=True,
         takes_stream_options=False,
         limit_member="max_tokens",
@@ -215,7 +235,9 @@ _ROWS = (
         base_url="https://api.sambanova.ai/v1",
         refuses=_PENALTIES | {"logit_bias"},
     ),
-    Vendor(name="writer", base_url="https://api.writer.com/v1", path="/chat", limit_member="max_tokens"),
+    Vendor(
+        name="writer", base_url="https://api.writer.com/v1", path="/chat", embeddings=None, limit_member="max_tokens"
+    ),
     Vendor(name="venice", base_url="https://api.venice.ai/api/v1", reasoning_text="reasoning_content"),
     Vendor(
         name="ollama",
@@ -288,3 +310,11 @@ VENDORS: dict[str, Vendor] = {vendor.name: vendor for vendor in _ROWS}
 @cache
 def provider_of(vendor: Vendor) -> OpenAIProvider:
     return OpenAIProvider(vendor)
+
+
+@cache
+def embeddings_of(vendor: Vendor) -> OpenAIEmbeddings | None:
+    row = vendor.embeddings
+    if row is None:
+        return None
+    return OpenAIEmbeddings(vendor.name, structs.replace(row, refuses=row.refuses | (vendor.refuses & _OTHER_MODELS)))

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from streamweir.providers.base import Provider
+from streamweir.providers.embedding import PREFIX, EmbeddingProvider, EmbeddingService
 from streamweir.wire.native import NativeWire
 
 if TYPE_CHECKING:
@@ -83,6 +84,8 @@ def provider_named(name: str) -> Provider:
             _vendor(name.removesuffix(_RESPONSES))
         )
         return second
+    if name.startswith(PREFIX):
+        return _embedding_provider(name)
     family = FAMILIES.get(name)
     if family is not None:
         provider: Provider = import_module(f"streamweir.providers.{family.module}").PROVIDER
@@ -119,6 +122,26 @@ def _vendor(name: str) -> "Vendor":
     rows: dict[str, Vendor] = import_module("streamweir.providers.compatible").VENDORS
     azure: Vendor | None = import_module("streamweir.providers.azure").VENDOR if name == "azure" else None
     return azure or rows[name]
+
+
+def embedding_service(name: str) -> EmbeddingService | None:
+    """None: this provider has no embeddings."""
+    service: EmbeddingService | None
+    family = FAMILIES.get(name)
+    if family is not None:
+        service = getattr(import_module(f"streamweir.providers.{family.module}"), "EMBEDDINGS", None)
+    else:
+        compatible = import_module("streamweir.providers.compatible")
+        service = compatible.embeddings_of(compatible.VENDORS[name])
+    return service
+
+
+def _embedding_provider(name: str) -> Provider:
+    kind, dimensions, per_call = name.removeprefix(PREFIX).split("/")
+    service = embedding_service(kind)
+    if service is None:
+        raise KeyError(name)
+    return EmbeddingProvider(service, int(dimensions) or None, int(per_call))
 
 
 def native_wire(name: str) -> NativeWire | None:

@@ -34,11 +34,11 @@ class SimUpstream:
         self._entropy = entropy
 
     async def open(self, request: UpstreamRequest, receiver: Receiver, /) -> "SimCall":
-        created, entropy = int(self._now()), self._entropy()
+        created, entropy, path = int(self._now()), self._entropy(), request.path
         if len(request.body) > _LARGE_BODY:
-            steps = await asyncio.to_thread(play, request.body, created=created, entropy=entropy)
+            steps = await asyncio.to_thread(play, request.body, created=created, entropy=entropy, path=path)
         else:
-            steps = play(request.body, created=created, entropy=entropy)
+            steps = play(request.body, created=created, entropy=entropy, path=path)
         return SimCall(asyncio.get_running_loop(), steps, receiver)
 
     async def close(self) -> None:

@@ -11,6 +11,7 @@ from streamweir.core.events import Event
 from streamweir.core.request import ChatRequest
 from streamweir.providers import base
 from streamweir.providers.gemini.decode import Decoder
+from streamweir.providers.gemini.embedding import EMBEDDINGS as EMBEDDINGS
 from streamweir.providers.gemini.error import read_error
 from streamweir.providers.gemini.request import build_request
 from streamweir.providers.gemini.tool import WEB_SEARCH

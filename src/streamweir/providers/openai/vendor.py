@@ -47,6 +47,25 @@ class ResponsesWire(Struct, frozen=True, kw_only=True):
     """A pattern of the models that it serves on this wire alone."""
 
 
+class EmbeddingRow(Struct, frozen=True, kw_only=True):
+    """How a vendor's embeddings differ from OpenAI's."""
+
+    path: str = "/embeddings"
+    max_inputs: int = 2048
+    """Of one call; a request with more inputs becomes several calls. Most vendors document none below OpenAI's."""
+    takes_base64: bool = True
+    sends_int8: bool = False
+    """True: vectors arrive as base64 of signed bytes, whatever was requested."""
+    dimensions: str = "dimensions"
+    """The member for the length of the vectors; empty: there is none."""
+    refuses: frozenset[str] = frozenset()
+    """Members that are left out and named."""
+    input_type: str = ""
+    """The member that says what a text is for; empty: there is none."""
+    default_input_type: str = ""
+    """Its value if the caller sent none, for a vendor that requires one."""
+
+
 class Vendor(Struct, frozen=True, kw_only=True):
     name: str
     base_url: str
@@ -57,6 +76,8 @@ class Vendor(Struct, frozen=True, kw_only=True):
 
     responses: ResponsesWire | None = None
     """None: it is not known to have this wire."""
+    embeddings: EmbeddingRow | None = EmbeddingRow()
+    """None: it has no embeddings."""
 
     sends_finish: bool = True
     """False: it never sends a finish reason; only `[DONE]` ends the answer."""

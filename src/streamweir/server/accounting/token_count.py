@@ -48,7 +48,7 @@ _FAMILIES: tuple[tuple[str, VocabularyChoice], ...] = (
     (r"distill-llama", VocabularyChoice("llama3", True)),
     (r"distill-qwen", VocabularyChoice("qwen3", True)),
     (r"gpt-?oss|gpt-?4o|gpt-?4\.[15]|gpt-?5|chatgpt|(^|[/-])o[134](-|$)", VocabularyChoice("o200k_base", True)),
-    (r"gpt-?4|gpt-?3\.?5", VocabularyChoice("cl100k_base", True)),
+    (r"gpt-?4|gpt-?3\.?5|text-embedding-(3|ada)", VocabularyChoice("cl100k_base", True)),
     (r"code-?llama", VocabularyChoice("codellama", True)),
     (r"llama-?v?3", VocabularyChoice("llama3", True)),
     (r"llama-?v?2|vicuna", VocabularyChoice("llama2", True)),
@@ -146,7 +146,7 @@ class Tokenizer:
 
     def count_prompt_on_loop(self, prompt: Prompt) -> Count:
         """On the event loop."""
-        texts = [text for message in prompt.messages for text in _texts_of(message)]
+        texts = [*prompt.texts, *(text for message in prompt.messages for text in _texts_of(message))]
         is_short = len(texts) <= _MAX_TEXTS_ON_LOOP and sum(map(len, texts)) <= MAX_ON_LOOP and not prompt.tools
         return _count_prompt(prompt, self.count_on_loop if is_short else estimate)
 
@@ -221,6 +221,8 @@ def _pieces(text: str) -> Iterator[str]:
 
 
 def _count_prompt(prompt: Prompt, count: Callable[[str], Count]) -> Count:
+    if not prompt.messages:
+        return _count_plain(prompt, count)
     counts = [count(text) for message in prompt.messages for text in _texts_of(message)]
     tokens = sum(tokens for tokens, _ in counts) + _PER_REPLY
     tokens += sum(_PER_MESSAGE + _PER_NAME * (message.name is not None) for message in prompt.messages)
@@ -229,6 +231,14 @@ def _count_prompt(prompt: Prompt, count: Callable[[str], Count]) -> Count:
         estimated += count(jsonio.encode(prompt.tools).decode())[0]
     is_counted = not estimated and all(source is UsageSource.TOKENIZER for _, source in counts)
     return tokens + estimated, UsageSource.TOKENIZER if is_counted else UsageSource.ESTIMATE
+
+
+def _count_plain(prompt: Prompt, count: Callable[[str], Count]) -> Count:
+    """A prompt without a template."""
+    counts = [count(text) for text in prompt.texts]
+    is_counted = all(source is UsageSource.TOKENIZER for _, source in counts)
+    source = UsageSource.TOKENIZER if is_counted else UsageSource.ESTIMATE
+    return prompt.tokens + sum(tokens for tokens, _ in counts), source
 
 
 def _texts_of(message: Message) -> Iterator[str]:

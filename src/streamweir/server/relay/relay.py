@@ -481,7 +481,8 @@ class Relay:
         self._upstream.resume()
 
     def _note_first_token(self, now: float) -> None:
-        if self.first_token_at is None and (self._record.written or self._record.finishes):
+        record = self._record  # vectors are neither text nor have a finish
+        if self.first_token_at is None and (record.written or record.finishes or record.completed):
             self.first_token_at = now
             if self.on_first_token is not None:
                 self.on_first_token()

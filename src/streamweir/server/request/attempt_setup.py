@@ -63,7 +63,8 @@ def fit_route(runtime: RuntimeConfig, route: Route, chat: ChatRequest) -> Route:
     fit: tuple[WeightedTarget, ...] = ()
     reason: CallerError | None = None
     for each in route.targets:
-        refusal = runtime.speaker(each.target).provider.refusal_of(chat, each.target.model)
+        who = runtime.speaker(each.target).provider if chat.api == "chat" else runtime.providers[each.target.provider]
+        refusal = who.refusal_of(chat, each.target.model)
         if refusal is None:
             fit += (each,)
         else:
@@ -149,6 +150,9 @@ def estimate_prompt(chat: ChatRequest) -> int:
                 size += size_of(call.function.arguments)
     if chat.tools:
         size += len(jsonio.encode(chat.tools))
+    if not chat.messages:
+        tokens = chat.tokens
+        size += sum(map(size_of, chat.texts))
     return tokens + ceil(size / BYTES_PER_TOKEN)
 
 
@@ -184,7 +188,7 @@ def build_request(
     original = chat
     if limit is not None:
         chat = with_limit(chat, limit)
-    speaker = runtime.speaker(target)
+    speaker = runtime.speaker(target) if chat.api == "chat" else runtime.other_speaker(target, chat)
     requests_usage = not runtime.refusals.refuses(target)
     known = runtime.providers[target.provider].target
     request = speaker.provider.build_request(
@@ -211,6 +215,8 @@ def _with_own_paths(request: UpstreamRequest, native: NativeRequest, wire: Nativ
 
 def repaired(runtime: RuntimeConfig, chat: ChatRequest, target: TargetId, error: StreamweirError) -> ChatRequest | None:
     """The request for one more attempt at the same target, without what it refused. None: the error is final."""
+    if chat.api != "chat":
+        return None
     if error.is_of_wire and runtime.wires.note_responses_only(target):
         return chat  # on its other wire
     if is_refusal_of_stream_options(error) and not runtime.refusals.refuses(target):
@@ -231,6 +237,7 @@ def make_reply(chat: ChatRequest, target_model: str, request_id: str, prompt_tok
         choices=chat.n,
         include_usage=chat.include_usage,
         exclude_reasoning=bool(chat.reasoning and chat.reasoning.exclude),
+        encoding=chat.embedding.encoding if chat.embedding is not None else "float",
     )
     if native is None:
         return reply
@@ -260,11 +267,12 @@ def make_exchange(
     `prompt_tokens`: the estimate that was reserved.
     `tokenizer`: the model's own, which counts if usage must be sent to the caller and the provider reported none.
     """
-    speaker = runtime.speaker(target, request.wire)
+    speaker = runtime.speaker(target, request.wire) if chat.api == "chat" else runtime.other_speaker(target, chat)
     reply = make_reply(chat, target.model, request_id, prompt_tokens)
     is_unbounded = not REMOTE_MEMBERS.isdisjoint(chat.body) and references_remote_content(chat.body)
+    sent_bytes = len(request.body) if not request.more else sum(map(len, (request.body, *request.more)))
     bounds = UsageBounds(
-        len(request.body), max_output_tokens(chat), is_unbounded or has_media(chat), runtime.config.store.anomaly_tokens
+        sent_bytes, max_output_tokens(chat), is_unbounded or has_media(chat), runtime.config.store.anomaly_tokens
     )
     if tokenizer is None:
         meter = Meter(prompt_tokens, bounds=bounds)

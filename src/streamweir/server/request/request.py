@@ -371,7 +371,7 @@ class RequestHandler:
         self._relay, self._meter = relay, meter
         if self._allowance is not None:
             self._allowance.bind(relay, meter, target)
-        return relay, meter, relay.run(provider_runtime.upstream, request)
+        return relay, meter, relay.run(provider_runtime.upstream_for(request), request)
 
     def _answered(self, target: TargetId, began_at: float) -> None:
         self._runtime.router.answered(target, now := time.monotonic(), now - began_at)

@@ -23,6 +23,8 @@ from streamweir.config.error import ConfigError, member
 from streamweir.config.model import Config, Price, Store, Timeouts
 from streamweir.config.model import Key as KeyConfig
 from streamweir.config.model import Provider as ProviderConfig
+from streamweir.core.errors import CallerError
+from streamweir.core.request import ChatRequest
 from streamweir.frontends.base import Frontend
 from streamweir.frontends.table import FRONTENDS
 from streamweir.pipeline.prompt_bound import IMAGE_TOKENS, SMALL_TOKEN_IMAGE
@@ -36,11 +38,13 @@ from streamweir.policy.pricetable import PriceTable
 from streamweir.policy.retry import RetryBudget
 from streamweir.policy.route import Route, Router, WeightedTarget
 from streamweir.policy.stream_options import StreamOptionsRefusals
-from streamweir.providers.base import Provider, Target, Wire
+from streamweir.providers.base import Provider, Target, UpstreamRequest, Wire
 from streamweir.providers.compatible import VENDORS, provider_of
+from streamweir.providers.embedding import EmbeddingService, provider_for
 from streamweir.providers.output_limits import documented_output_limit, output_limit
 from streamweir.providers.registry import (
     abort_stops_billing,
+    embedding_service,
     native_wire,
     provider_named,
     responses_of,
@@ -48,6 +52,7 @@ from streamweir.providers.registry import (
 from streamweir.server.request.wires import Speaker, WireTable
 from streamweir.store.prices.file import load_prices
 from streamweir.upstream.base import Endpoint, Upstream
+from streamweir.upstream.batch import BatchUpstream
 from streamweir.upstream.http1 import Http1Upstream
 from streamweir.upstream.sim import SimUpstream
 from streamweir.wire.native import NativeWire
@@ -193,6 +198,25 @@ class ProviderRuntime(Struct, frozen=True, kw_only=True):
     """A template: the model is set for each request."""
     timeouts: TargetTimeouts
     abort_stops_billing: bool
+    embeddings: EmbeddingService | None = None
+
+    def provider_for(self, chat: ChatRequest, model: str) -> Provider:
+        """The provider of the API that the request needs. `refusal_of` must have been asked."""
+        if chat.api == "chat" or self.embeddings is None:
+            return self.provider
+        return provider_for(self.embeddings, chat, structs.replace(self.target, model=model))
+
+    def refusal_of(self, chat: ChatRequest, model: str) -> CallerError | None:
+        """Why this model cannot serve the request."""
+        if chat.api == "embeddings" and self.embeddings is None:
+            code = "model_not_found" if self.config.kind == "local" else "invalid_value"
+            message = f"The provider '{self.name}' has no embeddings. Choose a model that makes them."
+            return CallerError(code, message, param="model")
+        return self.provider_for(chat, model).refusal_of(chat, model)
+
+    def upstream_for(self, request: UpstreamRequest) -> Upstream:
+        """One request may be several calls."""
+        return self.upstream if not request.more else BatchUpstream(self.upstream, self.provider.read_error)
 
 
 class RuntimeConfig(Struct, frozen=True, kw_only=True):
@@ -217,6 +241,10 @@ class RuntimeConfig(Struct, frozen=True, kw_only=True):
         if provider.responses is not None and (wire or self.wires.wire_of(target)) is Wire.RESPONSES:
             return provider.responses
         return Speaker(provider.provider, provider.native_wire)
+
+    def other_speaker(self, target: TargetId, chat: ChatRequest) -> Speaker:
+        """For a request of another API than chat."""
+        return Speaker(self.providers[target.provider].provider_for(chat, target.model), None)
 
 
 def build_runtime_config(
@@ -328,6 +356,7 @@ def _provider_runtime(provider: ProviderConfig, timeouts: TargetTimeouts, upstre
         ),
         timeouts=timeouts,
         abort_stops_billing=stops if stops is not None else abort_stops_billing(wire),
+        embeddings=embedding_service(wire) if provider.kind != "local" else None,
     )
 
 

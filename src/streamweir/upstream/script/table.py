@@ -18,6 +18,7 @@ from streamweir.upstream.script.chunk import ChunkWriter, write_error
 from streamweir.upstream.script.conversation import text_of
 from streamweir.upstream.script.delivery import Delivery, ScriptedAnswer
 from streamweir.upstream.script.deltas import TokenTally, count_tokens
+from streamweir.upstream.script.embed import play_embeddings
 from streamweir.upstream.script.parameter import read_options, refused, shown
 from streamweir.upstream.script.step import END, Action, Head, Step, timed
 from streamweir.wire import jsonio
@@ -57,25 +58,32 @@ MODELS = ("hello", "echo", "lorem", "tools", "agent", "reasoning", "refusal", "j
 """The scripts that answer without failures; only these are listed as models."""
 
 
-def play(body: bytes, *, created: int, entropy: bytes) -> Iterator[Step]:
-    """The steps of the answer to the body of a chat completion. `entropy`: the bytes from which its ids are made.
+def play(body: bytes, *, created: int, entropy: bytes, path: str = "/chat/completions") -> Iterator[Step]:
+    """The steps of the answer to the body of a request. `entropy`: the bytes from which its ids are made.
 
     The request is parsed before this function returns; the answer is made during the iteration.
     """
     try:
-        script, scripted = _read(body, created, IdFormat.CHATCMPL.make(entropy))
+        members = _members(body)
+        if path == "/embeddings":
+            return play_embeddings(members)
+        script, scripted = _read(members, created, IdFormat.CHATCMPL.make(entropy))
     except CallerError as error:
         return timed(_refusal(error), 0.0, 0.0)
     return timed(script.deliver(scripted), scripted.options.first_ms / 1000, scripted.options.pace_ms / 1000)
 
 
-def _read(body: bytes, created: int, completion_id: str) -> tuple[Script, ScriptedAnswer]:
+def _members(body: bytes) -> dict[str, Any]:
     try:
         members = jsonio.decode(body)
     except jsonio.InvalidJson as reason:
         raise CallerError("invalid_json", "The request body is not valid JSON.") from reason
     if not isinstance(members, dict):
         raise CallerError("invalid_json", "The request body must be a JSON object.")
+    return members
+
+
+def _read(members: dict[str, Any], created: int, completion_id: str) -> tuple[Script, ScriptedAnswer]:
     model = members.pop("model", None)  # validated here: the target of an alias may be longer than a caller's name
     name, _, query = model.partition("?") if isinstance(model, str) else ("", "", "")
     script = SCRIPTS.get(name)

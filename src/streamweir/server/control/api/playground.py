@@ -89,7 +89,7 @@ async def show_playground(call: Call[Nothing, Nothing]) -> PlaygroundView:
         ],
         models=model_ids(runtime),
         default_model=runtime.default_model,
-        dialects=list(FRONTENDS.by_name),
+        dialects=FRONTENDS.in_playground,
     )
 
 
@@ -153,8 +153,8 @@ def _find_key(call: Call[Nothing, PlayedChat]) -> Key:
 def _frontend(name: str | None) -> Frontend | None:
     if name is None:
         return None
-    if name not in FRONTENDS.by_name:
-        raise CallerError("invalid_value", f"Expected one of {', '.join(FRONTENDS.by_name)}.", param="dialect")
+    if name not in FRONTENDS.in_playground:
+        raise CallerError("invalid_value", f"Expected one of {', '.join(FRONTENDS.in_playground)}.", param="dialect")
     return FRONTENDS.by_name[name]
 
 

@@ -1,0 +1,257 @@
+"""Embeddings as a `Provider`: requests for vectors out, their answers in, for every service that has them.
+
+An `EmbeddingService` knows one service: its path, its members, and where the vectors are in its answer. All that is
+common is here: how many inputs go into one call, and what an answer must have. The vectors must be as many as the
+inputs, all of one length, and of the requested length; anything else is `upstream_bad_response`, and no vector is
+passed on.
+
+If a service takes fewer inputs than the request has, the request is several calls (`UpstreamRequest.more`), and their
+answers arrive as one document: `{"parts": [...]}`, in the order of the inputs.
+"""
+
+from base64 import b64decode
+from binascii import Error as Base64Error
+from collections.abc import Iterator, Mapping, Sequence
+from math import isfinite
+from typing import NamedTuple, Protocol
+
+import msgspec
+from msgspec import Raw, Struct
+
+from streamweir.core.embedding import MAX_DIMENSIONS, Input
+from streamweir.core.errors import CallerError, StreamweirError, UpstreamError
+from streamweir.core.events import (
+    EmbeddingRead,
+    Event,
+    StreamCompleted,
+    StreamFailed,
+    StreamStarted,
+    UsageDiscarded,
+    UsageReported,
+)
+from streamweir.core.request import ChatRequest
+from streamweir.core.usage import Usage
+from streamweir.providers.base import Decoder, Target, UpstreamRequest
+from streamweir.wire import floats
+from streamweir.wire.sse import Frame
+
+PREFIX = "embeddings/"
+"""Of the names of these providers in `registry`."""
+PARALLEL_CALLS = 4
+"""At a time, of a service that takes one input per call."""
+
+
+class InvalidAnswer(Exception):
+    """The text says what is wrong with the upstream's answer."""
+
+
+class ServiceAnswer(NamedTuple):
+    """One call's answer."""
+
+    vectors: Sequence[Raw | bytes]
+    """In the order of the inputs: JSON arrays of numbers, or JSON strings of base64."""
+    model: str | None = None
+    tokens: int | None = None
+    """Of the prompt. None: not reported."""
+    has_invalid_usage: bool = False
+    is_int8: bool = False
+    """The base64 contains signed bytes, and not 32-bit floats."""
+
+
+class EmbeddingService(Protocol):
+    @property
+    def name(self) -> str:
+        """The kind of provider, for `registry`."""
+        ...
+
+    @property
+    def takes_tokens(self) -> bool: ...
+
+    def takes_dimensions(self, model: str, /) -> bool:
+        """False: `dimensions` is left out and named."""
+        ...
+
+    def inputs_per_call(self, target: Target, /) -> int: ...
+
+    def build_call(self, request: ChatRequest, target: Target, inputs: Sequence[Input], /) -> UpstreamRequest: ...
+
+    def read_answer(self, body: bytes, /) -> ServiceAnswer:
+        """Raises `InvalidAnswer`, or the error that the answer reports."""
+        ...
+
+    def read_error(self, status: int, headers: Mapping[str, str], body: bytes, /) -> StreamweirError: ...
+
+
+class _Parts(Struct):
+    parts: list[Raw]
+
+
+_read_parts = msgspec.json.Decoder(_Parts).decode
+_read_numbers = msgspec.json.Decoder(list[float]).decode
+_read_text = msgspec.json.Decoder(str).decode
+
+
+class EmbeddingProvider:
+    """See `providers.base.Provider`. One value per service, length of vectors and size of calls."""
+
+    def __init__(self, service: EmbeddingService, dimensions: int | None, per_call: int) -> None:
+        self._service = service
+        self._dimensions = dimensions
+        self._per_call = per_call
+        self.name = f"{PREFIX}{service.name}/{dimensions or 0}/{per_call}"
+
+    def refusal_of(self, request: ChatRequest, _model: str, /) -> CallerError | None:
+        options = request.embedding
+        place = options.first_tokens if options is not None else None
+        if place is None or self._service.takes_tokens:
+            return None
+        is_list = isinstance(request.body.get("input"), list) and isinstance(request.body["input"][0], list)
+        path = f"input[{place}]" if is_list else "input"
+        return CallerError("invalid_value", "This model takes texts, and not the numbers of tokens.", param=path)
+
+    def build_request(self, request: ChatRequest, target: Target, /) -> UpstreamRequest:
+        assert request.embedding is not None  # noqa: S101 (see `ChatRequest.embedding`)
+        inputs, per_call = request.embedding.inputs, self._per_call
+        calls = [
+            self._service.build_call(request, target, inputs[at : at + per_call])
+            for at in range(0, len(inputs), per_call)
+        ]
+        first, more = calls[0], tuple(call.body for call in calls[1:])
+        return msgspec.structs.replace(first, more=more, parallel=PARALLEL_CALLS if per_call == 1 else 1)
+
+    def decoder(self, _choices: int | None = None, /) -> Decoder:
+        return _NoStream()
+
+    def decode_whole(self, body: bytes, choices: int | None = None, /) -> Sequence[Event]:
+        """`choices`: the number of inputs."""
+        try:
+            return self._events(_split(body, self._sizes(choices)), choices)
+        except InvalidAnswer as reason:
+            return [_bad_response(str(reason))]
+        except StreamweirError as error:
+            return [StreamFailed(error)]
+
+    def read_error(self, status: int, headers: Mapping[str, str], body: bytes, /) -> StreamweirError:
+        return self._service.read_error(status, headers, body)
+
+    def _sizes(self, choices: int | None) -> list[int] | None:
+        """Of the calls, in inputs. None: there is one."""
+        if choices is None or choices <= self._per_call:
+            return None
+        return [min(self._per_call, choices - at) for at in range(0, choices, self._per_call)]
+
+    def _events(self, parts: Iterator[tuple[Raw | bytes, int | None]], choices: int | None) -> list[Event]:
+        vectors: list[Event] = []
+        tokens: int | None = 0
+        is_discarded, model, length = False, None, self._dimensions
+        for part, size in parts:
+            answer = self._service.read_answer(bytes(part))
+            wanted = size if size is not None else choices
+            if wanted is not None and len(answer.vectors) != wanted:
+                raise InvalidAnswer(f"The upstream sent {len(answer.vectors)} of {wanted} vectors.")
+            for raw in answer.vectors:
+                vector = _read_vector(bytes(raw), len(vectors), is_int8=answer.is_int8)
+                found = len(vector.packed) // 4
+                length = length or found
+                if found != length:
+                    raise InvalidAnswer(f"The upstream sent a vector of {found} numbers instead of {length}.")
+                vectors.append(vector)
+            model = model or answer.model
+            is_discarded |= answer.has_invalid_usage
+            tokens = None if tokens is None or answer.tokens is None else tokens + answer.tokens
+        if tokens is not None:
+            vectors.append(UsageReported(Usage(input_uncached=tokens, openai_style=True)))
+        elif is_discarded:
+            vectors.append(UsageDiscarded())
+        return [StreamStarted(model=model), *vectors, StreamCompleted()]
+
+
+def provider_for(service: EmbeddingService, request: ChatRequest, target: Target) -> EmbeddingProvider:
+    """`target`: with the model of this attempt."""
+    dimensions = request.embedding.dimensions if request.embedding is not None else None
+    if dimensions is not None and not service.takes_dimensions(target.model):
+        dimensions = None
+    return EmbeddingProvider(service, dimensions, service.inputs_per_call(target))
+
+
+class _NoStream:
+    """There is no stream of vectors: whatever arrives as one is an error. See `providers.base.Decoder`."""
+
+    may_end_when_idle = False
+    lacks_terminator = False
+
+    def __init__(self) -> None:
+        self._is_over = False
+
+    def feed(self, frame: Frame, /) -> Sequence[Event]:
+        return self._end(_bad_response("The upstream's answer is not a JSON object.")) if frame.data is not None else ()
+
+    def finish(self) -> Sequence[Event]:
+        return self._end(_bad_response("The upstream's answer is not a JSON object."))
+
+    def fail(self, error: StreamweirError, /) -> Sequence[Event]:
+        return self._end(StreamFailed(error))
+
+    def _end(self, failure: StreamFailed) -> Sequence[Event]:
+        if self._is_over:
+            return ()
+        self._is_over = True
+        return [failure]
+
+
+def in_order(places: Sequence[int | None], values: Sequence[Raw]) -> list[Raw]:
+    """The values by their places; a value without one is where it is in the list. Raises `InvalidAnswer`."""
+    ordered: dict[int, Raw] = {}
+    for at, (place, value) in enumerate(zip(places, values, strict=True)):
+        ordered[at if place is None else place] = value
+    if len(ordered) != len(values) or not all(0 <= place < len(values) for place in ordered):
+        raise InvalidAnswer("The upstream numbered its vectors wrongly.")
+    return [ordered[place] for place in range(len(values))]
+
+
+def _split(body: bytes, sizes: list[int] | None) -> Iterator[tuple[Raw | bytes, int | None]]:
+    if sizes is None:
+        yield body, None
+        return
+    try:
+        parts = _read_parts(body).parts
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        raise InvalidAnswer("The upstream's answer cannot be read.") from None
+    if len(parts) != len(sizes):
+        raise InvalidAnswer("The upstream's answer cannot be read.")
+    yield from zip(parts, sizes, strict=True)
+
+
+def _read_vector(raw: bytes, index: int, *, is_int8: bool) -> EmbeddingRead:
+    if raw[:1] == b'"':
+        return EmbeddingRead(index, _unpack(raw, is_int8=is_int8))
+    try:
+        numbers = _read_numbers(raw)
+        _check(len(numbers))
+        packed = floats.pack(numbers)
+    except (msgspec.DecodeError, UnicodeDecodeError, OverflowError):
+        raise InvalidAnswer("The upstream sent a vector that cannot be read.") from None
+    return EmbeddingRead(index, packed, raw)
+
+
+def _unpack(raw: bytes, *, is_int8: bool) -> bytes:
+    try:
+        data = b64decode(_read_text(raw), validate=True)
+    except (msgspec.DecodeError, UnicodeDecodeError, Base64Error, ValueError):
+        raise InvalidAnswer("The upstream sent a vector that cannot be read.") from None
+    if is_int8:
+        _check(len(data))
+        return floats.pack([float(number) for number in memoryview(data).cast("b")])
+    _check(len(data) // 4)
+    if len(data) % 4 or not isfinite(sum(floats.unpack(data))):
+        raise InvalidAnswer("The upstream sent a vector that cannot be read.")
+    return data
+
+
+def _check(length: int) -> None:
+    if not 0 < length <= MAX_DIMENSIONS:
+        raise InvalidAnswer(f"The upstream sent a vector of {length} numbers.")
+
+
+def _bad_response(message: str) -> StreamFailed:
+    return StreamFailed(UpstreamError("upstream_bad_response", message))

@@ -1,0 +1,249 @@
+"""Several calls to one upstream as a single one: the calls of a request whose provider takes only a part of it at once.
+
+    answers of the calls -> in their order -> one answer: {"parts": [first, second, ...]}
+
+The receiver is called as by any upstream (`upstream.base`): one head, the bodies, one end. The calls run one after
+the other, or a few at a time (`UpstreamRequest.parallel`); an answer that arrives before its turn waits in memory, and
+is not read any further once that is much. The failure of any call is the failure of all: the others are aborted. A
+later call that is refused fails with the error that the provider's `read_error` makes of it. The answers themselves
+are not interpreted here.
+"""
+
+import asyncio
+from collections.abc import Callable, Mapping
+
+from msgspec import structs
+
+from streamweir.core.errors import GatewayFault, StreamweirError
+from streamweir.providers.base import UpstreamRequest
+from streamweir.upstream.base import Call, Receiver, Upstream
+
+ReadError = Callable[[int, Mapping[str, str], bytes], StreamweirError]
+
+_MAX_WAITING = 1024 * 1024
+"""Bytes of one answer before its turn: then it is not read until then."""
+_MAX_REFUSAL = 64 * 1024
+
+
+class BatchUpstream:
+    """See `upstream.base.Upstream`. For requests with `more` bodies."""
+
+    def __init__(self, upstream: Upstream, read_error: ReadError) -> None:
+        self._upstream = upstream
+        self._read_error = read_error
+
+    async def open(self, request: UpstreamRequest, receiver: Receiver, /) -> "BatchCall":
+        batch = BatchCall(self._upstream, request, receiver, self._read_error)
+        await batch.open_first()
+        return batch
+
+    async def close(self) -> None:
+        """Nothing to do: the connections belong to the upstream inside."""
+
+
+class BatchCall:
+    """See `upstream.base.Call`."""
+
+    def __init__(self, upstream: Upstream, request: UpstreamRequest, receiver: Receiver, read_error: ReadError) -> None:
+        self.read_error = read_error
+        self.resends = 0
+        self._loop = asyncio.get_running_loop()
+        self._upstream = upstream
+        self._head = structs.replace(request, body=b"", more=())
+        self._bodies: list[bytes] = [request.body, *request.more]
+        self._receiver = receiver
+        self._parallel = request.parallel
+        self._parts: list[_Part] = []
+        self._turn = 0
+        self._opening: asyncio.Task[None] | None = None
+        self._is_paused = False
+        self._is_over = False
+
+    async def open_first(self) -> None:
+        try:
+            await self._open()
+        except BaseException:
+            self.abort()
+            raise
+        self._open_more()
+
+    def pause(self) -> None:
+        self._is_paused = True
+        for part in self._parts:
+            part.pause()
+
+    def resume(self) -> None:
+        self._is_paused = False
+        for part in self._parts:
+            part.resume()
+
+    def abort(self) -> None:
+        self._is_over = True
+        self._bodies.clear()
+        if self._opening is not None:
+            self._opening.cancel()
+        for part in self._parts:
+            part.abort()
+
+    def release(self) -> None:
+        self.abort()
+
+    # What the parts report.
+
+    def head_received(self, part: "_Part", status: int, headers: Mapping[str, str]) -> None:
+        if part.number == 0 and not self._is_over:
+            self._receiver.head_received(status, headers)
+            if not part.is_refused:
+                self._give(b'{"parts":[')
+
+    def body_received(self, part: "_Part", data: bytes) -> bool:
+        """False: it must wait for its turn."""
+        if part.number != self._turn:
+            return False
+        self._give(data)
+        return True
+
+    def part_ended(self, part: "_Part") -> None:
+        self.resends += part.resends
+        if part.is_refused:  # the first one: its body was passed on
+            self._is_over = True
+            self._receiver.body_ended()
+            self.abort()
+            return
+        self._open_more()
+        while not self._is_over and self._turn < len(self._parts) and self._parts[self._turn].has_ended:
+            self._turn += 1
+            if self._turn == len(self._bodies):
+                self._give(b"]}")
+                if not self._is_over:
+                    self._is_over = True
+                    self._receiver.body_ended()
+                    self.abort()
+                return
+            self._give(b",")
+            if self._turn < len(self._parts):
+                for data in self._parts[self._turn].take_waiting():
+                    self._give(data)
+
+    def part_failed(self, error: StreamweirError) -> None:
+        if not self._is_over:
+            self.abort()
+            self._receiver.call_failed(error)
+
+    def resume_soon(self, part: "_Part") -> None:
+        """Its turn has come: what has waited is given out first."""
+        self._loop.call_soon(self._resume_part, part)
+
+    def _resume_part(self, part: "_Part") -> None:
+        if not self._is_paused and not self._is_over:
+            part.resume()
+
+    def _give(self, data: bytes) -> None:
+        if not self._is_over:
+            self._receiver.body_received(data)
+
+    # Opening.
+
+    def _open_more(self) -> None:
+        if self._is_over or self._opening is not None or len(self._parts) == len(self._bodies):
+            return
+        if sum(not part.has_ended for part in self._parts) >= self._parallel:
+            return
+        self._opening = self._loop.create_task(self._open())
+        self._opening.add_done_callback(self._opened)
+
+    def _opened(self, task: asyncio.Task[None]) -> None:
+        self._opening = None
+        reason = task.exception() if not task.cancelled() else None
+        if reason is None:
+            self._open_more()
+        elif isinstance(reason, StreamweirError):
+            self.part_failed(reason)
+        else:
+            context = {"message": "a call of a batch could not be opened", "exception": reason, "task": task}
+            self._loop.call_exception_handler(context)
+            self.part_failed(GatewayFault("internal_error", "The gateway failed to send the request."))
+
+    async def _open(self) -> None:
+        number = len(self._parts)
+        request = structs.replace(self._head, body=self._bodies[number])
+        part = _Part(self, number)
+        call = await self._upstream.open(request, part)
+        if self._is_over:
+            call.abort()
+            return
+        self._bodies[number] = b""  # it is sent
+        part.call = call
+        self._parts.append(part)
+        if self._is_paused:
+            part.pause()
+
+
+class _Part:
+    """One call, and what of its answer waits. See `upstream.base.Receiver`."""
+
+    def __init__(self, batch: BatchCall, number: int) -> None:
+        self.number = number
+        self.call: Call | None = None
+        self.resends = 0
+        """Known when it has ended."""
+        self.is_refused = False
+        self.has_ended = False
+        self._batch = batch
+        self._status = 0
+        self._headers: Mapping[str, str] = {}
+        self._refusal = bytearray()
+        self._waiting: list[bytes] = []
+        self._waiting_bytes = 0
+
+    def pause(self) -> None:
+        if self.call is not None:
+            self.call.pause()
+
+    def resume(self) -> None:
+        if self.call is not None and self._waiting_bytes <= _MAX_WAITING:
+            self.call.resume()
+
+    def abort(self) -> None:
+        call, self.call = self.call, None
+        self._waiting.clear()
+        if call is not None:
+            call.abort()
+
+    def take_waiting(self) -> list[bytes]:
+        """At its turn."""
+        waiting, self._waiting = self._waiting, []
+        is_full, self._waiting_bytes = self._waiting_bytes > _MAX_WAITING, 0
+        if is_full:
+            self._batch.resume_soon(self)
+        return waiting
+
+    def head_received(self, status: int, headers: Mapping[str, str], /) -> None:
+        self._status, self._headers = status, headers
+        self.is_refused = not 200 <= status < 300
+        self._batch.head_received(self, status, headers)
+
+    def body_received(self, data: bytes, /) -> None:
+        if self.is_refused and self.number:
+            self._refusal += data
+            if len(self._refusal) > _MAX_REFUSAL:
+                self._batch.part_failed(self._batch.read_error(self._status, self._headers, b""))
+        elif not self._batch.body_received(self, data):
+            self._waiting.append(data)
+            self._waiting_bytes += len(data)
+            if self._waiting_bytes > _MAX_WAITING:
+                self.pause()
+
+    def body_ended(self) -> None:
+        if self.is_refused and self.number:
+            self._batch.part_failed(self._batch.read_error(self._status, self._headers, bytes(self._refusal)))
+            return
+        self.has_ended = True
+        call, self.call = self.call, None
+        if call is not None:
+            self.resends = call.resends
+            call.release()
+        self._batch.part_ended(self)
+
+    def call_failed(self, error: StreamweirError, /) -> None:
+        self._batch.part_failed(error)

@@ -1,0 +1,250 @@
+"""Several calls as one: order, failures, and nothing left behind. The upstream inside does what the test says."""
+
+import asyncio
+from collections.abc import Mapping
+
+import pytest
+
+from streamweir.core.errors import GatewayFault, StreamweirError, UpstreamError
+from streamweir.providers.base import UpstreamRequest
+from streamweir.upstream.base import Receiver
+from streamweir.upstream.batch import BatchCall, BatchUpstream
+
+OK: Mapping[str, str] = {"content-type": "application/json"}
+BUSY = UpstreamError("upstream_rate_limited", "busy")
+
+
+class Inner:
+    """One call of the upstream inside, driven by the test."""
+
+    def __init__(self, body: bytes, receiver: Receiver, log: list[str]) -> None:
+        self.body, self.receiver, self._log = body, receiver, log
+        self.resends = 1
+        self.is_paused = False
+
+    def pause(self) -> None:
+        self.is_paused = True
+
+    def resume(self) -> None:
+        self.is_paused = False
+
+    def abort(self) -> None:
+        self._log.append(f"abort {self.body.decode()}")
+
+    def release(self) -> None:
+        self._log.append(f"release {self.body.decode()}")
+
+    def answer(self, data: bytes) -> None:
+        self.receiver.head_received(200, OK)
+        self.receiver.body_received(data)
+        self.receiver.body_ended()
+
+
+class Scripted:
+    def __init__(self) -> None:
+        self.calls: list[Inner] = []
+        self.log: list[str] = []
+        self.failures: dict[bytes, Exception] = {}
+        self.gate: asyncio.Event | None = None
+
+    async def open(self, request: UpstreamRequest, receiver: Receiver, /) -> Inner:
+        assert request.more == ()
+        if self.gate is not None:
+            await self.gate.wait()
+        if request.body in self.failures:
+            raise self.failures[request.body]
+        self.calls.append(Inner(request.body, receiver, self.log))
+        return self.calls[-1]
+
+    async def close(self) -> None:
+        self.log.append("close")
+
+
+class Heard:
+    def __init__(self) -> None:
+        self.said: list[object] = []
+        self.on_head: BatchCall | None = None
+        """Aborted at the head, as a relay does that cannot read it."""
+
+    def head_received(self, status: int, _: Mapping[str, str], /) -> None:
+        self.said.append(status)
+        if self.on_head is not None:
+            self.on_head.abort()
+
+    def body_received(self, data: bytes, /) -> None:
+        self.said.append(data)
+
+    def body_ended(self) -> None:
+        self.said.append("end")
+
+    def call_failed(self, error: StreamweirError, /) -> None:
+        self.said.append(error)
+
+    @property
+    def body(self) -> bytes:
+        return b"".join(each for each in self.said if isinstance(each, bytes))
+
+
+async def begun(bodies: bytes, parallel: int) -> tuple[Scripted, Heard, BatchCall]:
+    inside, heard = Scripted(), Heard()
+    outside = BatchUpstream(
+        inside, lambda status, _, body: UpstreamError("upstream_server_error", f"{status} {body!r}")
+    )
+    first, *more = [bytes([each]) for each in bodies]
+    request = UpstreamRequest(path="/p", headers=(), body=first, more=tuple(more), parallel=parallel)
+    call = await outside.open(request, heard)
+    await turns()
+    await outside.close()
+    assert "close" not in inside.log, "the connections are not its own"
+    return inside, heard, call
+
+
+async def turns() -> None:
+    for _ in range(10):
+        await asyncio.sleep(0)
+
+
+async def test_one_after_the_other() -> None:
+    inside, heard, call = await begun(b"abc", 1)
+    for number, data in enumerate((b"1", b"2", b"3")):
+        assert len(inside.calls) == number + 1
+        inside.calls[number].answer(data)
+        await turns()
+    assert heard.said[0] == 200
+    assert (heard.body, heard.said[-1]) == (b'{"parts":[1,2,3]}', "end")
+    assert (call.resends, inside.log) == (3, ["release a", "release b", "release c"])
+    call.release()
+    assert len(inside.log) == 3
+
+
+async def test_answers_out_of_order_wait_for_their_turn() -> None:
+    inside, heard, _ = await begun(b"abcd", 3)
+    assert [call.body for call in inside.calls] == [b"a", b"b", b"c"]
+    inside.calls[2].answer(b"3")
+    await turns()
+    assert heard.said == []
+    assert len(inside.calls) == 4
+    inside.calls[3].answer(b"4")
+    inside.calls[0].answer(b"1")
+    assert heard.body == b'{"parts":[1,'
+    inside.calls[1].answer(b"2")
+    assert (heard.body, heard.said[-1]) == (b'{"parts":[1,2,3,4]}', "end")
+
+
+async def test_what_waits_is_bounded() -> None:
+    inside, heard, call = await begun(b"ab", 2)
+    late = inside.calls[1]
+    late.receiver.head_received(200, OK)
+    late.receiver.body_received(b"x" * 1_048_577)
+    assert late.is_paused
+    call.pause()
+    call.resume()
+    assert late.is_paused, "its turn has not come"
+    call.pause()
+    inside.calls[0].answer(b"1")
+    await turns()
+    assert late.is_paused, "the receiver does not read"
+    call.resume()
+    assert not late.is_paused
+    late.receiver.body_ended()
+    assert heard.said[-1] == "end"
+
+
+async def test_a_call_that_is_opened_while_paused_is_paused() -> None:
+    inside, _, call = await begun(b"ab", 1)
+    call.pause()
+    inside.calls[0].answer(b"1")
+    await turns()
+    assert inside.calls[1].is_paused
+    call.abort()
+
+
+async def test_its_turn_resumes_it() -> None:
+    inside, _, call = await begun(b"ab", 2)
+    late = inside.calls[1]
+    late.receiver.head_received(200, OK)
+    late.receiver.body_received(b"x" * 1_048_577)
+    inside.calls[0].answer(b"1")
+    await turns()
+    assert not late.is_paused
+    call.abort()
+
+
+async def test_the_refusal_of_the_first_is_passed_on() -> None:
+    inside, heard, _ = await begun(b"ab", 2)
+    inside.calls[0].receiver.head_received(429, OK)
+    inside.calls[0].receiver.body_received(b"no")
+    inside.calls[0].receiver.body_ended()
+    assert heard.said == [429, b"no", "end"]
+    assert inside.log == ["release a", "abort b"]
+
+
+@pytest.mark.parametrize("size", [3, 70_000])
+async def test_the_refusal_of_another_is_a_failure(size: int) -> None:
+    inside, heard, _ = await begun(b"ab", 2)
+    receiver = inside.calls[1].receiver
+    receiver.head_received(503, OK)
+    receiver.body_received(b"x" * size)
+    if size == 3:
+        receiver.body_ended()
+    shown = "b'xxx'" if size == 3 else "b''"
+    assert heard.said == [UpstreamError("upstream_server_error", f"503 {shown}")]
+    assert sorted(inside.log) == ["abort a", "abort b"]
+
+
+async def test_a_reset_ends_all() -> None:
+    inside, heard, _ = await begun(b"abc", 2)
+    inside.calls[1].receiver.call_failed(BUSY)
+    await turns()
+    assert heard.said == [BUSY]
+    assert (len(inside.calls), sorted(inside.log)) == (2, ["abort a", "abort b"])
+
+
+async def test_the_first_that_cannot_be_opened_raises() -> None:
+    inside, heard = Scripted(), Heard()
+    inside.failures[b"a"] = BUSY
+    request = UpstreamRequest(path="/p", headers=(), body=b"a", more=(b"b",), parallel=4)
+    with pytest.raises(UpstreamError):
+        await BatchUpstream(inside, lambda *_: BUSY).open(request, heard)
+    await turns()
+    assert (heard.said, inside.calls) == ([], [])
+
+
+async def test_another_that_cannot_be_opened_fails_all() -> None:
+    inside, heard, _ = await begun(b"ab", 1)
+    inside.failures[b"b"] = BUSY
+    inside.calls[0].answer(b"1")
+    await turns()
+    assert heard.said[-1] == BUSY
+    assert "end" not in heard.said
+
+
+async def test_a_bug_while_opening_is_reported_and_fails_all() -> None:
+    inside, heard, _ = await begun(b"ab", 1)
+    inside.failures[b"b"] = ZeroDivisionError("a bug")
+    reported: list[object] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: reported.append(context["exception"]))
+    inside.calls[0].answer(b"1")
+    await turns()
+    assert isinstance(heard.said[-1], GatewayFault)
+    assert [repr(each) for each in reported] == ["ZeroDivisionError('a bug')"]
+
+
+async def test_an_abort_while_a_call_is_being_opened_leaves_nothing() -> None:
+    inside, heard, call = await begun(b"ab", 1)
+    inside.gate = asyncio.Event()
+    inside.calls[0].answer(b"1")
+    await turns()
+    said = list(heard.said)
+    call.abort()
+    inside.gate.set()
+    await turns()
+    assert (len(inside.calls), heard.said) == (1, said)
+
+
+async def test_an_abort_from_inside_a_callback() -> None:
+    inside, heard, call = await begun(b"ab", 2)
+    heard.on_head = call
+    inside.calls[0].receiver.head_received(200, OK)
+    assert heard.said == [200]
+    assert sorted(inside.log) == ["abort a", "abort b"]
