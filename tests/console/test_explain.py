@@ -8,7 +8,7 @@ from streamweir.frontends.table import FRONTENDS
 from streamweir.pipeline.settlement import UsageSource
 from support.web import WEB
 
-NOT_OF_CHAT = {"not_found", "conflict"}
+NOT_OF_CHAT = {"conflict"}
 """Codes of the admin API, which no request of the log has."""
 
 

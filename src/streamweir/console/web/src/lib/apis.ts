@@ -1,11 +1,11 @@
 // The APIs that callers speak, by their names in the log (`dialect`): the dialects of chat completions, and others.
 export const DIALECTS = ["openai", "opentoken", "aivene", "bitseek"] as const;
 export const MESSAGES = "messages";
+export const RESPONSES = "responses";
 export const EMBEDDINGS = "embeddings";
-export const APIS = [...DIALECTS, MESSAGES, EMBEDDINGS] as const;
+export const APIS = [...DIALECTS, MESSAGES, RESPONSES, EMBEDDINGS] as const;
 
 export function nameOfApi(api: string): string {
-  if (api === MESSAGES) return "Messages";
-  if (api === EMBEDDINGS) return "Embeddings";
-  return (DIALECTS as readonly string[]).includes(api) ? `Chat completions (${api})` : api;
+  if ((DIALECTS as readonly string[]).includes(api)) return `Chat completions (${api})`;
+  return (APIS as readonly string[]).includes(api) ? `${api[0]!.toUpperCase()}${api.slice(1)}` : api;
 }
