@@ -88,7 +88,7 @@ async def test_one_that_is_killed_from_outside_is_started_again() -> None:
 
 
 async def test_the_pause_doubles_up_to_its_bound() -> None:
-    backoff = Backoff(first_s=0.0001, longest_s=0.0004, healthy_s=3600.0)
+    backoff = Backoff(first_s=0.0001, max_delay_s=0.0004, healthy_s=3600.0)
     async with watched(backoff, *[fail] * 5) as made:
         made.tasks.start("work", made.run)
         await made.waits.wait()
@@ -137,7 +137,7 @@ async def test_a_fault_after_its_end_was_asked_for_is_reported_and_not_mended() 
 
 
 async def test_stopped_between_two_starts_it_is_over_and_not_failing() -> None:
-    async with watched(Backoff(first_s=3600.0, longest_s=3600.0, most_failures=1), fail) as made:
+    async with watched(Backoff(first_s=3600.0, max_delay_s=3600.0, max_failures=1), fail) as made:
         kept = made.tasks.start("work", made.run)
         assert await made.changes.get() == ["work"]
         await kept.stop()

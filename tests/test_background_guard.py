@@ -24,7 +24,7 @@ SHORT = {
     "server/request/registry.py RequestRegistry.begin": "one request",
     "server/request/registry.py RequestRegistry.count": "the count of one request",
     "server/relay/relay.py Relay._parse": "one answer",
-    "server/http/listener.py HttpServer.enter": "one connection, until its handshake is over",
+    "server/http/listener.py HttpServer.open_connection": "one connection, until its handshake is over",
     "server/relay/large_answer.py _reader": "one answer",
     "server/relay/large_answer.py _start": "until its process is there",
     "server/request/key_wait.py KeyWaits.wait": "one request",

@@ -16,11 +16,11 @@ from typing import Any
 from msgspec import Struct
 
 Run = Callable[[], Coroutine[Any, Any, None]]
-"""What the task does, from its start to its end. It is called again for every start."""
+"""The coroutine function of the task. It is called again for every start."""
 
 
 class TaskEnd(Struct, frozen=True, kw_only=True):
-    """An end that nobody asked for."""
+    """An unexpected end."""
 
     name: str
     fault: BaseException | None
@@ -28,22 +28,22 @@ class TaskEnd(Struct, frozen=True, kw_only=True):
     reason: str
     lived_s: float
     failures: int
-    """In a row, this one among them."""
+    """The failures in a row, including this one."""
     restart_s: float | None
-    """It is started again in so many seconds. None: its end was asked for meanwhile."""
+    """It is started again in so many seconds. None: its end was requested meanwhile."""
 
 
 class Backoff(Struct, frozen=True, kw_only=True):
     first_s: float = 0.1
-    longest_s: float = 30.0
+    max_delay_s: float = 30.0
     healthy_s: float = 10.0
-    """A task that has run for so long is well, whatever was before."""
-    most_failures: int = 3
+    """A task that has run for so long is healthy."""
+    max_failures: int = 3
     """With so many in a row it is failing."""
 
 
 class BackgroundTask:
-    """One of them: made by `BackgroundTasks.start`."""
+    """One task, made by `BackgroundTasks.start`."""
 
     def __init__(self, name: str, run: Run, owner: "BackgroundTasks") -> None:
         self.name = name
@@ -62,11 +62,11 @@ class BackgroundTask:
 
     @property
     def task(self) -> asyncio.Task[None] | None:
-        """The one that runs; None while it waits to be started again, or is over."""
+        """The running task; None while it waits to be restarted, or is over."""
         return self._task
 
     def expect_end(self) -> None:
-        """From now on an end is what is wanted: it is not started again."""
+        """From now on an end is expected: it is not restarted."""
         self._is_asked = True
         if self._timer is not None:
             self._timer.cancel()
@@ -75,11 +75,11 @@ class BackgroundTask:
             self._finish()
 
     async def over(self) -> None:
-        """Until it has ended for good."""
+        """Returns when it has ended permanently."""
         await self._over.wait()
 
     async def stop(self, timeout_s: float = 0.0) -> None:
-        """It may end by itself within this time, and is cancelled then. Leaves nothing behind."""
+        """It may end by itself within this time, and is cancelled then. Leaves no task behind."""
         self.expect_end()
         task = self._task
         if task is None:
@@ -90,7 +90,7 @@ class BackgroundTask:
         await asyncio.wait((task,))
 
     def cancel(self) -> None:
-        """At once, without waiting for it."""
+        """Does not wait for it."""
         self.expect_end()
         if self._task is not None:
             self._task.cancel()
@@ -117,9 +117,9 @@ class BackgroundTask:
         self._failures = 1 if lived_s >= backoff.healthy_s else self._failures + 1
         restart_s = None
         if not self._is_asked:
-            restart_s = min(backoff.first_s * 2.0 ** min(self._failures - 1, 32), backoff.longest_s)
+            restart_s = min(backoff.first_s * 2.0 ** min(self._failures - 1, 32), backoff.max_delay_s)
             self._timer = self._loop.call_later(restart_s, self._start)
-            self._set_failing(self._failures >= backoff.most_failures)
+            self._set_failing(self._failures >= backoff.max_failures)
         reason = "cancelled" if task.cancelled() else "returned" if fault is None else type(fault).__name__
         self._owner.ended(
             TaskEnd(
@@ -149,8 +149,8 @@ class BackgroundTask:
 
 
 class BackgroundTasks:
-    """All that a process keeps alive. `report` hears of every end that was not asked for, `on_change` when one begins
-    or ceases to fail: `failing` says which do."""
+    """All background tasks of a process. `report` is called for every unexpected end, `on_change` when a task begins or
+    ceases to fail: `failing` lists those that fail."""
 
     def __init__(
         self,
@@ -163,7 +163,7 @@ class BackgroundTasks:
         self.report = report
         self.on_change = on_change
         self.ends: dict[str, int] = {}
-        """How often each has ended unasked, by name; 0 where it never did."""
+        """How often each has ended unexpectedly, by name; 0 if it never did."""
         self._tasks: dict[BackgroundTask, None] = {}
 
     def start(self, name: str, run: Run) -> BackgroundTask:
@@ -183,14 +183,14 @@ class BackgroundTasks:
         return sorted({task.name for task in self._tasks if task.is_failing})
 
     async def stop(self) -> None:
-        """All that still run."""
+        """Stops all that are still running."""
         tasks = list(self._tasks)
         for task in tasks:
             task.cancel()
         for task in tasks:
             await task.over()
 
-    # What its tasks tell it.
+    # Called by the tasks.
 
     def ended(self, end: TaskEnd) -> None:
         self.ends[end.name] = self.ends.get(end.name, 0) + 1

@@ -375,7 +375,7 @@ async def test_after_a_fault_of_ours_the_journal_goes_on(tmp_path: Path, monkeyp
     async with books_on("sqlite", tmp_path) as store:
         desk = Desk(store, folder, pause_s=0.0)
         ended = asyncio.Event()
-        desk.writer.start(BackgroundTasks(lambda _: ended.set(), backoff=Backoff(first_s=3600.0, longest_s=3600.0)))
+        desk.writer.start(BackgroundTasks(lambda _: ended.set(), backoff=Backoff(first_s=3600.0, max_delay_s=3600.0)))
         monkeypatch.setattr("streamweir.store.ledger.posting.apply", fail)
         desk.writer.put(hold("r1"))
         await ended.wait()

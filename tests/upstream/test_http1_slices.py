@@ -77,7 +77,7 @@ class Received:
 
 
 def connected(received: Received) -> tuple[Connection, Line]:
-    connection, line = Connection(Pool(most=1, wait_s=60.0, keep_s=60.0)), Line()
+    connection, line = Connection(Pool(max_connections=1, wait_s=60.0, keep_s=60.0)), Line()
     connection.connection_made(line)
     connection.send(Sender(), received, b"", b"")
     return connection, line

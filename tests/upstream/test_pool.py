@@ -24,11 +24,11 @@ class Thing:
 
     def drop(self) -> None:
         self.is_usable = False
-        self._pool.forget(self)
+        self._pool.remove(self)
 
 
 def make_pool(most: int = 1, wait_s: float = LONG_S, keep_s: float = LONG_S) -> Pool[Thing]:
-    return Pool(most=most, wait_s=wait_s, keep_s=keep_s)
+    return Pool(max_connections=most, wait_s=wait_s, keep_s=keep_s)
 
 
 def begin(work: Coroutine[Any, Any, Thing | None]) -> "asyncio.Task[Thing | None]":
@@ -57,7 +57,7 @@ async def test_the_one_used_last_is_taken_first() -> None:
         assert await pool.take() is None
     assert counts(pool) == (3, 0, 0)
     for thing in things:
-        pool.give_back(thing)
+        pool.put_back(thing)
     assert counts(pool) == (0, 3, 0)
     assert [await pool.take() for _ in things] == things[::-1]
     pool.close()
@@ -67,7 +67,7 @@ async def test_kept_ones_count_but_do_not_stand_in_the_way() -> None:
     pool = make_pool(2)
     await pool.take()
     await pool.take()
-    pool.give_back(Thing(pool))
+    pool.put_back(Thing(pool))
     pool.free()
     assert counts(pool) == (0, 1, 0)
     assert await pool.take() is not None
@@ -80,7 +80,7 @@ async def test_one_that_died_unnoticed_is_not_given_out() -> None:
     pool = make_pool()
     thing = Thing(pool)
     await pool.take()
-    pool.give_back(thing)
+    pool.put_back(thing)
     thing.is_usable = False
     assert await pool.take() is None
     assert counts(pool) == (1, 0, 0)
@@ -98,12 +98,12 @@ async def test_waiters_are_served_in_their_order() -> None:
         if kept is None:
             pool.free()
         else:
-            pool.give_back(kept)
+            pool.put_back(kept)
         return kept
 
     users = [begin(use(number)) for number in range(5)]
     await settled(lambda: pool.waiting == 5)
-    pool.give_back(thing)
+    pool.put_back(thing)
     assert await asyncio.gather(*users) == [thing] * 5
     assert order == [0, 1, 2, 3, 4]
     assert counts(pool) == (0, 1, 0)
@@ -154,7 +154,7 @@ async def test_a_waiter_cancelled_with_a_place_in_its_hands_passes_it_on(with_th
     await settled(lambda: pool.waiting == 2)
     thing = Thing(pool) if with_thing else None
     if thing is not None:
-        pool.give_back(thing)
+        pool.put_back(thing)
     else:
         pool.free()
     first.cancel()
@@ -173,7 +173,7 @@ async def test_a_place_passed_on_by_the_last_waiter_is_free() -> None:
     await pool.take()
     waiter = begin(pool.take())
     await settled(lambda: pool.waiting == 1)
-    pool.give_back(Thing(pool))
+    pool.put_back(Thing(pool))
     waiter.cancel()
     await asyncio.gather(waiter, return_exceptions=True)
     assert counts(pool) == (0, 1, 0)
@@ -186,7 +186,7 @@ async def test_a_connection_that_dies_on_the_way_to_its_waiter_leaves_the_place(
     waiter = begin(pool.take())
     await settled(lambda: pool.waiting == 1)
     thing = Thing(pool)
-    pool.give_back(thing)
+    pool.put_back(thing)
     thing.drop()
     assert await waiter is None
     assert counts(pool) == (1, 0, 0)
@@ -210,9 +210,9 @@ async def test_unused_ones_are_dropped_after_a_while() -> None:
     for _ in things:
         await pool.take()
     for thing in things[:2]:
-        pool.give_back(thing)
+        pool.put_back(thing)
     await settled(lambda: not things[0].is_usable)
-    pool.give_back(things[2])
+    pool.put_back(things[2])
     assert things[2].is_usable
     await settled(lambda: pool.idle == 0)
     assert not any(thing.is_usable for thing in things)
@@ -230,11 +230,11 @@ async def test_each_is_dropped_in_its_own_time() -> None:
     old, young = Timed(pool), Timed(pool)
     await pool.take()
     await pool.take()
-    pool.give_back(old)
+    pool.put_back(old)
     later = loop.time() + 0.005
     await settled(lambda: loop.time() > later)
     kept_since = time.monotonic()
-    pool.give_back(young)
+    pool.put_back(young)
     await settled(lambda: len(dropped_at) == 2)
     assert list(dropped_at) == [old, young]
     assert dropped_at[young] >= kept_since + 0.01
@@ -245,12 +245,12 @@ async def test_one_that_is_used_again_is_kept_anew() -> None:
     old, busy = Thing(pool), Thing(pool)
     await pool.take()
     await pool.take()
-    pool.give_back(old)
-    pool.give_back(busy)
+    pool.put_back(old)
+    pool.put_back(busy)
     assert await pool.take() is busy
     await settled(lambda: not old.is_usable)
     assert busy.is_usable
-    pool.give_back(busy)
+    pool.put_back(busy)
     assert pool.idle == 1
     await settled(lambda: not busy.is_usable)
 
@@ -260,22 +260,22 @@ async def test_close() -> None:
     kept, used, parting = Thing(pool), Thing(pool), Thing(pool)
     for _ in range(3):
         await pool.take()
-    pool.part_with(parting)
-    pool.give_back(kept)
+    pool.add_lingering(parting)
+    pool.put_back(kept)
     assert await pool.take() is kept
-    pool.give_back(kept)
+    pool.put_back(kept)
     await pool.take()
-    pool.give_back(kept)
+    pool.put_back(kept)
     pool.close()
     assert not kept.is_usable
     assert not parting.is_usable
-    pool.give_back(used)
+    pool.put_back(used)
     assert not used.is_usable
     pool.free()
     assert counts(pool) == (0, 0, 0)
     assert await pool.take() is None, "who began before the close is still served"
     late = Thing(pool)
-    pool.give_back(late)
+    pool.put_back(late)
     assert not late.is_usable
     assert counts(pool) == (0, 0, 0)
 
@@ -288,13 +288,13 @@ async def test_close_with_some_waiting() -> None:
     pool.close()
     assert counts(pool) == (1, 0, 2)
     used = Thing(pool)
-    pool.give_back(used)
+    pool.put_back(used)
     assert await waiters[0] is used
     pool.free()
     assert await waiters[1] is None
     assert counts(pool) == (1, 0, 0)
     late = Thing(pool)
-    pool.part_with(late)
+    pool.add_lingering(late)
     assert not late.is_usable
 
 
@@ -314,7 +314,7 @@ async def test_no_place_is_lost_whatever_happens(seed: int) -> None:
                 await asyncio.sleep(0)
         finally:
             if chance.random() < 0.5:
-                pool.give_back(thing or Thing(pool))
+                pool.put_back(thing or Thing(pool))
             else:
                 pool.free()
 

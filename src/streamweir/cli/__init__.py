@@ -1,1 +1,1 @@
-"""The command line. Commands are imported when they are asked for."""
+"""The command line. Commands are imported when they are used."""

@@ -1,6 +1,6 @@
 """`streamweir admin`: a new admin secret, and the audit log.
 
-Exit status of `audit --verify`: 0 the log is as it was written, 3 it is not.
+Exit status of `audit --verify`: 0 the log is unchanged, 3 it is not.
 """
 
 import sys

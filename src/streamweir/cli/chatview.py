@@ -96,7 +96,7 @@ class PlainView(View):
 
     def feed(self, event: Event) -> None:
         if isinstance(event, TextDelta | RefusalDelta) and event.choice == 0:
-            self._last = event.text[-1:]  # before it is written: Ctrl-C may come in the midst
+            self._last = event.text[-1:]  # before it is written: Ctrl-C may interrupt the write
             _write(event.text)
 
     def leave(self) -> None:
@@ -142,7 +142,7 @@ class TerminalView(View):
         if style != self._style:
             self.leave()
             self._style = style
-        self._is_mid_line = not text.endswith("\n")  # before it is shown: Ctrl-C may come in the midst
+        self._is_mid_line = not text.endswith("\n")  # before it is shown: Ctrl-C may interrupt the output
         self._console.print(Text(for_terminal(text, KEPT_CHARACTERS), style), end="", soft_wrap=True)
         self._console.file.flush()
 

@@ -1,6 +1,6 @@
-"""`streamweir credits`: credit of workspaces, what is left of it, and whether the ledger is consistent.
+"""`streamweir credits`: credit and balance of workspaces, and whether the ledger is consistent.
 
-Exit status of `check`: 0 they do, 3 they do not.
+Exit status of `check`: 0 it is, 3 it is not.
 """
 
 import sys

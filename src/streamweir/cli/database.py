@@ -123,7 +123,7 @@ def _store_url(config_file: Path | None) -> str:
     reader = Reader(os.environ)
     config = reader.read({name: table for name, table in tree.items() if name == "store"}, Config)
     raise_all(reader.problems, str(config_file))
-    assert isinstance(config, Config)  # noqa: S101 (there were no complaints)
+    assert isinstance(config, Config)  # noqa: S101 (there were no problems)
     raise_all(check(config), str(config_file))
     if config.store.is_none:
         why = "there is no database. Set store.url to use this command"

@@ -49,11 +49,11 @@ def _translate(data: bytes, name: str) -> Translation:
         raise click.ClickException(f"{name}: is too large for a configuration")
     try:
         return translate(yaml.safe_load(data))
-    except yaml.MarkedYAMLError as fault:  # its own words show the line, and what stands there may be a secret
+    except yaml.MarkedYAMLError as fault:  # its own message shows the line, which may contain a secret
         mark = fault.problem_mark
         position = f" at line {mark.line + 1}, column {mark.column + 1}" if mark is not None else ""
         raise click.ClickException(f"{name}: is not YAML{position}") from None
-    except (yaml.YAMLError, UnicodeDecodeError, ValueError):  # a date that is none, for one
+    except (yaml.YAMLError, UnicodeDecodeError, ValueError):  # for example an invalid date
         raise click.ClickException(f"{name}: is not YAML") from None
     except RecursionError:
         raise click.ClickException(f"{name}: is nested too deeply for a configuration") from None

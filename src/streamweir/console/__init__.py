@@ -1,1 +1,1 @@
-"""The console: the page's sources are in `web`, what is built of them in `static`."""
+"""The console: the sources of the page are in `web`, the built files in `static`."""

@@ -1,8 +1,8 @@
-"""The built page as files: which there are, and their bytes, plain or compressed.
+"""The files of the built page: their names, and their bytes, plain or compressed.
 
-The list is made once, and what is not in it is not there: no text of a caller's ever becomes a part of
-a path. A file is read when it is first asked for, and kept compressed alone; who takes no compression
-gets it from the disk. HTTP is not known here, beyond the types that a browser wants to be told.
+The list is made once, and only files in it are served: no text of a caller ever becomes part of a path. A file is read
+on first use, and only its compressed form is kept; a client without compression gets it from the disk. Only the media
+types belong to HTTP here.
 """
 
 import zlib
@@ -25,11 +25,11 @@ _TYPES = {
     ".webp": "image/webp",
     ".woff2": "font/woff2",
 }
-"""A file of another kind is no part of the page."""
+"""Files of other types are not part of the page."""
 _PACKED = frozenset({".png", ".webp", ".woff2"})
-"""Compressed in themselves."""
+"""Formats that are compressed already."""
 _GZIP = 31
-"""The window of zlib that means the format of gzip."""
+"""The window size of zlib that selects the gzip format."""
 
 
 class Asset(Struct, frozen=True, kw_only=True):
@@ -45,14 +45,15 @@ class Assets:
 
     @property
     def has_page(self) -> bool:
-        """It was built."""
+        """The page was built."""
         return PAGE in self._files
 
     def __contains__(self, name: object) -> bool:
         return name in self._files
 
     def load(self, name: str, *, gzip: bool) -> Asset:
-        """One of the list, by its name in the folder: `assets/index-C0ffee.js`. Raises `OSError` where it has gone."""
+        """A file of the list, by its name in the folder: `assets/index-C0ffee.js`. Raises `OSError` if it was
+        removed."""
         path = self._files[name]
         content_type = _TYPES[path.suffix]
         if not gzip or path.suffix in _PACKED:

@@ -15,7 +15,7 @@ _DEFAULT_PORTS = {"http": 80, "https": 443}
 _NOT_IN_A_URL = re.compile(r"[^\x21-\x7e]|[\"<>\\^`{|}]")
 _LABEL = re.compile(r"[A-Za-z0-9_](?:[A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?")
 _HOST_AND_PORT = re.compile(r"(?:\[([0-9A-Fa-f:.]+)\]|([^:\[\]]+))(?::([0-9]{1,5}))?")
-_LONGEST_NAME = 253
+_MAX_NAME_LENGTH = 253
 
 
 class Address(Struct, frozen=True, kw_only=True):
@@ -102,4 +102,4 @@ def _host_and_port(parts: SplitResult, what: str) -> tuple[str, int]:
 
 def _is_name(host: str) -> bool:
     name = host.removesuffix(".")
-    return 0 < len(name) <= _LONGEST_NAME and all(_LABEL.fullmatch(label) for label in name.split("."))
+    return 0 < len(name) <= _MAX_NAME_LENGTH and all(_LABEL.fullmatch(label) for label in name.split("."))

@@ -1,15 +1,15 @@
-"""One connection to an upstream, one call at a time: the sockets' side of the hot path.
+"""One connection to an upstream, one call at a time: the socket side of the hot path.
 
-A read goes to the receiver in the callback that brought it, as one `body_received` and, where it
-was the last, `body_ended`: no task, no queue. The receiver is told nothing more once its call is
-over, whoever ended it, and it may end it from inside its own callbacks.
+A read goes to the receiver in the callback that delivered it, as one `body_received` and, if it was the last, a
+`body_ended`: no task, no queue. The receiver is not called any more once its call is over, whoever ended it, and it may
+end the call inside its own callbacks.
 
-A large read is handed over in slices, one per turn of the loop, and meanwhile nothing more is read: a
-provider that sends much at once takes no more than its share. What ends the body waits its turn.
+A large read is delivered in slices, one per turn of the loop, and nothing is read meanwhile: a provider that sends much
+at once gets no more than its share. The end of the body is delivered after the slices.
 
-A connection owns a place in the pool from `send` until its call is over. It goes back to the pool
-only when its response was whole, both sides keep it open, the request was sent to its end and
-nothing was read beyond the response; in every other case it is closed on the spot.
+A connection owns a slot of the pool from `send` until its call is over. It is returned to the pool only if its response
+was complete, both sides keep it open, the request was sent completely, and nothing was read beyond the response; in
+every other case it is closed at once.
 """
 
 import asyncio
@@ -26,22 +26,22 @@ from streamweir.upstream.reply import MAX_HEAD_BYTES, Reply
 # A short body is copied behind its head, so that both go out in one packet and one TLS record; a long one is not.
 _MAX_COPIED_BYTES = 64 * 1024
 _SLICE_BYTES = 16 * 1024
-"""What one turn takes of a read. Of the smallest frames these are two thousand: some milliseconds of work."""
+"""The part of a read that is processed in one turn: two thousand of the smallest frames, or some milliseconds."""
 
 
 class Sender(Protocol):
-    """Whose request a connection carries."""
+    """The owner of the request that a connection sends."""
 
     def response_started(self) -> None:
-        """The first byte of the response is there: the request will not be needed again."""
+        """The first byte of the response has arrived: the request will not be needed again."""
         ...
 
     def detached(self) -> None:
-        """The connection has nothing to do with the call any more."""
+        """The connection no longer belongs to the call."""
         ...
 
     def send_again(self, receiver: Receiver) -> None:
-        """The connection was dead before we used it. The place in the pool is the sender's now."""
+        """The connection was closed before it was used. The sender owns the slot now."""
         ...
 
 
@@ -49,11 +49,10 @@ class Connection(asyncio.Protocol):
     __slots__ = (
         "_bytes_without_body",
         "_end",
-        "_is_behind",
+        "_has_slices",
         "_is_dead",
         "_is_paused",
         "_is_reused",
-        "_late",
         "_linger",
         "_owns_slot",
         "_pool",
@@ -62,6 +61,7 @@ class Connection(asyncio.Protocol):
         "_reply",
         "_response_started",
         "_sender",
+        "_slices",
         "_transport",
         "early_error",
     )
@@ -81,10 +81,10 @@ class Connection(asyncio.Protocol):
         self._is_reused = False
         self._is_dead = False
         self._owns_slot = False
-        self._late: list[bytes] = []  # slices of a read whose turn has not come: few, and in a deque 700 bytes larger
-        self._is_behind = False  # there are some, and what is read now comes behind them
-        self._is_paused = False  # by whoever receives
-        self._end: Callable[[], None] | None = None  # what came behind them: the end of the connection
+        self._slices: list[bytes] = []  # slices of a read that are still to be processed (a deque needs 700 bytes more)
+        self._has_slices = False  # there are some: what is read now comes after them
+        self._is_paused = False  # by the receiver
+        self._end: Callable[[], None] | None = None  # the end of the connection, which came after them
         self._linger: asyncio.TimerHandle | None = None
 
     @property
@@ -95,15 +95,15 @@ class Connection(asyncio.Protocol):
         self._raw_transport = self._transport = cast(asyncio.Transport, transport)
 
     def secure(self, transport: asyncio.Transport) -> None:
-        """What is written goes through TLS from now on.
+        """From now on writes go through TLS.
 
-        Reading is still paused on the line beneath: uvloop's TLS transport reads on while it is paused,
-        and throws away what it has read when the peer then closes.
+        Reading is still paused on the transport below: uvloop's TLS transport reads on while it is paused, and discards
+        what it has read if the peer then closes.
         """
         self._transport = transport
 
     def send(self, sender: Sender, receiver: Receiver, head: bytes, body: bytes) -> None:
-        """Begins a call, with the place that its sender has taken."""
+        """Begins a call, with the slot that its sender has taken."""
         self._owns_slot = True
         self._sender = sender
         self._receiver = receiver
@@ -121,52 +121,52 @@ class Connection(asyncio.Protocol):
 
     def resume(self) -> None:
         self._is_paused = False
-        if self._is_behind:
+        if self._has_slices:
             asyncio.get_running_loop().call_soon(self._take_slice)
         else:
             self._raw_transport.resume_reading()
 
     def release(self, linger_s: float) -> None:
-        """The call is over for its sender; the connection is kept if nothing but the end is to come, and soon."""
+        """The sender no longer needs the call; the connection is kept if only the end of the body follows, and soon."""
         reply = self._reply
-        self._leave()
+        self._detach()
         if reply is None:
             return
         if reply.is_whole:
-            self._retire(reply)
-        elif self._late:
+            self._finish(reply)
+        elif self._slices:
             self.drop()
         elif reply.has_head and reply.may_keep and reply.fault is None and not reply.pieces:
             self._linger = asyncio.get_running_loop().call_later(linger_s, self.drop)
             self._raw_transport.resume_reading()
-            self._pool.part_with(self)
+            self._pool.add_lingering(self)
         else:
             self.drop()
 
     def drop(self) -> None:
-        """Closes it now, with whatever was still to be sent or read."""
+        """Closes it now; unsent and unread data is lost."""
         if self._is_dead:
             return
         self._is_dead = True
-        self._late.clear()
-        self._leave()
+        self._slices.clear()
+        self._detach()
         self._end_linger()
         if self._reply is not None:
             self._reply.close()
             self._reply = None
         self._transport.abort()
-        self._pool.forget(self)
+        self._pool.remove(self)
         if self._owns_slot:
             self._owns_slot = False
             self._pool.free()
 
     def data_received(self, data: bytes) -> None:
-        if data[_SLICE_BYTES:] or self._is_behind:
-            self._put_off(data)
+        if data[_SLICE_BYTES:] or self._has_slices:
+            self._defer(data)
             return
         reply, receiver = self._reply, self._receiver
         if reply is None:
-            self._give_up(UpstreamError("upstream_bad_response", "The provider sent data before the request."))
+            self._fail_early(UpstreamError("upstream_bad_response", "The provider sent data before the request."))
             return
         try:
             reply.feed(data)
@@ -179,7 +179,7 @@ class Connection(asyncio.Protocol):
                     pieces.clear()
                 receiver.body_received(body)
             else:
-                self._digest(reply, len(data))
+                self._process(reply, len(data))
         except BaseException:
             self.drop()
             raise
@@ -188,11 +188,11 @@ class Connection(asyncio.Protocol):
         reply = self._reply
         if self._is_dead:
             return
-        if self._is_behind:
+        if self._has_slices:
             self._end = self._end or self.eof_received
             return
         if reply is None or self._receiver is None:
-            self._give_up(_empty())
+            self._fail_early(_empty())
         elif reply.ends_by_close:
             receiver = self._receiver
             self.drop()
@@ -201,11 +201,11 @@ class Connection(asyncio.Protocol):
             self._fail(_truncated() if self._response_started else _empty())
 
     def connection_lost(self, exc: Exception | None) -> None:
-        # Without `eof_received` before it: a reset, or TLS that ended without saying so, which anyone on the
-        # way could have done. That ends no body, not even one that lasts until the close.
+        # Without a preceding `eof_received`: a reset, or TLS without a closing message, which anyone on the path could
+        # have caused. That does not end a body, not even one that lasts until the close.
         if self._is_dead:
             return
-        if self._is_behind:
+        if self._has_slices:
             self._end = self._end or partial(self.connection_lost, exc)
             return
         if exc is None:
@@ -215,39 +215,39 @@ class Connection(asyncio.Protocol):
         else:
             error = UpstreamError("upstream_stream_reset", "The provider broke the connection.")
         if self._receiver is None:
-            self._give_up(error)
+            self._fail_early(error)
         else:
             self._fail(error)
 
-    def _put_off(self, data: bytes) -> None:
-        """A read that is too large for one turn, or comes behind one that was."""
-        self._late.extend([data[at : at + _SLICE_BYTES] for at in range(0, len(data), _SLICE_BYTES)])
-        if not self._is_behind:
-            self._is_behind = True
+    def _defer(self, data: bytes) -> None:
+        """For a read that is too large for one turn, or that follows one."""
+        self._slices.extend([data[at : at + _SLICE_BYTES] for at in range(0, len(data), _SLICE_BYTES)])
+        if not self._has_slices:
+            self._has_slices = True
             self._raw_transport.pause_reading()
             self._take_slice()
 
     def _take_slice(self) -> None:
-        """One slice; the next has the next turn. Where the receiver has paused, it waits for `resume`."""
-        if self._is_dead or self._is_paused or not self._is_behind:
+        """Processes one slice; the next is processed in the next turn, or after `resume` if the receiver has paused."""
+        if self._is_dead or self._is_paused or not self._has_slices:
             return
-        self._is_behind = False
-        self.data_received(self._late.pop(0))
+        self._has_slices = False
+        self.data_received(self._slices.pop(0))
         if self._is_dead:
             return
-        self._is_behind = bool(self._late)
-        if self._is_behind:
+        self._has_slices = bool(self._slices)
+        if self._has_slices:
             asyncio.get_running_loop().call_soon(self._take_slice)
         elif self._end is not None:
             self._end()
         elif not self._is_paused:
             self._raw_transport.resume_reading()
 
-    def _digest(self, reply: Reply, size: int) -> None:
-        """A read that is not only body: the head, the end, a fault, or too little of anything."""
+    def _process(self, reply: Reply, size: int) -> None:
+        """A read with more than body data: the head, the end, an error, or an incomplete part of these."""
         receiver = self._receiver
         if receiver is None:
-            self._watch_end(reply, size)
+            self._await_end(reply, size)
             return
         if not self._response_started and self._sender is not None:
             self._response_started = True
@@ -270,29 +270,29 @@ class Connection(asyncio.Protocol):
         if reply.fault is not None:
             self._fail(reply.fault)
         elif reply.is_whole:
-            self._leave()
+            self._detach()
             receiver.body_ended()
-            self._retire(reply)
+            self._finish(reply)
 
-    def _watch_end(self, reply: Reply, size: int) -> None:
-        """Let go of, and kept only if the end comes with nothing before it or behind it."""
+    def _await_end(self, reply: Reply, size: int) -> None:
+        """After `release`: the connection is kept only if the end comes with nothing before or after it."""
         self._bytes_without_body += size
         if reply.pieces or reply.fault is not None or self._bytes_without_body > MAX_HEAD_BYTES:
             self.drop()
         elif reply.is_whole:
             self._end_linger()
-            self._retire(reply)
+            self._finish(reply)
 
-    def _retire(self, reply: Reply) -> None:
+    def _finish(self, reply: Reply) -> None:
         reply.close()
         self._reply = None
         is_sent = not self._transport.get_write_buffer_size() and not self._raw_transport.get_write_buffer_size()
-        if reply.may_keep and is_sent and self.is_usable and not self._late and self._end is None:
+        if reply.may_keep and is_sent and self.is_usable and not self._slices and self._end is None:
             self._is_paused = False
             self._is_reused = True
             self._owns_slot = False
-            self._raw_transport.resume_reading()  # or the peer's close would not be seen
-            self._pool.give_back(self)
+            self._raw_transport.resume_reading()  # otherwise a close by the peer would not be noticed
+            self._pool.put_back(self)
         else:
             self.drop()
 
@@ -301,7 +301,7 @@ class Connection(asyncio.Protocol):
         if sender is None or receiver is None:
             self.drop()
         elif self._is_reused and not self._response_started:
-            # docs/spec/failures.md U38: the peer closed what it thought unused, most likely before our request came.
+            # docs/spec/failures.md U38: the peer closed an idle connection, most likely before the request arrived.
             self._owns_slot = False
             self.drop()
             sender.send_again(receiver)
@@ -309,11 +309,11 @@ class Connection(asyncio.Protocol):
             self.drop()
             receiver.call_failed(error)
 
-    def _give_up(self, error: StreamweirError) -> None:
+    def _fail_early(self, error: StreamweirError) -> None:
         self.early_error = error
         self.drop()
 
-    def _leave(self) -> None:
+    def _detach(self) -> None:
         sender = self._sender
         self._sender = self._receiver = None
         if sender is not None:
@@ -323,7 +323,7 @@ class Connection(asyncio.Protocol):
         if self._linger is not None:
             self._linger.cancel()
             self._linger = None
-            self._pool.forget(self)
+            self._pool.remove(self)
 
 
 def _empty() -> UpstreamError:

@@ -1,9 +1,9 @@
-"""An upstream on the network: HTTP/1.1 over TCP, by TLS and through a proxy where the endpoint says so.
+"""An upstream on the network: HTTP/1.1 over TCP, with TLS and through a proxy if the endpoint is configured so.
 
-`open` takes a place in the pool, makes a connection where none is kept, and sends; what comes back
-goes from the connection straight to the receiver. A call outlives its connection in one case alone:
-a kept connection that turns out to have been closed before we used it is replaced by a new one,
-once, and the request is sent again (docs/spec/failures.md U38). Nothing here looks at what is sent or answered.
+`open` takes a slot of the pool, opens a connection if none is idle, and sends the request; the answer goes directly
+from the connection to the receiver. There is one case in which a call gets a second connection: if an idle connection
+turns out to have been closed before it was used, it is replaced by a new one, once, and the request is sent again
+(docs/spec/failures.md U38). Requests and answers are not interpreted here.
 """
 
 import asyncio
@@ -18,17 +18,17 @@ from streamweir.upstream.head import RequestHead
 from streamweir.upstream.pool import Pool
 
 LINGER_S = 1.0
-"""How long the end of a body may take that nobody waits for any more."""
+"""How long to wait for the end of a body that is not needed any more."""
 
 
 class Http1Upstream:
     def __init__(self, endpoint: Endpoint, *, linger_s: float = LINGER_S) -> None:
-        """Raises `ValueError` for an endpoint that could not be used."""
+        """Raises `ValueError` for an endpoint that cannot be used."""
         address = read_base_url(endpoint.base_url)
         proxy = read_proxy(endpoint.proxy) if endpoint.proxy is not None else None
         self._head = RequestHead(address, endpoint.headers, None if address.is_tls else proxy)
         self._pool: Pool[Connection] = Pool(
-            most=endpoint.max_connections, wait_s=endpoint.wait_s, keep_s=endpoint.keep_s
+            max_connections=endpoint.max_connections, wait_s=endpoint.wait_s, keep_s=endpoint.keep_s
         )
         self._dialler = Dialler(
             self._pool, address, connect_s=endpoint.connect_s, proxy=proxy, ca_file=endpoint.ca_file
@@ -37,7 +37,7 @@ class Http1Upstream:
 
     @property
     def in_use(self) -> int:
-        """Connections with a call, and those that are being made for one."""
+        """Connections with a call, and those that are being opened for one."""
         return self._pool.in_use
 
     @property
@@ -45,12 +45,12 @@ class Http1Upstream:
         return self._pool.idle
 
     def close_idle(self) -> None:
-        """What is kept for later calls."""
+        """Closes the idle connections."""
         self._pool.drop_idle()
 
     @property
     def waiting(self) -> int:
-        """Calls for which there is no connection yet."""
+        """Calls that wait for a connection."""
         return self._pool.waiting
 
     async def open(self, request: UpstreamRequest, receiver: Receiver, /) -> "Http1Call":
@@ -123,7 +123,7 @@ class Http1Call:
             self.abort()
 
     def send(self, connection: Connection, receiver: Receiver) -> None:
-        """With a place of the pool, which is the connection's from now on."""
+        """With a slot of the pool, which the connection owns from now on."""
         self._connection = connection
         connection.send(self, receiver, self._head, self._body)
         if self._is_paused:
@@ -137,15 +137,15 @@ class Http1Call:
 
     def send_again(self, receiver: Receiver) -> None:
         self._resends = 1
-        self._redial = asyncio.get_running_loop().create_task(self._send_anew(receiver))
+        self._redial = asyncio.get_running_loop().create_task(self._resend(receiver))
 
-    async def _send_anew(self, receiver: Receiver) -> None:
+    async def _resend(self, receiver: Receiver) -> None:
         try:
             connection = await self._dialler.dial()
         except StreamweirError as error:
             self._fail(receiver, error)
         except BaseException:
-            # Cancelled by `abort`, which has seen to the rest, or by the end of the loop; or a mistake of ours.
+            # Cancelled by `abort`, which handles the rest, or by the end of the loop; or a bug.
             self._fail(receiver, GatewayFault("internal_error", "The gateway failed to reach the provider."))
             raise
         else:

@@ -29,15 +29,15 @@ K = TypeVar("K", bound=IdleConnection)
 
 
 class Pool(Generic[K]):
-    def __init__(self, *, most: int, wait_s: float, keep_s: float) -> None:
-        if most < 1:
+    def __init__(self, *, max_connections: int, wait_s: float, keep_s: float) -> None:
+        if max_connections < 1:
             raise ValueError("an upstream needs at least one connection")
-        self._most = most
+        self._max_connections = max_connections
         self._wait_s = wait_s
         self._keep_s = keep_s
         self._in_use = 0
-        self._idle: dict[K, float] = {}  # with the time since when; the longest unused comes first
-        self._parting: set[K] = set()
+        self._idle: dict[K, float] = {}  # with the time since when; the one unused for longest comes first
+        self._lingering: set[K] = set()
         self._waiters: OrderedDict[asyncio.Future[K | None], None] = OrderedDict()
         self._expiry: asyncio.TimerHandle | None = None
         self._is_closed = False
@@ -55,30 +55,30 @@ class Pool(Generic[K]):
         return len(self._waiters)
 
     async def take(self) -> K | None:
-        """A place, with the connection used last, or None where one must be made. Then it is the caller's to free."""
+        """A slot, with the connection that was used last, or None if one must be opened. The caller must free it."""
         while self._idle:
             kept, _ = self._idle.popitem()
             if kept.is_usable:
                 self._in_use += 1
                 return kept
             kept.drop()
-        if self._in_use >= self._most and self._parting:
-            self._parting.pop().drop()  # a connection worth keeping is worth less than a place for who waits
-        if self._in_use < self._most:
+        if self._in_use >= self._max_connections and self._lingering:
+            self._lingering.pop().drop()  # a waiting request is more important than keeping this connection
+        if self._in_use < self._max_connections:
             self._in_use += 1
             return None
         return await self._wait()
 
     def free(self) -> None:
-        """The place is given up, and there is no connection in it."""
+        """Frees a slot without a connection."""
         waiter = self._first_waiter()
         if waiter is None:
             self._in_use -= 1
         else:
             waiter.set_result(None)
 
-    def give_back(self, kept: K) -> None:
-        """The place is given up, and its connection can serve another call."""
+    def put_back(self, kept: K) -> None:
+        """Frees a slot, and keeps its connection for another call."""
         waiter = self._first_waiter()
         if waiter is not None:
             waiter.set_result(kept)
@@ -91,30 +91,30 @@ class Pool(Generic[K]):
         if self._expiry is None:
             self._expiry = asyncio.get_running_loop().call_later(self._keep_s, self._expire)
 
-    def part_with(self, kept: K) -> None:
-        """Its call is over and its place not free yet; closing the pool closes it too."""
+    def add_lingering(self, kept: K) -> None:
+        """Its call is over, but its slot is not free yet. Closing the pool closes it too."""
         if self._is_closed:
             kept.drop()
         else:
-            self._parting.add(kept)
+            self._lingering.add(kept)
 
-    def forget(self, kept: K) -> None:
-        """It is closed."""
+    def remove(self, kept: K) -> None:
+        """The connection is closed."""
         self._idle.pop(kept, None)
-        self._parting.discard(kept)
+        self._lingering.discard(kept)
 
     def drop_idle(self) -> None:
-        """What is kept now. What is given back later is kept again."""
+        """Closes the idle connections. Connections that are returned later are kept again."""
         for kept in list(self._idle):
             kept.drop()
 
     def close(self) -> None:
-        """Nothing is kept from now on."""
+        """From now on no connection is kept."""
         self._is_closed = True
         if self._expiry is not None:
             self._expiry.cancel()
             self._expiry = None
-        for kept in [*self._idle, *self._parting]:
+        for kept in [*self._idle, *self._lingering]:
             kept.drop()
 
     async def _wait(self) -> K | None:
@@ -135,26 +135,26 @@ class Pool(Generic[K]):
 
     def _pass_on(self, kept: K | None) -> None:
         if kept is not None and kept.is_usable:
-            self.give_back(kept)
+            self.put_back(kept)
         else:
             self.free()
 
     def _first_waiter(self) -> "asyncio.Future[K | None] | None":
         while self._waiters:
             waiter, _ = self._waiters.popitem(last=False)
-            if not waiter.done():  # one whose task was cancelled a moment ago is
+            if not waiter.done():  # it is done if its task was cancelled a moment ago
                 return waiter
         return None
 
     def _refuse(self, waiter: "asyncio.Future[K | None]") -> None:
         if not waiter.done():
             self._waiters.pop(waiter, None)
-            wait_s = uniform(1, 5)  # noqa: S311 (no secret: those who are refused must not all come back at once)
+            wait_s = uniform(1, 5)  # noqa: S311 (no secret: refused callers must not all come back at once)
             message = "All connections to the provider are in use."
             waiter.set_exception(GatewayFault("overloaded", message, retry_after_s=wait_s))
 
     def _expire(self) -> None:
-        # One timer for all: the first in the dictionary is always the one that waits longest.
+        # One timer for all: the first in the dictionary is always the one that was unused for longest.
         self._expiry = None
         now = time.monotonic()
         for kept, since in list(self._idle.items()):

@@ -10,7 +10,7 @@ import re
 from streamweir.core.errors import UpstreamError
 from streamweir.upstream.address import Address, Proxy
 
-_MOST_HEAD_BYTES = 16 * 1024
+_MAX_HEAD_BYTES = 16 * 1024
 _STATUS = re.compile(rb"HTTP/1\.[01] ([0-9]{3})(?: [^\r\n]*)?\r\n")
 
 
@@ -22,7 +22,7 @@ class Tunnel(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         self._head += data
         end = self._head.find(b"\r\n\r\n")
-        if end < 0 and len(self._head) <= _MOST_HEAD_BYTES:
+        if end < 0 and len(self._head) <= _MAX_HEAD_BYTES:
             return
         status = _STATUS.match(self._head)
         if end < 0 or status is None or not status[1].startswith(b"2"):

@@ -302,9 +302,9 @@ class Accounting:
     def _need_of(self, request: ReservationRequest) -> Need:
         if request.measure is not None:
             return request.measure.need(self._hold_tokens)
-        most = request.output_tokens or self._hold_tokens
+        max_answer = request.output_tokens or self._hold_tokens
         return Need(
-            prompt=request.prompt_tokens, limit=request.output_tokens, default=self._hold_tokens, max_answer=most
+            prompt=request.prompt_tokens, limit=request.output_tokens, default=self._hold_tokens, max_answer=max_answer
         )
 
     def _account_limits_of(self, request: ReservationRequest) -> AccountLimits:

@@ -24,7 +24,7 @@ class Worker:
         self.last_metrics = b""
 
     @property
-    def is_leaving(self) -> bool:
+    def is_ending(self) -> bool:
         """It has ended, or will soon: a worker without a supervisor ends."""
         return self.channel is None or self.channel.is_closed or self.process.returncode is not None
 
@@ -36,7 +36,7 @@ class Worker:
 
     def has_failed(self, answer: Details | None) -> bool:
         """Whether it could not load a new configuration, according to its answer, and continues with the old one."""
-        return not self.is_leaving if answer is None else answer["reason"] is not None
+        return not self.is_ending if answer is None else answer["reason"] is not None
 
     def stop(self, *, force: bool, lame_duck: bool) -> None:
         if self.process.returncode is not None:
