@@ -3,8 +3,9 @@
 
 import { absent, raised, saw } from "./observe.mjs";
 
-// `ai`: the package, `make(job, key)`: gives the model of a name, `showsReasoning`: whether the provider reads it.
-export function checksOf(ai, make, showsReasoning) {
+// `ai`: the package, `make(job, key)`: gives the model of a name, `showsReasoning`: whether the provider reads it,
+// `options`: the provider's own for a check.
+export function checksOf(ai, make, showsReasoning, options = {}) {
   const question = (job, model, key = job.key) => ({
     model: make(job, key)(model),
     prompt: job.prompt,
@@ -40,12 +41,21 @@ export function checksOf(ai, make, showsReasoning) {
 
   async function reasoning(job, model) {
     let streamed = "";
-    for await (const part of parts(question(job, model))) if (part.type === "reasoning-delta") streamed += part.text;
-    const buffered = (await ai.generateText(question(job, model))).reasoningText ?? "";
+    const asked = { ...question(job, model), providerOptions: options.reasoning };
+    for await (const part of parts(asked)) if (part.type === "reasoning-delta") streamed += part.text;
+    const buffered = (await ai.generateText(asked)).reasoningText ?? "";
     if (!showsReasoning && streamed === "" && buffered === "") {
       return absent("its chat model reads no reasoning from the wire");
     }
     return saw({ streamed, buffered });
+  }
+
+  async function parsed(job, model) {
+    const output = ai.Output.object({ schema: ai.jsonSchema(job.schema) });
+    const asked = { ...question(job, model), output, providerOptions: options.parsed };
+    const result = ai.streamText(asked);
+    await result.consumeStream();
+    return saw({ streamed: await result.output, buffered: (await ai.generateText(asked)).output });
   }
 
   async function usage(job, model) {
@@ -80,5 +90,5 @@ export function checksOf(ai, make, showsReasoning) {
   const refused = (job, model) => refusal(job, model, job.key);
   const key = (job, model) => refusal(job, model, job.wrong_key);
 
-  return { text, tools, reasoning, usage, error, refused, key };
+  return { text, tools, reasoning, usage, parsed, error, refused, key };
 }

@@ -57,7 +57,7 @@ def make_python(name: str) -> Driver:
         "import importlib.metadata as m, sys; there = {d.name for d in m.distributions()};"
         "print(*(f'{name} {m.version(name)}' for name in sys.argv[1:] if name in there), sep=', ')"
     )
-    versions = _run([str(python), "-c", ask, package, "openai"]).strip()
+    versions = _run([str(python), "-c", ask, *dict.fromkeys((package, "openai"))]).strip()
     environ = {**os.environ, "PYTHONPATH": str(SOURCE), "PYTHONDONTWRITEBYTECODE": "1"}
     return Driver([str(python), str(SOURCE / name / "driver.py")], environ, versions)
 

@@ -7,6 +7,7 @@ A driver's line (`observe.py`) is held against what the gateway itself answers t
     text, reasoning    the text
     tools              [{"name", "arguments": an object or its JSON text}]
     usage              [input, output, total]
+    parsed             the object of the job's schema, as the SDK's own way to structured output gives it
     error              the gateway's error, raised after some text, of a stream that breaks off
     refused            the gateway's error with its status, raised in place of an answer
     key                an error with status 401
@@ -18,6 +19,8 @@ from enum import Enum
 from typing import Any
 
 Line = dict[str, Any]
+OPTIONAL = ("parsed",)
+"""Checks of which a driver may know nothing: they are skipped then."""
 
 
 class Mark(Enum):
@@ -41,6 +44,7 @@ class Expected:
     reasoning: str = ""
     tools: list[dict[str, Any]] = field(default_factory=list)
     usage: list[int] = field(default_factory=list)
+    parsed: dict[str, Any] = field(default_factory=dict)
     error: str = ""
     """The message of the error that its stream ends with, or that is its answer."""
     status: int = 401
@@ -62,6 +66,10 @@ def expected_of(completion: Line) -> Expected:
 def judge(check: str, line: Line | None, expected: Expected) -> Finding:
     if line is None:
         return _failed("the driver said nothing of it")
+    if "unknown" in line and check in OPTIONAL:
+        return Finding(Mark.SKIPPED)
+    if "unknown" in line:
+        return _failed("the driver does not know it")
     if "crashed" in line:
         return _failed(line["crashed"])
     if "absent" in line:

@@ -9,7 +9,7 @@ export async function run(checks) {
   for (const [check, model] of Object.entries(job.models)) {
     let seen;
     try {
-      seen = await checks[check](job, model);
+      seen = check in checks ? await checks[check](job, model) : { unknown: true };
     } catch (error) {
       seen = { crashed: line(`${nameOf(error)}: ${error?.message ?? error}`) };
     }

@@ -4,7 +4,7 @@ A driver uses its SDK as a user would and says what it saw; it judges nothing (t
 once for all SDKs). The job is one JSON document on standard input:
 
     {"base_url", "key", "wrong_key", "prompt", "max_tokens", "tool": {"name", "description", "parameters"},
-     "models": {check: model}}
+     "schema": of structured output, "models": {check: model}}
 
 and each line on standard output one of
 
@@ -12,6 +12,7 @@ and each line on standard output one of
     {"check", "raised": ...}    the SDK's own error (the drivers name its class), from `raised`
     {"check", "absent": why}    the SDK has no way to show this
     {"check", "crashed": why}   anything else that was raised
+    {"check", "unknown": true}  the driver has no such check
 """
 
 import json
@@ -28,7 +29,7 @@ def run(checks: dict[str, Callable[[Job, str], Seen]]) -> None:
     job: Job = json.load(sys.stdin)
     for check, model in job["models"].items():
         try:
-            seen = checks[check](job, model)
+            seen = checks[check](job, model) if check in checks else {"unknown": True}
         except Exception as error:  # noqa: BLE001 - whatever it is, the SDK's user would have met it
             seen = {"crashed": _line(f"{_name_of(error)}: {error}")}
         sys.stdout.write(json.dumps({"check": check, **seen}) + "\n")

@@ -18,8 +18,9 @@ from judge import Expected, Finding, Line, Mark, expected_of, judge
 
 DRIVER_S = 120.0
 WRONG_KEY = "sk-this-is-not-a-key"
-PROMPT = "Say hello to the reader."
-MAX_TOKENS = {"sim": 500, "local": 24}
+PROMPTS = {"sim": "Say hello to the reader.", "local": "Say hi."}
+MAX_TOKENS = {"sim": 500, "local": 96}
+"""More than the answer has: some SDKs of the Responses API take an answer that ends at the limit for an error."""
 TOOL = {
     "name": "get_weather",
     "description": "The weather in a city.",
@@ -30,12 +31,19 @@ TOOL = {
         "additionalProperties": False,
     },
 }
+SCHEMA = {
+    "type": "object",
+    "properties": {"city": {"type": "string"}, "degrees": {"type": "integer"}},
+    "required": ["city", "degrees"],
+    "additionalProperties": False,
+}
 SCENARIOS = {
     "sim": {
         "text": "sim/hello",
         "tools": "sim/tools",
         "reasoning": "sim/reasoning",
         "usage": "sim/hello",
+        "parsed": "sim/json",
         "error": "sim/error?at=3",
         "refused": "sim/error?status=400",
         "key": "sim/hello",
@@ -97,7 +105,7 @@ def _expectations(target: Gateway, scenarios: dict[str, dict[str, str]]) -> dict
 def _expected(target: Gateway, scenario: str, check: str) -> Expected:
     asked = {
         "model": SCENARIOS[scenario][check],
-        "messages": [{"role": "user", "content": PROMPT}],
+        "messages": [{"role": "user", "content": PROMPTS[scenario]}],
         "max_tokens": MAX_TOKENS[scenario],
         "temperature": 0,
     }
@@ -108,6 +116,10 @@ def _expected(target: Gateway, scenario: str, check: str) -> Expected:
     if check == "refused":
         status, message = target.ask_for_refusal(asked)
         return Expected(error=message, status=status)
+    if check == "parsed":
+        schema = {"name": "weather", "schema": SCHEMA, "strict": True}
+        answer = target.ask({**asked, "response_format": {"type": "json_schema", "json_schema": schema}})
+        return Expected(parsed=json.loads(expected_of(answer).text))
     tools = {"tools": [{"type": "function", "function": TOOL}]} if check == "tools" else {}
     return expected_of(target.ask({**asked, **tools}))
 
@@ -141,9 +153,10 @@ def _drive(driver: Driver, target: Gateway, scenario: str) -> tuple[dict[str, Li
         "base_url": target.base_url,
         "key": target.key,
         "wrong_key": WRONG_KEY,
-        "prompt": PROMPT,
+        "prompt": PROMPTS[scenario],
         "max_tokens": MAX_TOKENS[scenario],
         "tool": TOOL,
+        "schema": SCHEMA,
         "models": SCENARIOS[scenario],
     }
     # Nothing of the user's own settings: OPENAI_BASE_URL, ANTHROPIC_API_KEY, proxies.

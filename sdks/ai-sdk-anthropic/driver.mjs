@@ -7,5 +7,7 @@ import { checksOf } from "../ai-sdk.mjs";
 import { run } from "../observe.mjs";
 
 const make = (job, apiKey) => createAnthropic({ baseURL: job.base_url, apiKey });
+// Else a model that it does not know is asked for structured output by a tool.
+const parsed = { anthropic: { structuredOutputMode: "outputFormat" } };
 
-await run(checksOf(ai, make, true));
+await run(checksOf(ai, make, true, { parsed }));

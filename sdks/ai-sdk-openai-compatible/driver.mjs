@@ -6,7 +6,7 @@ import * as ai from "ai";
 import { checksOf } from "../ai-sdk.mjs";
 import { run } from "../observe.mjs";
 
-const make = (job, apiKey) =>
-  createOpenAICompatible({ name: "streamweir", baseURL: job.base_url, apiKey, includeUsage: true });
+const more = { name: "streamweir", includeUsage: true, supportsStructuredOutputs: true };
+const make = (job, apiKey) => createOpenAICompatible({ baseURL: job.base_url, apiKey, ...more });
 
 await run(checksOf(ai, make, true));
