@@ -40,6 +40,7 @@ FROZEN = """
 404 invalid_request_error  final  not_found
 409 conflict_error         final  conflict
 405 invalid_request_error  final  method_not_allowed
+426 invalid_request_error  final  upgrade_required
 415 invalid_request_error  final  unsupported_media_type
 415 invalid_request_error  final  unsupported_content_encoding
 408 timeout_error          retry  request_timeout

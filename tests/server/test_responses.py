@@ -197,8 +197,8 @@ async def test_a_websocket_is_refused_at_once_and_the_connection_ends(key: str |
         )
         await client.send(head.encode())
         reply = await client.response()
-        assert (reply.status, json.loads(reply.body)["error"]["code"]) == (404, "not_found")
-        assert reply.header("connection") == "close"
+        assert (reply.status, json.loads(reply.body)["error"]["code"]) == (426, "upgrade_required")
+        assert (reply.header("connection"), reply.header("upgrade")) == ("close", "HTTP/1.1")
         assert await client.is_closed()
         assert not up.requests
         await gate.settled()

@@ -195,11 +195,19 @@ READ_SAFELY = {
     "GET with a body": (get("/echo", "content-length: 5") + b"hello", b"hello"),
     "similar names": (framed(b"Content-Length: 5", b"Content_Length: 9", b"X-Transfer-Encoding: chunked"), b"hello"),
     "an offer of h2c": (framed(b"Connection: Upgrade", b"Upgrade: h2c", b"Content-Length: 5"), b"hello"),
-    "an offer of websocket": (get("/echo", "connection: upgrade", "upgrade: websocket"), b""),
     "no body": (framed(body=b""), b""),
     "absolute form": (get("http://a/echo"), b""),
     "absolute form of another": (post("HTTPS://evil:80/echo", b"hello"), b"hello"),
 }
+
+
+async def test_what_follows_an_offer_of_websocket_is_not_read() -> None:
+    """It may be frames of that protocol."""
+    async with serving() as at, await RawClient.open(at.address) as client:
+        await client.send(get("/echo", "connection: upgrade", "upgrade: websocket") + get("/next"))
+        assert (await client.response()).header("connection") == "close"
+        assert await client.is_closed()
+        assert [request.path for request in at.app.served] == ["/echo"]
 
 
 @pytest.mark.parametrize("name", READ_SAFELY)

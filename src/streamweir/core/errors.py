@@ -47,6 +47,7 @@ CALLER_CODES: dict[str, ErrorSpec] = {
     "not_found": ErrorSpec(404, _INVALID),
     "conflict": ErrorSpec(409, "conflict_error"),
     "method_not_allowed": ErrorSpec(405, _INVALID),
+    "upgrade_required": ErrorSpec(426, _INVALID),
     "unsupported_media_type": ErrorSpec(415, _INVALID),
     "unsupported_content_encoding": ErrorSpec(415, _INVALID),
     "request_timeout": ErrorSpec(408, "timeout_error", may_retry=True),

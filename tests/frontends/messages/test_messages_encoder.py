@@ -291,6 +291,7 @@ TOLD = {
     (403, "permission_error"): "insufficient_permissions ip_not_allowed",
     (404, "not_found_error"): "model_not_found unknown_url not_found",
     (405, INVALID): "method_not_allowed",
+    (426, INVALID): "upgrade_required",
     (408, "timeout_error"): "request_timeout",
     (409, "conflict_error"): "conflict idempotency_in_progress idempotency_completed",
     (413, "request_too_large"): "request_too_large",

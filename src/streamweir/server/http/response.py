@@ -27,6 +27,8 @@ _MAX_JOINED_BYTES = 64 * 1024
 _NOT_TOKEN = re.compile(r"[^!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _NOT_VALUE = re.compile(r"[^\t -~\x80-\xff]+")
 _STATUS_LINES = {int(status): f"HTTP/1.1 {int(status)} {status.phrase}\r\n" for status in HTTPStatus}
+_STATUS_LINES[426] += "upgrade: HTTP/1.1\r\n"
+"""Such an answer must name the protocol to use (RFC 9110, 15.5.22)."""
 
 
 class ResponseTransport(Protocol):

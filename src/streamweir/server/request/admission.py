@@ -100,8 +100,9 @@ def admit(
         raise Refusal(frontend.unknown_path(request.method, request.path))
     allowed = _METHODS[where.resource]
     if request.method not in allowed:
-        if request.headers.get("upgrade", "").lower() == "websocket":  # by this answer clients know to use HTTP
-            raise Refusal(CallerError("not_found", f"WebSockets are not served here: use {' or '.join(allowed)}."))
+        if request.headers.get("upgrade", "").lower() == "websocket":  # by this status Codex uses HTTP at once
+            message = f"WebSockets are not served here: use {' or '.join(allowed)}."
+            raise Refusal(CallerError("upgrade_required", message))
         error = CallerError("method_not_allowed", f"Not allowed here: {request.method}. Use {' or '.join(allowed)}.")
         raise Refusal(error, (("allow", ", ".join(allowed)),))
     if closed is not None:

@@ -62,6 +62,7 @@ const CODES: Record<string, Entry> = {
   unknown_url: ["There is nothing at this URL.", "caller", "Chat completions are at /v1/chat/completions, Responses at /v1/responses, Messages at /v1/messages."],
   not_found: ["There is nothing at this URL. Answers are not stored, so none can be fetched, continued or deleted.", "caller"],
   method_not_allowed: ["The URL does not support this method.", "caller"],
+  upgrade_required: ["The caller asked for a WebSocket, which is not served.", "caller", "Use HTTP: Codex does so by itself."],
   unsupported_media_type: ["The Content-Type was not JSON.", "caller", "Send `Content-Type: application/json`."],
   unsupported_content_encoding: ["The body was compressed, which is not supported.", "caller", "Send it uncompressed."],
   request_timeout: ["The body took too long to arrive.", "caller", "Check the caller's connection."],
