@@ -1,4 +1,4 @@
-"""Codex in what is its own: custom tools, a context that is full, a WebSocket that is refused."""
+"""Codex in what is its own: custom tools, a context that is full, a wrong key, a WebSocket that is refused."""
 
 from pathlib import Path
 
@@ -9,14 +9,15 @@ from support.agent_process import CODEX, CODEX_RESUME, PATCH_MODEL, SCRIPT_MODEL
 from support.agent_responses_wire import context_exceeded_in_stream
 from support.agent_session import (
     DIRECT,
+    PROMPT,
+    ROUTES,
     agent_session,
     assert_accounted,
     assert_completed,
     assert_received,
-    routes_of,
 )
 
-each_route = pytest.mark.parametrize("route", routes_of(CODEX))
+each_route = pytest.mark.parametrize("route", ROUTES)
 
 
 @each_route
@@ -54,3 +55,13 @@ async def test_a_websocket_is_refused_at_once(route: str, tmp_path: Path) -> Non
         assert "WebSocket" not in str(run.events)
         assert run.stderr.count("failed to connect to Responses WebSocket") == 1
         assert len(session.model.task_requests) == 3
+
+
+async def test_a_wrong_key_is_an_error(tmp_path: Path) -> None:
+    async with agent_session(CODEX, "openai", tmp_path, settings="stream_max_retries = 1\n") as session:
+        run = await CODEX.run(session.setup, PROMPT, {"GATEWAY_KEY": "sk-this-is-not-a-key"})
+        assert run.status != 0
+        assert "401" in run.error
+        assert session.model.raw_requests == []
+        assert session.gateway is not None
+        await session.gateway.logged("request", status=401)

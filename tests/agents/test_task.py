@@ -15,13 +15,12 @@ from support.agent_session import (
     assert_completed,
     assert_operators_settings,
     assert_received,
-    routes_of,
 )
 from support.gateway import KEY, chat_request
 
 each_agent_and_route = pytest.mark.parametrize(
     ("agent", "route"),
-    [pytest.param(agent, route, id=f"{agent.name}-{route}") for agent in AGENTS for route in routes_of(agent)],
+    [pytest.param(agent, route, id=f"{agent.name}-{route}") for agent in AGENTS for route in ROUTES],
 )
 each_route = pytest.mark.parametrize("route", ROUTES)
 RATE_LIMITED = error_response(429, ("retry-after", "3"))

@@ -33,8 +33,9 @@ def test_the_model_to_try_is_one_that_can_be_asked_for(ids: tuple[str, ...], sho
 
 
 @pytest.mark.parametrize(("kind", "shown"), [("sim", True), ("openai", False)])
-def test_claude_code_is_shown_on_the_simulator_alone(kind: str, shown: bool, tmp_path: Path) -> None:
+def test_coding_agents_are_shown_on_the_simulator_alone(kind: str, shown: bool, tmp_path: Path) -> None:
     config = Config(store=Store(url="none"), providers=(Provider(name="play", kind=kind),), keys=(KEY,))
     text = printed(config, tmp_path)
     assert ("ANTHROPIC_MODEL=play/agent ANTHROPIC_DEFAULT_HAIKU_MODEL=play/agent claude\n" in text) == shown
+    assert ("codex --sandbox workspace-write --model play/agent -c model_provider=streamweir" in text) == shown
     assert KEY.key not in text, "only a key that the program has made is printed"

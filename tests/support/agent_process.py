@@ -264,19 +264,20 @@ OPENCODE = Agent(
     _opencode_environ,
     _read_opencode,
 )
-_CODEX_WORDS = ("--json", "--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox", "PROMPT")
+CODEX_WORDS = ("--json", "--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox", "PROMPT")
+"""The sandbox is off, for it needs rights that not every machine gives."""
 CODEX = Agent(
     "codex",
     f"@openai/codex-{_SYSTEM}/vendor/{platform.machine()}-unknown-linux-musl/bin/codex",
     _prepare_codex,
-    ("exec", *_CODEX_WORDS),
+    ("exec", *CODEX_WORDS),
     _codex_environ,
     _read_codex,
     wire="responses",
     dialect="responses",
 )
-CODEX_RESUME = ("exec", "resume", "--last", *_CODEX_WORDS)
-"""The arguments that continue the last task. The sandbox is off, for it needs rights that not every machine gives."""
+CODEX_RESUME = ("exec", "resume", "--last", *CODEX_WORDS)
+"""The arguments that continue the last task."""
 PATCH_MODEL, SCRIPT_MODEL = "gpt-5.5", "gpt-5.6-sol"
 """Models that Codex knows: the first gets `apply_patch`, the second writes scripts that call the tools."""
 AGENTS = (CLAUDE_CODE, OPENCODE, CODEX)

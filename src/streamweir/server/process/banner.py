@@ -15,6 +15,12 @@ _CLAUDE_CODE = (
     " ANTHROPIC_DEFAULT_HAIKU_MODEL={model} claude"
 )
 """The last variable names the model for titles and other small requests."""
+_CODEX = (
+    "STREAMWEIR_KEY={secret} codex --sandbox workspace-write --model {model} -c model_provider=streamweir"
+    ' -c \'model_providers.streamweir={{name="Streamweir", base_url="{base}/v1", env_key="STREAMWEIR_KEY",'
+    ' wire_api="responses"}}\''
+)
+"""A command in its sandbox may then write to the working directory."""
 
 
 def banner(config: Config, start: StartOptions, listeners: list[socket.socket], admin_secret: str | None = None) -> str:
@@ -57,8 +63,9 @@ def banner(config: Config, start: StartOptions, listeners: list[socket.socket], 
         ]
     scripted = next((provider.name for provider in config.providers if provider.kind == "sim"), None)
     if scripted is not None:
-        lines += ["", "Claude Code without an account (a script of the simulator writes a file):", ""]
-        lines.append(f"  {_CLAUDE_CODE.format(base=base, secret=secret, model=f'{scripted}/agent')}")
+        for agent, command in (("Claude Code", _CLAUDE_CODE), ("Codex", _CODEX)):
+            lines += ["", f"{agent} without an account (a script of the simulator writes a file):", ""]
+            lines.append(f"  {command.format(base=base, secret=secret, model=f'{scripted}/agent')}")
     return "\n".join([*lines, ""])
 
 
