@@ -54,7 +54,7 @@ class Rule(Struct, Generic[Subject, Form], frozen=True, kw_only=True):
     """`group.name`; an interface, like an error code."""
     title: str
     text: str
-    """What the rule says."""
+    """The requirement."""
     why: str
     source: str
     """A rule of docs/spec, or a standard."""

@@ -89,7 +89,7 @@ class MessagesAnswer:
 
     @property
     def stop_reason(self) -> object:
-        """As the stream, or the whole body, says it."""
+        """As in the stream, or in the whole body."""
         if self.kind is Kind.WHOLE:
             return self.document.get("stop_reason")
         ends = self.of_type("message_delta")

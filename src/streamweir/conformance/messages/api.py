@@ -1,7 +1,7 @@
-"""What a Messages endpoint must say, read from the tables that the gateway's own frontend writes with.
+"""The requirements for a Messages endpoint, read from the tables that the gateway's own frontend uses.
 
 Kinds of blocks and their members are those that `frontends.messages.block` opens, members of a message and of usage are
-those of its whole body, and stop reasons and error types are its own words. So the writer and the checker agree.
+those of its whole body, and stop reasons and error types are its own. So the writer and the checker agree.
 """
 
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""Rules for the content blocks of a stream: their indices, kinds, deltas, signatures and calls."""
+"""Rules for the content blocks of a stream: their indexes, kinds, deltas, signatures and calls."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""Rules for a probe session of a Messages endpoint: what it refuses, and whether it does what was asked.
+"""Rules for a probe session of a Messages endpoint: what it refuses, and whether it follows the requests.
 
 The expected status and type of a refusal are those that the gateway itself answers with
 (`frontends.messages.errors`), so the gateway and the checker use one table.

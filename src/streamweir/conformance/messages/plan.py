@@ -53,7 +53,7 @@ def _probe_requests(options: RequestOptions) -> Iterable[ProbeRequest]:
     yield ProbeRequest(name="tool", body=options.body(_FORCED, tools=[_TOOL], tool_choice=forced, **streamed))
     yield ProbeRequest(name="tool-buffered", body=options.body(_FORCED, tools=[_TOOL], tool_choice=forced))
     thinking = {"thinking": {"type": "enabled", "budget_tokens": _THINKING}}
-    plain = structs.replace(options, deterministic=())  # thinking does not go with a temperature
+    plain = structs.replace(options, deterministic=())  # thinking cannot be combined with a temperature
     yield ProbeRequest(name="thinking", body=plain.body(_SHORT, 2 * _THINKING, **thinking, **streamed))
 
 

@@ -1,4 +1,4 @@
-"""Rules for a stream: which events, in which order, and what the first and the last ones say."""
+"""Rules for a stream: its events, their order, and the content of the first and the last ones."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -135,7 +135,7 @@ def nothing_after_the_end(answer: MessagesAnswer, _: MessagesApi) -> Iterator[Vi
 def no_done(answer: MessagesAnswer, _: MessagesApi) -> Iterator[Violation]:
     ends = [event.frame.number for event in answer.events if event.type in TERMINAL]
     for frame in answer.parsed.terminators:
-        if not ends or frame.number < ends[0]:  # after the end it is another rule's
+        if not ends or frame.number < ends[0]:  # after the end, another rule applies
             yield violation_in(frame, "this is no event of the API")
 
 

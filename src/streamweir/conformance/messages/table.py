@@ -1,4 +1,4 @@
-"""All rules over one recorded answer of the Messages API, in the order in which a report shows them."""
+"""All rules for one recorded answer of the Messages API, in the order of the report."""
 
 from streamweir.conformance.messages.block import BLOCK, CALL, DELTA, SIGNATURE
 from streamweir.conformance.messages.document import FAILURE, HEADER, WHOLE

@@ -1,4 +1,4 @@
-"""Deltas: the choices of a chunk, and what a delta may hold."""
+"""Deltas: the choices of a chunk, and the content of a delta."""
 
 from collections.abc import Iterator
 from itertools import pairwise
@@ -11,7 +11,7 @@ from streamweir.frontends.chat.dialect import Dialect
 DELTA = RuleGroup("delta")
 
 _REPETITIONS = 3
-"""Pieces, each beginning with all that came before it: no model repeats itself like that."""
+"""Pieces that each begin with everything before: no model repeats itself like that."""
 _MIN_REPEATED_LENGTH = 8
 
 

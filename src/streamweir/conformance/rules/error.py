@@ -1,4 +1,4 @@
-"""Errors: inside a stream, and as the body of a failed answer. Which word a case has is no question here."""
+"""Errors: inside a stream, and as the body of a failed answer. The codes of single errors are checked elsewhere."""
 
 from collections.abc import Iterator
 from typing import Any

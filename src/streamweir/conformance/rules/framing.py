@@ -1,4 +1,4 @@
-"""Framing: bytes, lines, blank lines and the JSON in them. Also keep-alives, which are lines that say nothing."""
+"""Framing: bytes, lines, blank lines and the JSON in them. Also keep-alives, which are lines without content."""
 
 import re
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ KEEPALIVE = RuleGroup("keepalive")
 
 MAX_FRAME_BYTES = 512 * 1024
 _PREFIX = re.compile(rb"data(:( (?! )|$)|$)")
-"""An empty line of data is another rule's."""
+"""For an empty data line there is another rule."""
 _FIELDS = (b"data", b"event", b"id", b"retry")
 
 

@@ -1,4 +1,4 @@
-"""Headers: what the status line and the fields around a body say. Only where they were recorded."""
+"""Headers: the status line and the header fields, if they were recorded."""
 
 from collections.abc import Iterator
 

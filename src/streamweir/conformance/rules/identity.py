@@ -1,4 +1,4 @@
-"""Identity: the members that head every chunk, and that say whose chunk it is."""
+"""Identity: the members at the start of every chunk, which identify its answer."""
 
 import re
 from collections.abc import Iterator
@@ -33,7 +33,7 @@ def id_description(dialect: Dialect) -> str:
 
 
 def _has_integer_times(dialect: Dialect) -> bool:
-    """aivene's and bitseek's documents say `number`."""
+    """The documents of aivene and bitseek have `number`."""
     return dialect.id_format is IdFormat.CHATCMPL
 
 
@@ -48,7 +48,7 @@ def _members(answer: ParsedAnswer, name: str) -> Iterator[tuple[Frame, object]]:
 
 
 def _changes(answer: ParsedAnswer, name: str, kind: type) -> Iterator[Violation]:
-    """Where a member differs from its first value. An empty text is no value; another rule says so."""
+    """Where a member differs from its first value. An empty text is no value; there is another rule for it."""
     first: object = None
     for frame, value in _members(answer, name):
         if type(value) is not kind or value == "":

@@ -35,7 +35,7 @@ def _has_terminator(dialect: Dialect) -> bool:
 
 
 def content_members(part: Part) -> list[str]:
-    """The members of a delta that carry a part of the answer."""
+    """The members of a delta that contain a part of the answer."""
     text_members = [name for name in _TEXT if isinstance(part.delta.get(name), str) and part.delta[name]]
     return text_members + [name for name in ("tool_calls", "function_call") if part.delta.get(name)]
 
@@ -165,7 +165,7 @@ def nothing_after_finish(answer: ParsedAnswer, _: Dialect) -> Iterator[Violation
     text="Every choice has a finish reason, unless an error ends the stream.",
     why="Without it a whole answer cannot be told from one that was cut.",
     source="docs/spec/dialects.md A7",
-    # bitseek's document lets the connection's close end an answer too ("and/or").
+    # bitseek's document allows the close of the connection as the end of an answer, too ("and/or").
     applies_to=_has_terminator,
     skip_reason=lambda answer, dialect: "an error ended it" if answer.errors else _not_ended(answer, dialect),
 )
@@ -286,7 +286,7 @@ def done(answer: ParsedAnswer, _: Dialect) -> Iterator[Violation]:
 )
 def done_spelling(answer: ParsedAnswer, _: Dialect) -> Iterator[Violation]:
     for frame in answer.terminators:
-        if (frame.data or b"").lstrip(b" ") != b"[DONE]":  # too many spaces before it are another rule's
+        if (frame.data or b"").lstrip(b" ") != b"[DONE]":  # for too many spaces before it there is another rule
             yield violation_in(frame, f"the terminator is {quote(frame.data)}")
 
 

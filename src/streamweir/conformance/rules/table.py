@@ -1,4 +1,4 @@
-"""All rules over one recorded answer, in the order in which a report shows them."""
+"""All rules for one recorded answer, in the order of the report."""
 
 from streamweir.conformance.parsed_answer import ParsedAnswer
 from streamweir.conformance.rule import Rule

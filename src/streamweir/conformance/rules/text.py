@@ -1,4 +1,4 @@
-"""Rules for what a delta carries beside its text: reasoning, a refusal, log probabilities."""
+"""Rules for the members of a delta besides its text: reasoning, a refusal, log probabilities."""
 
 from collections.abc import Iterator
 
