@@ -79,7 +79,7 @@ def test_no_two_have_one_name_or_one_prefix() -> None:
 
 def test_frames_of_every_native_wire_can_be_passed_on() -> None:
     frontends: list[Frontend] = list(FRONTENDS.by_name.values())
-    assert {each.native_wire for each in frontends} - {None} <= NATIVE.keys() <= set(NativeWire)
+    assert NATIVE.keys() == set(NativeWire) == {each.native_wire for each in frontends} - {None}
 
 
 def test_the_console_offers_every_dialect() -> None:

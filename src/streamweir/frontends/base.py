@@ -68,6 +68,8 @@ class Reply(Struct, frozen=True, kw_only=True):
     """`id` is used even if the upstream's id has the right format."""
     created: int | None = None
     """Used even if the upstream reports a time."""
+    first_number: int = 0
+    """Of the frames, for an API that numbers them: above 0 if frames of the upstream were sent before."""
     count_usage: Callable[[], Usage] = Usage
     """Called at the end if usage must be sent and the upstream reported none."""
     encoding: Encoding = "float"

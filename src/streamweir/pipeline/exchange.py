@@ -176,6 +176,8 @@ class Exchange:
         self._meter.detach(error, delivered)
         failed = StreamFailed(error)
         written = self._encoder.feed(failed) if self._tap is None else []
+        if self._tap is not None:
+            self._reply = _behind(self._reply, self._tap)
         return b"".join(written or self._new_encoder().feed(failed))
 
     def release(self) -> bytes:
@@ -232,6 +234,8 @@ class Exchange:
         tap = self._tap
         if tap is None or tap.ended:
             return b""
+        if self.committed:
+            self._reply = _behind(self._reply, tap)
         self._tap = None
         self._start_translating()
         waiting, self._waiting = self._waiting, []
@@ -404,6 +408,12 @@ class WholeExchange:
         id, body = self.frontend.write_whole(completion, reply)
         self._meter.record.completion_id = id or None
         return body
+
+
+def _behind(reply: Reply, tap: Tap) -> Reply:
+    """The reply for what is written behind frames that were passed on: with their id, if they are numbered."""
+    number, id = tap.next_number, tap.record.completion_id
+    return structs.replace(reply, first_number=number, id=id or reply.id) if number else reply
 
 
 def _with_id_and_count(reply: Reply, frontend: Frontend, meter: Meter) -> Reply:

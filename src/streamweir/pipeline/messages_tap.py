@@ -37,6 +37,7 @@ class MessagesTap:
     """See `pipeline.native.Tap`."""
 
     has_finished = False  # message_stop is required
+    next_number = 0
 
     held: list[tuple[Frame, bytes]] = []  # noqa: RUF012 (never filled: what was not sent is never sent)
 

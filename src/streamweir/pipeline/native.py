@@ -34,6 +34,11 @@ class Tap(Protocol):
         """Only usage and the end can follow."""
         ...
 
+    @property
+    def next_number(self) -> int:
+        """The number of the next frame, for a wire that numbers them; otherwise 0."""
+        ...
+
     def feed(self, frame: Frame, /) -> bytes | None:
         """The bytes to send for it. None: it must be translated; nothing was read from it."""
         ...
@@ -62,10 +67,22 @@ def _take_message(body: bytes, record: Record, choices: int | None, /) -> bytes 
     return passed
 
 
+def _responses_tap(record: Record, includes_usage: bool, choices: int | None, /) -> Tap:
+    tap: Tap = import_module(_RESPONSES).ResponsesTap(record, includes_usage, choices)
+    return tap
+
+
+def _take_response(body: bytes, record: Record, choices: int | None, /) -> bytes | None:
+    passed: bytes | None = import_module(_RESPONSES).take_response(body, record, choices)
+    return passed
+
+
 _MESSAGES = "streamweir.pipeline.messages_tap"
 """Imported when it is needed, because it imports the provider's modules."""
+_RESPONSES = "streamweir.pipeline.responses_tap"
 
 NATIVE: dict[NativeWire, NativePath] = {
     NativeWire.OPENAI_CHAT: NativePath(ChatTap, take_canonical),
     NativeWire.ANTHROPIC_MESSAGES: NativePath(_messages_tap, _take_message, passes_large=True),
+    NativeWire.OPENAI_RESPONSES: NativePath(_responses_tap, _take_response, passes_large=True),
 }

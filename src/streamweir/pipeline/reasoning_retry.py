@@ -10,17 +10,23 @@ from typing import Any
 
 from msgspec import structs
 
-from streamweir.core.errors import StreamweirError
-from streamweir.core.request import ChatRequest
+from streamweir.core.errors import NativeError, StreamweirError
+from streamweir.core.request import ChatRequest, NativeRequest
+from streamweir.wire.native import NativeWire
 
 _REFUSED = re.compile(r"invalid\W{1,3}signature\W{1,3}in\W{1,3}thinking\W{1,3}block", re.IGNORECASE)
+_UNREADABLE = re.compile(r"(?:verif|decrypt|invalid).{0,60}encrypted.content|encrypted.content.{0,80}(?:verif|decrypt)")
 _KINDS = ("thinking", "redacted_thinking")
 
 
 def without_reasoning(request: ChatRequest, error: StreamweirError) -> ChatRequest | None:
     """None: the error has another reason, or the request has no reasoning."""
     native, refusal = request.native, error.native
-    if native is None or refusal is None or refusal.wire != native.wire or not _REFUSED.search(refusal.message):
+    if native is None or refusal is None or refusal.wire != native.wire:
+        return None
+    if native.wire == NativeWire.OPENAI_RESPONSES:
+        return _without_items(request, native, refusal)
+    if not _REFUSED.search(refusal.message):
         return None
     dropped: list[str] = []
     messages = [
@@ -32,6 +38,21 @@ def without_reasoning(request: ChatRequest, error: StreamweirError) -> ChatReque
         return None
     body = {**native.body, "messages": messages}
     return structs.replace(request, native=structs.replace(native, body=body, dropped=(*native.dropped, *dropped)))
+
+
+def _without_items(request: ChatRequest, native: NativeRequest, refusal: NativeError) -> ChatRequest | None:
+    """Encrypted contents are bound to an account as well."""
+    if refusal.code != "invalid_encrypted_content" and not _UNREADABLE.search(refusal.message.lower()):
+        return None
+    items = native.body.get("input")
+    if not isinstance(items, list):
+        return None
+    places = [i for i, item in enumerate(items) if item.get("type") == "reasoning"]
+    if not places:
+        return None
+    body = {**native.body, "input": [item for item in items if item.get("type") != "reasoning"]}
+    dropped = (*native.dropped, *(f"input[{i}]" for i in places))
+    return structs.replace(request, native=structs.replace(native, body=body, dropped=dropped))
 
 
 def _changed(message: dict[str, Any], path: str, dropped: list[str]) -> dict[str, Any] | None:

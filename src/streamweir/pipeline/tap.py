@@ -133,6 +133,8 @@ class ChatTap:
         self._open: set[int] = set()  # choices that have begun and not finished
         self._deliver = record.delivered.write
 
+    next_number = 0  # its frames have none
+
     @property
     def has_finished(self) -> bool:
         """Every requested choice has finished: only usage and the end can follow."""

@@ -61,7 +61,7 @@ class ResponsesEncoder:
         self._reply = reply
         self._response = ResponseState(reply)
         self._output = Output(reply)
-        self._number = 0  # of the next frame
+        self._number = reply.first_number  # of the next frame
         self._size = 0
         self._text: Part | None = None  # to which the next piece of text belongs
         self._document = _TextDocument("response.output_text.delta", 0, "", 0, 0, "", ())

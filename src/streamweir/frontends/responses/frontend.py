@@ -10,10 +10,11 @@ from streamweir.core.request import ChatRequest
 from streamweir.frontends.base import ErrorResponse, Frontend, Headers, Reply, StreamEncoder, WholeBody
 from streamweir.frontends.members import dropped_header
 from streamweir.frontends.responses.encoder import ResponsesEncoder
-from streamweir.frontends.responses.errors import document_of
+from streamweir.frontends.responses.errors import document_of, status_of
 from streamweir.frontends.responses.request import read_responses_request
 from streamweir.frontends.responses.whole import encode_whole
 from streamweir.wire import jsonio
+from streamweir.wire.native import NativeWire
 
 _PATH = "/v1/responses"
 _ID_BYTES = 24
@@ -24,6 +25,7 @@ class ResponsesFrontend(Frontend):
     paths = (_PATH,)
     count_paths = (f"{_PATH}/input_tokens",)
     logged_headers = ("session-id", "thread-id")
+    native_wire = NativeWire.OPENAI_RESPONSES
     always_includes_usage = True
     max_quiet_s = 15.0
     has_own_headers = True
@@ -51,7 +53,7 @@ class ResponsesFrontend(Frontend):
         return WholeBody(reply.id, encode_whole(completion, reply))
 
     def write_error(self, error: StreamweirError, _: str = "", /) -> ErrorResponse:
-        return ErrorResponse(error.spec.status, jsonio.encode(document_of(error)))
+        return ErrorResponse(status_of(error), jsonio.encode(document_of(error)))
 
     def write_streamed_error(self, error: StreamweirError, reply: Reply, /) -> bytes | None:
         if error.code != "context_length_exceeded":  # on which agents shorten the conversation, if a stream says it

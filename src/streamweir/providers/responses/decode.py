@@ -39,8 +39,8 @@ from streamweir.wire.responses import INCOMPLETE_REASONS, REASONING_FORMAT
 from streamweir.wire.sse import Frame
 
 PREFIX = "response."
-_ENDS = ("response.completed", "response.incomplete", "response.failed", "response.cancelled")
-_STATUSES = {end: end.removeprefix(PREFIX) for end in _ENDS}
+ENDS = ("response.completed", "response.incomplete", "response.failed", "response.cancelled")
+_STATUSES = {end: end.removeprefix(PREFIX) for end in ENDS}
 _ANNOTATIONS = ("output_text.annotation.added", "output_text_annotation.added")
 """quirk: the second is the older name (fixture openai-responses/annotations)."""
 
@@ -50,10 +50,11 @@ class ResponsesDecoder:
 
     lacks_terminator = False
 
-    __slots__ = ("_ended", "_failure", "_items", "_started", "_tier")
+    __slots__ = ("_ended", "_failure", "_started", "_tier", "items")
 
     def __init__(self, reasoning_format: str = REASONING_FORMAT) -> None:
-        self._items = ItemTable(reasoning_format)
+        self.items = ItemTable(reasoning_format)
+        """Of which the text that is being given out is known outside as well: nearly every frame is a piece of it."""
         self._started = False
         self._tier: str | UnsetType = UNSET
         self._failure: StreamweirError | None = None
@@ -72,7 +73,7 @@ class ResponsesDecoder:
             event = decode_stream_event(data)
         except jsonio.InvalidJson:
             return self._read_unreadable(frame, data)
-        items = self._items
+        items = self.items
         # The hot path. Only an item that has given text before has this index.
         if (
             event.delta
@@ -83,7 +84,7 @@ class ResponsesDecoder:
         ):
             items.text_length += len(event.delta)
             return [TextDelta(0, event.delta)]
-        return self._read(event, frame)
+        return self.read(event, frame)
 
     def finish(self) -> Sequence[Event]:
         return self._end(truncated() if self._failure is None else StreamFailed(self._failure))
@@ -95,11 +96,11 @@ class ResponsesDecoder:
         """An answer that was not streamed."""
         events = self._start(response)
         for index, item in enumerate(objects_in(response, "output")):
-            self._items.end(index, item, events)
+            self.items.end(index, item, events)
         events += self._read_end(response, text_of(response, "status") or "completed")
         return events
 
-    def _read(self, event: StreamEvent, frame: Frame) -> Sequence[Event]:
+    def read(self, event: StreamEvent, frame: Frame) -> Sequence[Event]:
         if self._ended:
             return ()
         kind = event.type or ""
@@ -114,22 +115,22 @@ class ResponsesDecoder:
             return ()  # keepalive, and whatever is invented next
         if name.endswith(".delta"):
             events = self._open()
-            self._items.add(event, name, events)
+            self.items.add(event, name, events)
         elif name == "output_item.added":
             events = self._open()
-            self._items.start(event.output_index, event.item or {}, events)
+            self.items.start(event.output_index, event.item or {}, events)
         elif name == "output_item.done":
             events = self._open()
-            self._items.end(event.output_index, event.item or {}, events)
+            self.items.end(event.output_index, event.item or {}, events)
         elif name in _ANNOTATIONS:
             events = self._open()
-            self._items.annotate(event.output_index, event.annotation or {}, events)
+            self.items.annotate(event.output_index, event.annotation or {}, events)
         elif name.endswith(".done"):
             events = self._open()
-            self._items.complete(event, name, events)
+            self.items.complete(event, name, events)
         else:
             return ()
-        if self._items.parts > MAX_PARTS:
+        if self.items.parts > MAX_PARTS:
             error = UpstreamError("response_too_large", "The answer has too many items.")
             return self._end(StreamFailed(error))
         return events
@@ -139,11 +140,11 @@ class ResponsesDecoder:
             return self._start(response)
         # Another answer that begins in the midst of this one is not a part of it (fixture
         # openai-responses/another_answer_spliced_in). Its id says nothing: Copilot's differ in every frame.
-        return [] if self._items.is_empty else self._end(truncated())
+        return [] if self.items.is_empty else self._end(truncated())
 
     def _start(self, response: Mapping[str, Any]) -> list[Event]:
         self._started = True
-        self._items.declare(response.get("tools"))
+        self.items.declare(response.get("tools"))
         tier = text_of(response, "service_tier")
         self._tier = tier if tier else UNSET
         return [
@@ -169,8 +170,8 @@ class ResponsesDecoder:
         if "incomplete" in (status, told):
             finish, raw = INCOMPLETE_REASONS.get(reason, FinishReason.OTHER), reason or "incomplete"
         elif status == "completed" and told == "completed":
-            self._items.close(events)
-            finish = FinishReason.TOOL_CALLS if self._items.has_calls else FinishReason.STOP
+            self.items.close(events)
+            finish = FinishReason.TOOL_CALLS if self.items.has_calls else FinishReason.STOP
             raw = told
         else:  # cancelled; or not at its end at all, which only a whole body can say
             return [*events, *self._end(truncated())]
@@ -179,7 +180,7 @@ class ResponsesDecoder:
     def _read_error(self, event: StreamEvent, kind: str, frame: Frame) -> list[Event]:
         """The first error decides; of what follows it, only the usage counts."""
         events: list[Event] = []
-        self._items.leave_text()
+        self.items.leave_text()
         if self._failure is None:
             self._failure = error_in(frame.data or b"")
             return events
@@ -222,7 +223,7 @@ class ResponsesDecoder:
         if self._ended:
             return []
         self._ended = True
-        self._items.text_index = None
+        self.items.text_index = None
         return [terminal]
 
 
