@@ -59,6 +59,11 @@ class Gateway:
         answer: dict[str, Any] = json.loads(self._post(body))
         return answer
 
+    def embed(self, body: dict[str, Any]) -> list[list[float]]:
+        """The vectors, by plain HTTP."""
+        answer = json.loads(self._post(body, "embeddings"))
+        return [each["embedding"] for each in answer["data"]]
+
     def ask_for_error(self, body: dict[str, Any]) -> str:
         """The message of the error in a stream that breaks off."""
         for line in self._post({**body, "stream": True}).splitlines():
@@ -76,18 +81,18 @@ class Gateway:
             return error.code, message
         raise GatewayError(f"{body['model']}: the request was not refused")
 
-    def _post(self, body: dict[str, Any]) -> bytes:
+    def _post(self, body: dict[str, Any], path: str = "chat/completions") -> bytes:
         try:
-            with self._open(body) as response:
+            with self._open(body, path) as response:
                 answer: bytes = response.read()
                 return answer
         except urllib.error.HTTPError as error:
             words = error.read().decode(errors="replace")
             raise GatewayError(f"{body['model']}: the gateway answered {error.code} {words}") from error
 
-    def _open(self, body: dict[str, Any]) -> Any:
+    def _open(self, body: dict[str, Any], path: str = "chat/completions") -> Any:
         headers = {"authorization": f"Bearer {self.key}", "content-type": "application/json"}
-        url = f"{self.base_url}/chat/completions"
+        url = f"{self.base_url}/{path}"
         request = urllib.request.Request(url, json.dumps(body).encode(), headers)  # noqa: S310 - always http
         return _OPENER.open(request, timeout=ANSWER_S)
 

@@ -8,6 +8,7 @@ A driver's line (`observe.py`) is held against what the gateway itself answers t
     tools              [{"name", "arguments": an object or its JSON text}]
     usage              [input, output, total]
     parsed             the object of the job's schema, as the SDK's own way to structured output gives it
+    embeddings         the vectors of the job's inputs, under any names
     error              the gateway's error, raised after some text, of a stream that breaks off
     refused            the gateway's error with its status, raised in place of an answer
     key                an error with status 401
@@ -19,7 +20,7 @@ from enum import Enum
 from typing import Any
 
 Line = dict[str, Any]
-OPTIONAL = ("parsed",)
+OPTIONAL = ("parsed", "embeddings")
 """Checks of which a driver may know nothing: they are skipped then."""
 
 
@@ -45,6 +46,7 @@ class Expected:
     tools: list[dict[str, Any]] = field(default_factory=list)
     usage: list[int] = field(default_factory=list)
     parsed: dict[str, Any] = field(default_factory=dict)
+    embeddings: list[list[float]] = field(default_factory=list)
     error: str = ""
     """The message of the error that its stream ends with, or that is its answer."""
     status: int = 401
@@ -86,10 +88,13 @@ def _judge_sight(check: str, saw: dict[str, Any], right: object) -> Finding:
         return _failed("the gateway's own answer has none")
     if check == "tools" and isinstance(right, list) and len(right) < 2:
         return _failed("the gateway's own answer has no parallel calls")
-    for way in sorted({"streamed", "buffered", *saw}):
+    ways = set(saw) if check == "embeddings" else {"streamed", "buffered", *saw}
+    for way in sorted(ways):
         found = saw.get(way)
         if check == "tools":
             found = _read_calls(found)
+        elif check == "embeddings":
+            found, right = rounded(found), rounded(right)
         if found != right:
             return _failed(f"{way}: {_short(found)} instead of {_short(right)}")
     return Finding(Mark.PASSED)
@@ -106,6 +111,13 @@ def _judge_error(check: str, line: Line, expected: Expected) -> Finding:
     if check != "error" and error["status"] != expected.status:
         return _failed(f"{error['type']} has status {error['status']}: {error['message']}")
     return Finding(Mark.PASSED, error["type"])
+
+
+def rounded(vectors: object) -> object:
+    """Vectors may come as floats of 32 bits."""
+    if not isinstance(vectors, list) or not all(isinstance(vector, list) for vector in vectors):
+        return vectors
+    return [[round(number, 5) for number in vector] for vector in vectors]
 
 
 def _read_calls(calls: object) -> object:

@@ -4,7 +4,7 @@ A driver uses its SDK as a user would and says what it saw; it judges nothing (t
 once for all SDKs). The job is one JSON document on standard input:
 
     {"base_url", "key", "wrong_key", "prompt", "max_tokens", "tool": {"name", "description", "parameters"},
-     "schema": of structured output, "models": {check: model}}
+     "schema": of structured output, "inputs": to embed, "models": {check: model}}
 
 and each line on standard output one of
 

@@ -37,6 +37,7 @@ SCHEMA = {
     "required": ["city", "degrees"],
     "additionalProperties": False,
 }
+INPUTS = ["One text.", "Another one."]
 SCENARIOS = {
     "sim": {
         "text": "sim/hello",
@@ -44,6 +45,7 @@ SCENARIOS = {
         "reasoning": "sim/reasoning",
         "usage": "sim/hello",
         "parsed": "sim/json",
+        "embeddings": "sim/embed",
         "error": "sim/error?at=3",
         "refused": "sim/error?status=400",
         "key": "sim/hello",
@@ -120,6 +122,8 @@ def _expected(target: Gateway, scenario: str, check: str) -> Expected:
         schema = {"name": "weather", "schema": SCHEMA, "strict": True}
         answer = target.ask({**asked, "response_format": {"type": "json_schema", "json_schema": schema}})
         return Expected(parsed=json.loads(expected_of(answer).text))
+    if check == "embeddings":
+        return Expected(embeddings=target.embed({"model": asked["model"], "input": INPUTS}))
     tools = {"tools": [{"type": "function", "function": TOOL}]} if check == "tools" else {}
     return expected_of(target.ask({**asked, **tools}))
 
@@ -157,6 +161,7 @@ def _drive(driver: Driver, target: Gateway, scenario: str) -> tuple[dict[str, Li
         "max_tokens": MAX_TOKENS[scenario],
         "tool": TOOL,
         "schema": SCHEMA,
+        "inputs": INPUTS,
         "models": SCENARIOS[scenario],
     }
     # Nothing of the user's own settings: OPENAI_BASE_URL, ANTHROPIC_API_KEY, proxies.

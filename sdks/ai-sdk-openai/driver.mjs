@@ -4,8 +4,13 @@ import { createOpenAI } from "@ai-sdk/openai";
 import * as ai from "ai";
 
 import { checksOf } from "../ai-sdk.mjs";
-import { run } from "../observe.mjs";
+import { run, saw } from "../observe.mjs";
 
-const make = (job, apiKey) => createOpenAI({ baseURL: job.base_url, apiKey }).chat;
+const provider = (job, apiKey) => createOpenAI({ baseURL: job.base_url, apiKey });
 
-await run(checksOf(ai, make, false));
+async function embeddings(job, model) {
+  const asked = { model: provider(job, job.key).embeddingModel(model), values: job.inputs };
+  return saw({ vectors: (await ai.embedMany(asked)).embeddings });
+}
+
+await run({ ...checksOf(ai, (job, apiKey) => provider(job, apiKey).chat, false), embeddings });

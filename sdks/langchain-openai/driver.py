@@ -1,8 +1,8 @@
-"""LangChain's `ChatOpenAI`: `stream` and `invoke`."""
+"""LangChain's `ChatOpenAI`: `stream` and `invoke`; and its `OpenAIEmbeddings`."""
 
 import openai
 from langchain_core.messages import AIMessage, AIMessageChunk
-from langchain_openai import ChatOpenAI
+from langchain_openai import ChatOpenAI, OpenAIEmbeddings
 from observe import Job, Seen, absent, raised, run, saw
 from pydantic import SecretStr
 
@@ -66,6 +66,17 @@ def usage(job: Job, model: str) -> Seen:
     return saw(**seen)
 
 
+def embeddings(job: Job, model: str) -> Seen:
+    """Without its own count of tokens, for which it loads a vocabulary from the network."""
+    api = OpenAIEmbeddings(
+        model=model,
+        base_url=job["base_url"],
+        api_key=SecretStr(job["key"]),
+        check_embedding_ctx_length=False,
+    )
+    return saw(vectors=api.embed_documents(job["inputs"]))
+
+
 def error(job: Job, model: str) -> Seen:
     before = ""
     try:
@@ -94,4 +105,4 @@ def refusal(job: Job, model: str, key: str) -> Seen:
 
 if __name__ == "__main__":
     checks = {"text": text, "tools": tools, "reasoning": reasoning, "usage": usage}
-    run({**checks, "error": error, "refused": refused, "key": key})
+    run({**checks, "embeddings": embeddings, "error": error, "refused": refused, "key": key})

@@ -67,6 +67,15 @@ async function usage(job, model) {
   return saw({ streamed: numbers(last), helper, buffered });
 }
 
+// By default it asks for base64, and decodes that.
+async function embeddings(job, model) {
+  const api = client(job).embeddings;
+  const vectors = ({ data }) => data.map(({ embedding }) => embedding);
+  const own = vectors(await api.create({ model, input: job.inputs }));
+  const floats = vectors(await api.create({ model, input: job.inputs, encoding_format: "float" }));
+  return saw({ own, floats });
+}
+
 async function error(job, model) {
   let before = "";
   try {
@@ -93,4 +102,4 @@ async function refusal(job, model, key) {
 const refused = (job, model) => refusal(job, model, job.key);
 const key = (job, model) => refusal(job, model, job.wrong_key);
 
-await run({ text, tools, reasoning, usage, error, refused, key });
+await run({ text, tools, reasoning, usage, embeddings, error, refused, key });

@@ -100,6 +100,14 @@ def parsed(job: Job, model: str) -> Seen:
     return saw(streamed=shown(final(job, asked)), buffered=shown(client(job).responses.parse(**asked)))
 
 
+def embeddings(job: Job, model: str) -> Seen:
+    """By default it asks for base64, and decodes that."""
+    api = client(job).embeddings
+    own = api.create(model=model, input=job["inputs"])
+    floats = api.create(model=model, input=job["inputs"], encoding_format="float")
+    return saw(own=[each.embedding for each in own.data], floats=[each.embedding for each in floats.data])
+
+
 def error(job: Job, model: str) -> Seen:
     before = ""
     try:
@@ -129,4 +137,4 @@ def refusal(job: Job, model: str, key: str) -> Seen:
 
 if __name__ == "__main__":
     checks = {"text": text, "tools": tools, "reasoning": reasoning, "usage": usage, "parsed": parsed}
-    run({**checks, "error": error, "refused": refused, "key": key})
+    run({**checks, "embeddings": embeddings, "error": error, "refused": refused, "key": key})
