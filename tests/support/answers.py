@@ -112,8 +112,8 @@ def responses_stream(
     return b"".join(responses_frames(texts, usage, finish, complete))
 
 
-def responses_whole(text: str = "".join(TEXTS), usage: tuple[int, int] = USAGE) -> bytes:
-    return _responses(usage).text(text).whole()
+def responses_whole(text: str = "".join(TEXTS), usage: tuple[int, int] = USAGE, finish: str = "") -> bytes:
+    return _responses(usage).text(text).whole(incomplete=finish)
 
 
 def _responses(usage: tuple[int, int]) -> ResponsesAnswer:

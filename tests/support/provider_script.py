@@ -18,18 +18,25 @@ from support.answers import (
     gemini_whole,
     openai_frames,
     openai_whole,
+    responses_frames,
+    responses_whole,
 )
 from support.script import End, Head, Script, Seen, Send, Step, whole
 
 _LONG = tuple(f" {number}," for number in range(1, 61))
 _PROMPT = 9
-_FINISHES = {"openai": ("stop", "length"), "anthropic": ("end_turn", "max_tokens"), "gemini": ("STOP", "MAX_TOKENS")}
+_FINISHES = {
+    "openai": ("stop", "length"),
+    "anthropic": ("end_turn", "max_tokens"),
+    "gemini": ("STOP", "MAX_TOKENS"),
+    "responses": ("", "max_output_tokens"),
+}
 _ARGUMENTS = {"city": "Paris"}
 
 
 def script_of(protocol: str) -> Script:
-    """`protocol`: openai, anthropic or gemini."""
-    answer = {"openai": _openai, "anthropic": _anthropic, "gemini": _gemini}[protocol]
+    """`protocol`: openai, anthropic, gemini or responses."""
+    answer = {"openai": _openai, "anthropic": _anthropic, "gemini": _gemini, "responses": _responses}[protocol]
 
     def play(request: Seen) -> Sequence[Step]:
         asked = request.json
@@ -48,7 +55,7 @@ def _with_own_id(step: Step, number: int) -> Step:
 
 def _limit(asked: dict[str, Any]) -> int | None:
     config = asked.get("generationConfig") or {}
-    names = ("max_completion_tokens", "max_tokens")
+    names = ("max_completion_tokens", "max_tokens", "max_output_tokens")
     found = [asked[name] for name in names if name in asked] + [config.get("maxOutputTokens")]
     return next((limit for limit in found if isinstance(limit, int)), None)
 
@@ -90,6 +97,13 @@ def _anthropic(_: Seen, asked: dict[str, Any], texts: Sequence[str], finish: str
     if not asked.get("stream"):
         return whole(anthropic_whole("".join(texts), usage).replace(b'"end_turn"', b'"%b"' % finish.encode()))
     return _stream(anthropic_frames(texts, usage, finish))
+
+
+def _responses(_: Seen, asked: dict[str, Any], texts: Sequence[str], finish: str) -> Sequence[Step]:
+    usage = (_PROMPT, len(texts))
+    if not asked.get("stream"):
+        return whole(responses_whole("".join(texts), usage, finish))
+    return _stream(responses_frames(texts, usage, finish))
 
 
 def _of_each_choice(frames: Sequence[bytes], choices: int) -> list[bytes]:
