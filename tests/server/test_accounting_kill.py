@@ -16,7 +16,7 @@ from pathlib import Path
 from conftest import SOAKS
 from streamweir.store.db.engine import open_store
 from support.answers import openai_stream
-from support.consistency_witness import HOLD_TOKENS, TOML, Witness
+from support.consistency_checker import HOLD_TOKENS, TOML, Witness
 from support.forked_processes import nursery
 from support.gateway import chat_request, providers
 from support.ledger_reader import open_ledger_reader

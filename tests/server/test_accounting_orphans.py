@@ -20,7 +20,7 @@ from sqlalchemy import Connection, select
 from streamweir.store.db.tables import instances
 from support.accounting_gateway import max_prompt
 from support.answers import TEXTS, openai_stream
-from support.consistency_witness import BUDGET_KEY, MILLI, TOML
+from support.consistency_checker import BUDGET_KEY, MILLI, TOML
 from support.forked_processes import nursery
 from support.gateway import KEY, gateway, providers, text_of
 from support.ledger_reader import Onlooker, open_ledger_reader
