@@ -32,7 +32,7 @@ class Claim:
 
 
 @dataclass(frozen=True)
-class Judged:
+class ClaimResult:
     claim: Claim
     measured: float | None
     """The worst of the claim's figures."""
@@ -121,16 +121,16 @@ CLAIMS = (
 )
 
 
-def judge(record: Record, claims: Sequence[Claim] = CLAIMS) -> list[Judged]:
+def judge(record: Record, claims: Sequence[Claim] = CLAIMS) -> list[ClaimResult]:
     return [judge_one(record, claim) for claim in claims]
 
 
-def judge_one(record: Record, claim: Claim) -> Judged:
+def judge_one(record: Record, claim: Claim) -> ClaimResult:
     figures = [figure(record) for figure in claim.figures]
     known = [figure for figure in figures if figure is not None]
     if not known:
-        return Judged(claim, None, Verdict.NOT_MEASURED)
+        return ClaimResult(claim, None, Verdict.NOT_MEASURED)
     worst = min(known) if claim.is_floor else max(known)
     if worst < claim.limit if claim.is_floor else worst > claim.limit:
-        return Judged(claim, worst, Verdict.NOT_KEPT)
-    return Judged(claim, worst, Verdict.KEPT if len(known) == len(figures) else Verdict.NOT_MEASURED)
+        return ClaimResult(claim, worst, Verdict.NOT_KEPT)
+    return ClaimResult(claim, worst, Verdict.KEPT if len(known) == len(figures) else Verdict.NOT_MEASURED)

@@ -169,7 +169,7 @@ def play(seen: Seen) -> Sequence[Step]:
     return answer()
 
 
-class Desk:
+class DemoGateway:
     """The gateway as whoever prepares the pictures uses it."""
 
     def __init__(self, program: Program, secret: str) -> None:
@@ -221,18 +221,18 @@ class Furnished:
     streams: list[RawClient]
 
 
-async def furnish(desk: Desk) -> Furnished:
+async def furnish(demo: DemoGateway) -> Furnished:
     """What is on the pictures beside the month before."""
-    space = next(each["id"] for each in (await desk.ask("GET", "/api/workspaces"))["data"] if each["name"] == "product")
-    await desk.ask("POST", "/api/workspaces", {"name": "partner", "prepaid": True})
-    await desk.ask("POST", "/api/credits", {"workspace": "partner", "amount_usd": "250", "note": "invoice 2041"})
+    space = next(each["id"] for each in (await demo.ask("GET", "/api/workspaces"))["data"] if each["name"] == "product")
+    await demo.ask("POST", "/api/workspaces", {"name": "partner", "prepaid": True})
+    await demo.ask("POST", "/api/credits", {"workspace": "partner", "amount_usd": "250", "note": "invoice 2041"})
     limits = {"rpm": 120, "tpm": 400_000, "max_streams": 20, "budget_usd": "40", "budget_period": "month"}
-    helpdesk = await desk.new_key("helpdesk", workspace=space, log_content=True, **limits)
-    partner = await desk.new_key("partner-portal", workspace="partner", models=["small", "claude-*", "assistant"])
-    told = await desk.chat(helpdesk, "assistant", QUESTION, stream=True, temperature=0.4, logit_bias={"1": 1})
-    refused = await desk.chat(helpdesk, "gpt-5", QUESTION, stream=True)
+    helpdesk = await demo.new_key("helpdesk", workspace=space, log_content=True, **limits)
+    partner = await demo.new_key("partner-portal", workspace="partner", models=["small", "claude-*", "assistant"])
+    told = await demo.chat(helpdesk, "assistant", QUESTION, stream=True, temperature=0.4, logit_bias={"1": 1})
+    refused = await demo.chat(helpdesk, "gpt-5", QUESTION, stream=True)
     streams = [
-        await desk.hold(secret, model)
+        await demo.hold(secret, model)
         for secret, model in (
             (helpdesk, "claude-sonnet-4-5"),
             (partner, "small"),
@@ -246,14 +246,14 @@ async def furnish(desk: Desk) -> Furnished:
 
 
 @asynccontextmanager
-async def opened(folder: Path, secret: str | None) -> AsyncIterator[Desk]:
+async def opened(folder: Path, secret: str | None) -> AsyncIterator[DemoGateway]:
     """A gateway whose data is in a folder, and the upstream of all its providers."""
     async with (
         ScriptedUpstream(play) as upstream,
         served(folder, configuration(upstream.base_url), keyed=False) as program,
     ):
-        desk = Desk(program, secret or (await program.tells(r"(sw-admin\S+)"))[1])
+        demo = DemoGateway(program, secret or (await program.tells(r"(sw-admin\S+)"))[1])
         try:
-            yield desk
+            yield demo
         finally:
-            await desk.close()
+            await demo.close()

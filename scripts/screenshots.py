@@ -21,7 +21,7 @@ from typing import Literal
 
 from bench.console_data import make_books
 from playwright.async_api import Browser, Page, ViewportSize, async_playwright, expect
-from scripts.screenshot_setup import QUESTION, Desk, furnish, opened
+from scripts.screenshot_setup import QUESTION, DemoGateway, furnish, opened
 
 from support.chromium import find_chromium
 from support.web import NODE
@@ -122,9 +122,9 @@ EMPTY = [
 ]
 
 
-async def sign_in(page: Page, desk: Desk) -> None:
-    await page.goto(f"{desk.program.base_url}/console")
-    await page.get_by_label("Admin secret or admin key").fill(desk.secret)
+async def sign_in(page: Page, demo: DemoGateway) -> None:
+    await page.goto(f"{demo.program.base_url}/console")
+    await page.get_by_label("Admin secret or admin key").fill(demo.secret)
     await page.get_by_role("button", name="Sign in").click()
     await expect(page.get_by_role("navigation", name="Pages")).to_be_visible()
 
@@ -143,14 +143,14 @@ async def take(page: Page, out: Path, name: str, size: ViewportSize, is_cut: boo
     await page.set_viewport_size(size)
 
 
-async def take_all(browser: Browser, desk: Desk, wanted: Sequence[Shot], out: Path) -> None:
+async def take_all(browser: Browser, demo: DemoGateway, wanted: Sequence[Shot], out: Path) -> None:
     for size, suffix in ((LAPTOP, ""), (PHONE, "-phone")):
         context = await browser.new_context(
-            viewport=size, locale="en-GB", timezone_id="UTC", reduced_motion="reduce", base_url=desk.program.base_url
+            viewport=size, locale="en-GB", timezone_id="UTC", reduced_motion="reduce", base_url=demo.program.base_url
         )
         context.set_default_timeout(PATIENCE_MS)
         page = await context.new_page()
-        await sign_in(page, desk)
+        await sign_in(page, demo)
         for shot in wanted:
             if suffix and not shot.on_phone:
                 continue
@@ -166,22 +166,22 @@ async def take_all(browser: Browser, desk: Desk, wanted: Sequence[Shot], out: Pa
 async def picture_month(browser: Browser, folder: Path, rows: int, out: Path) -> None:
     (folder / "data").mkdir(parents=True)
     filled = await make_books(folder / "data", rows, time.time_ns() // 1_000_000)
-    async with opened(folder, filled.secret) as desk, AsyncExitStack() as stack:
-        furnished = await furnish(desk)
+    async with opened(folder, filled.secret) as demo, AsyncExitStack() as stack:
+        furnished = await furnish(demo)
         for stream in furnished.streams:
             await stack.enter_async_context(stream)
-        await take_all(browser, desk, shots(furnished.told, furnished.refused), out)
+        await take_all(browser, demo, shots(furnished.told, furnished.refused), out)
 
 
 async def picture_first(browser: Browser, folder: Path, out: Path) -> None:
     folder.mkdir()
-    async with opened(folder, None) as desk:
+    async with opened(folder, None) as demo:
         page = await browser.new_page(viewport=LAPTOP)
-        await page.goto(f"{desk.program.base_url}/console")
+        await page.goto(f"{demo.program.base_url}/console")
         await expect(page.get_by_role("button", name="Sign in")).to_be_visible()
         await take(page, out, "signin", LAPTOP)
         await page.close()
-        await take_all(browser, desk, EMPTY, out)
+        await take_all(browser, demo, EMPTY, out)
 
 
 async def run(out: Path, rows: int) -> None:

@@ -49,7 +49,7 @@ from support.script import (
     stream,
     whole,
 )
-from support.scripted_upstream import Canary, ScriptedUpstream, black_hole, closed_port
+from support.scripted_upstream import ForbiddenServer, ScriptedUpstream, black_hole, closed_port
 
 POST = b'POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nX-Two: 1\r\nx-two: 2\r\nContent-Length: 9\r\n\r\n{"a": 42}'
 
@@ -239,10 +239,10 @@ async def test_a_request_that_is_not_http_is_raised_at_the_end() -> None:
 
 
 async def test_the_canary_fails_where_it_is_reached() -> None:
-    async with Canary():
+    async with ForbiddenServer():
         pass
     with pytest.raises(AssertionError, match="/v1/chat/completions"):
-        async with Canary() as canary, peer(canary) as (reader, _):
+        async with ForbiddenServer() as canary, peer(canary) as (reader, _):
             await reader.readuntil(b"{}")
 
 

@@ -22,7 +22,7 @@ from click.testing import CliRunner
 from streamweir.cli.main import main
 from streamweir.server.telemetry.log import close_log
 from support.answers import openai_stream
-from support.canary import Aviary, C, ask, files_of
+from support.canary import C, CanarySet, ask, files_of
 from support.canary_gateway import BOOKS, B
 from support.command import Commands
 from support.gateway import providers
@@ -68,8 +68,8 @@ COMMANDS = (
 
 
 @pytest.fixture
-def aviary() -> Aviary:
-    birds = Aviary(without=("host of a provider",))
+def canary_set() -> CanarySet:
+    birds = CanarySet(without=("host of a provider",))
     birds.canaries |= BOOKS
     return birds
 
@@ -94,12 +94,12 @@ def told(folder: Path, toml: str, *words: str) -> str:
 
 
 @pytest.mark.parametrize("name", URLS)
-def test_books_that_cannot_be_reached(name: str, aviary: Aviary, tmp_path: Path) -> None:
+def test_books_that_cannot_be_reached(name: str, canary_set: CanarySet, tmp_path: Path) -> None:
     url = URLS[name].format(hidden="${CANARY_STORE}", port=closed_port(), postgres=shared_postgres().folder)
     key = '[[keys]]\nname = "k"\nkey = "${CANARY_KEY}"\n'
     for words in COMMANDS:
         line = told(tmp_path, f'[store]\nurl = "{url}"\n{key}', *words)
-        assert aviary.hits(line) == [], words
+        assert canary_set.hits(line) == [], words
         assert line.count("\n") == 1, line
 
 
@@ -113,11 +113,11 @@ def test_books_that_cannot_be_reached(name: str, aviary: Aviary, tmp_path: Path)
         "{hidden}",
     ],
 )
-def test_a_valkey_whose_address_is_none(url: str, aviary: Aviary, tmp_path: Path) -> None:
+def test_a_valkey_whose_address_is_none(url: str, canary_set: CanarySet, tmp_path: Path) -> None:
     toml = f'[shared]\nurl = "{url.format(hidden="${CANARY_SHARED}")}"\n'
     line = told(tmp_path, toml, "serve", "--listen", "127.0.0.1:0")
     assert "shared" in line
-    assert aviary.hits(line) == []
+    assert canary_set.hits(line) == []
 
 
 def damaged(data: Path) -> None:
@@ -140,31 +140,31 @@ def prices_are_none(data: Path) -> None:
 
 
 @pytest.mark.parametrize("spoil", [damaged, of_tomorrow, journal_is_a_file, prices_are_none])
-def test_a_data_folder_that_cannot_be_used(spoil: object, aviary: Aviary, tmp_path: Path) -> None:
+def test_a_data_folder_that_cannot_be_used(spoil: object, canary_set: CanarySet, tmp_path: Path) -> None:
     assert callable(spoil)
     (tmp_path / "data").mkdir()
     spoil(tmp_path / "data")
     toml = '[[keys]]\nname = "k"\nkey = "${CANARY_KEY}"\n'
     line = told(tmp_path, toml, "serve", "--listen", "127.0.0.1:0")
-    assert aviary.hits(line) == []
+    assert canary_set.hits(line) == []
     assert line.count("\n") == 1
 
 
-def test_other_faults_of_a_start(aviary: Aviary, tmp_path: Path) -> None:
+def test_other_faults_of_a_start(canary_set: CanarySet, tmp_path: Path) -> None:
     (tmp_path / "data").mkdir()
     secret = Commands(tmp_path / "data").json("keys", "create", "ci")["secret"]
-    aviary.add(stored_key=secret)
+    canary_set.add(stored_key=secret)
     key = '[[keys]]\nname = "k"\nkey = "${CANARY_KEY}"\n'
     # The secret of a key that was made here cannot be that of a key of the file; a limit needs one who counts.
-    assert aviary.hits(told(tmp_path, f'[[keys]]\nname = "k"\nkey = "{secret}"\n', "serve")) == []
-    assert aviary.hits(told(tmp_path, f"{key}rpm = 5\n", "serve", "--workers", "2")) == []
+    assert canary_set.hits(told(tmp_path, f'[[keys]]\nname = "k"\nkey = "{secret}"\n', "serve")) == []
+    assert canary_set.hits(told(tmp_path, f"{key}rpm = 5\n", "serve", "--workers", "2")) == []
     with socket.create_server(("127.0.0.1", 0)) as other:
         line = told(tmp_path, key, "serve", "--listen", f"127.0.0.1:{other.getsockname()[1]}")
     assert "cannot listen there" in line
-    assert aviary.hits(line) == []
+    assert canary_set.hits(line) == []
 
 
-def test_the_program_itself_says_no_more(aviary: Aviary, tmp_path: Path) -> None:
+def test_the_program_itself_says_no_more(canary_set: CanarySet, tmp_path: Path) -> None:
     (tmp_path / "streamweir.toml").write_text(
         f'[store]\nurl = "postgresql://someone:{PASSWORD}@127.0.0.1:{closed_port()}/books"\n'
     )
@@ -176,7 +176,7 @@ def test_the_program_itself_says_no_more(aviary: Aviary, tmp_path: Path) -> None
     assert done.returncode == 1
     assert done.stderr.startswith("Error: ")
     assert done.stderr.count("\n") == 1
-    assert aviary.hits(done.stdout + done.stderr) == []
+    assert canary_set.hits(done.stdout + done.stderr) == []
 
 
 # The real program, with all its processes.
@@ -194,7 +194,7 @@ def script(request: Seen) -> list[Step]:
 
 
 async def test_processes_have_no_secret_to_show(
-    aviary: Aviary, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    canary_set: CanarySet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What they are called with, what they log, what a killed one leaves behind; by PostgreSQL and Valkey."""
     database = await migrated_url("postgres", tmp_path)
@@ -217,11 +217,11 @@ rpm = 1000
 """
             async with served(tmp_path, toml, "--workers", "2") as program:
                 secret = (await program.tells(r"^  admin +(sw-admin-\S+)$"))[1]
-                aviary.add(admin_secret=secret)
+                canary_set.add(admin_secret=secret)
                 workers = [(await program.logged("worker started"))["pid"] for _ in range(2)]
                 for pid in workers:
-                    assert aviary.hits(Path(f"/proc/{pid}/cmdline").read_bytes()) == []
-                    found = {name for name, value in variables_of(pid).items() if aviary.hits(value)}
+                    assert canary_set.hits(Path(f"/proc/{pid}/cmdline").read_bytes()) == []
+                    found = {name for name, value in variables_of(pid).items() if canary_set.hits(value)}
                     assert found == {*VARIABLES, "CANARY_PROVIDER"}, "those that the operator gave it, by their names"
                 key = C["key of a caller"]
                 assert (await program.answer(ask("up/m", key, stream=True))).status == 200
@@ -236,11 +236,11 @@ rpm = 1000
                 await program.logged("orphaned requests settled")
                 metrics = await program.answer(get("/metrics", secret))
                 assert metrics.status == 200
-                assert aviary.hits(metrics.head + metrics.body) == []
+                assert canary_set.hits(metrics.head + metrics.body) == []
                 program.signal(signal.SIGTERM)
                 await program.status()
             said = [line for line in program.said if not line.startswith("  admin ")]
-            assert aviary.hits("\n".join(said)) == []
-            assert aviary.hits(str(program.events)) == []
+            assert canary_set.hits("\n".join(said)) == []
+            assert canary_set.hits(str(program.events)) == []
     for name, data in files_of(tmp_path / "data").items():
-        assert aviary.hits(data) == [], name
+        assert canary_set.hits(data) == [], name

@@ -18,7 +18,7 @@ from sqlalchemy import select
 
 from streamweir.store.db.engine import open_store
 from streamweir.store.db.tables import instances, requests
-from support.forked_processes import nursery
+from support.forked_processes import fork_server
 from support.gateway import KEY, chat_request, frames_of
 from support.haproxy import HaProxy, why_absent
 from support.raw_client import CutShort, RawClient
@@ -183,7 +183,7 @@ async def test_a_rolling_restart_of_three_nodes_loses_no_request(tmp_path: Path)
         print(dict(crowd.counts))  # noqa: T201 (the counts are what this is run for)
         assert set(crowd.counts) == {"requests", "status 200", "whole"}, crowd.reasons
         assert crowd.counts["requests"] == crowd.counts["whole"] == len(crowd.ids)
-        checked = await nursery().run("credits", "check", *nodes[0].words)
+        checked = await fork_server().run("credits", "check", *nodes[0].words)
         assert checked.status == 0, checked
         store = await open_store(url, tmp_path)
         try:

@@ -14,7 +14,7 @@ from randomload.callers import Notes, secret_of
 from randomload.rig import Rig
 from streamweir.store.db.tables import instances, open_requests, requests
 from support.deadlines import WAIT_TIMEOUT_S
-from support.forked_processes import nursery
+from support.forked_processes import fork_server
 from support.raw_client import CutShort
 from support.serve_process import Program, get
 
@@ -101,7 +101,7 @@ async def _books_agree(rig: Rig) -> None:
     verdicts = dict(rows)
     _each_has_its_row(rig.notes, verdicts)
     place = ("--data-dir", str(rig.folder / "data"), "--config", str(rig.folder / "streamweir.toml"))
-    checked = await nursery().run("credits", "check", *place)
+    checked = await fork_server().run("credits", "check", *place)
     assert (checked.status, checked.output[:24]) == (0, "The ledger is consistent"), checked
 
 

@@ -25,7 +25,7 @@ from streamweir.store.db.engine import open_store
 from streamweir.store.keys.credit import add_credit
 from streamweir.store.keys.workspaces import WorkspaceSpec, create_workspace
 from support.deadlines import WAIT_TIMEOUT_S
-from support.forked_processes import nursery
+from support.forked_processes import fork_server
 from support.gateway import providers
 from support.raw_client import CutShort, RawClient
 from support.scripted_upstream import ScriptedUpstream
@@ -159,7 +159,7 @@ class Rig:
     async def _life(self) -> AsyncIterator[Program]:
         words = () if self._variant.workers == 1 else ("--workers", str(self._variant.workers))
         toml = self._settings(self._generation)
-        async with nursery().served(self.folder, toml, *words, intervals={"tick_s": 0.1}) as program:
+        async with fork_server().served(self.folder, toml, *words, intervals={"tick_s": 0.1}) as program:
             await program.started()
             self._address, self._program = program.address, program
             self._serving.set()

@@ -18,7 +18,7 @@ from support.accounting_gateway import (
     MODEL,
     PROMPT,
     UNPRICED,
-    Desk,
+    AccountingSetup,
     error_of,
     keeping,
     max_prompt,
@@ -169,7 +169,7 @@ CASES = {
 }
 
 
-async def asked(desk: Desk, case: str, dialect: str) -> Reply:
+async def asked(setup: AccountingSetup, case: str, dialect: str) -> Reply:
     """A request that is refused for this reason."""
     path = path_of(dialect)
     secret: str | None = None
@@ -177,33 +177,33 @@ async def asked(desk: Desk, case: str, dialect: str) -> Reply:
     if case == "wrong key":
         secret = STRANGER
     elif case == "expired key":
-        secret = await desk.new_key("late", at_ms=now_ms() - 2 * HOUR_MS, expires_ms=now_ms() - HOUR_MS)
+        secret = await setup.new_key("late", at_ms=now_ms() - 2 * HOUR_MS, expires_ms=now_ms() - HOUR_MS)
     elif case == "revoked key":
-        secret = await desk.new_key("gone")
-        await desk.revoke(secret)
+        secret = await setup.new_key("gone")
+        await setup.revoke(secret)
     elif case == "no scope":
-        secret = await desk.new_key("reader", scopes=("models",))
+        secret = await setup.new_key("reader", scopes=("models",))
     elif case == "unknown model":
-        secret, model = await desk.new_key("wide"), "nobody/gpt-4o"
+        secret, model = await setup.new_key("wide"), "nobody/gpt-4o"
     elif case == "forbidden model":
-        secret, model = await desk.new_key("narrow", models=("m", "up/small*")), "up/gpt-4o"
+        secret, model = await setup.new_key("narrow", models=("m", "up/small*")), "up/gpt-4o"
     elif case == "spend limit":
-        secret = await desk.new_key("poor", budget_nano=0)
+        secret = await setup.new_key("poor", budget_nano=0)
     elif case == "no credit":
-        secret = await desk.new_key("unpaid", await desk.new_workspace("unpaid", 0))
+        secret = await setup.new_key("unpaid", await setup.new_workspace("unpaid", 0))
     elif case == "no price, but a budget":
-        secret, model = await desk.new_key("rich", budget_nano=10**15), "free"
+        secret, model = await setup.new_key("rich", budget_nano=10**15), "free"
     elif case == "no price, but credit":
-        secret, model = await desk.new_key("paid", await desk.new_workspace("paid", 10**15)), "free"
-    return await desk.gate.ask(path=path, key=secret, model=model, max_tokens=4)
+        secret, model = await setup.new_key("paid", await setup.new_workspace("paid", 10**15)), "free"
+    return await setup.gate.ask(path=path, key=secret, model=model, max_tokens=4)
 
 
 @each_dialect
 async def test_what_is_refused_is_told_in_the_words_of_the_dialect(dialect: str, tmp_path: Path) -> None:
-    async with keeping(in_turn(), tmp_path, MODEL + UNPRICED) as desk:
+    async with keeping(in_turn(), tmp_path, MODEL + UNPRICED) as setup:
         known = 0
         for number, (case, expected) in enumerate(CASES.items(), start=1):
-            reply = await asked(desk, case, dialect)
+            reply = await asked(setup, case, dialect)
             status, _, _ = expected.words(dialect)
             error = error_of(reply)
             assert (reply.status, error) == (status, expected.document(dialect)), case
@@ -212,9 +212,9 @@ async def test_what_is_refused_is_told_in_the_words_of_the_dialect(dialect: str,
             assert reply.header("retry-after") == expected.retry_after, case
             assert reply.header("www-authenticate") == ("Bearer" if status == 401 else None)
             assert reply.header("content-type") == "application/json"
-            record = (await desk.gate.settled(number))[-1]
+            record = (await setup.gate.settled(number))[-1]
             known += expected.is_known
-            rows = await desk.rows()
+            rows = await setup.rows()
             assert len(rows) == known, case
             if expected.is_known:
                 row = rows[-1]
@@ -222,8 +222,8 @@ async def test_what_is_refused_is_told_in_the_words_of_the_dialect(dialect: str,
                 assert (row.verdict, row.error, row.status) == ("rejected", expected.error, status), case
                 assert (row.cost, row.usage, row.attempts, row.target) == (None, None, [], None)
                 assert (row.dialect, row.key_id) == (dialect, record.key_id)
-        assert [kind for kind, _, _ in await desk.ledger()] == ["credit"]
-        assert desk.up.accepted == 0
+        assert [kind for kind, _, _ in await setup.ledger()] == ["credit"]
+        assert setup.up.accepted == 0
 
 
 @pytest.mark.parametrize(
@@ -233,109 +233,109 @@ async def test_a_forbidden_model_cannot_be_told_from_an_unknown_one(
     dialect: str, is_streamed: bool, tmp_path: Path
 ) -> None:
     """Byte for byte, but for what differs between any two answers (C20)."""
-    async with keeping(in_turn(), tmp_path) as desk:
-        secret = await desk.new_key(models=("m",), budget_nano=MILLI, rpm=100, tpm=10_000, max_streams=2)
+    async with keeping(in_turn(), tmp_path) as setup:
+        secret = await setup.new_key(models=("m",), budget_nano=MILLI, rpm=100, tpm=10_000, max_streams=2)
         heads = []
         for model in ("up/model", "xx/model"):
-            reply = await desk.gate.ask(path=path_of(dialect), key=secret, model=model, stream=is_streamed)
+            reply = await setup.gate.ask(path=path_of(dialect), key=secret, model=model, stream=is_streamed)
             varying = [value for name, value in reply.headers if name in ("date", "x-request-id")]
             head, body = reply.head, reply.body.replace(b"xx/", b"up/")
             for value in varying:
                 head = head.replace(value.encode(), b"")
             heads.append((head, body))
         assert heads[0] == heads[1]
-        assert {row.error for row in await desk.rows()} == {"model_not_found"}
-        assert desk.up.accepted == 0
+        assert {row.error for row in await setup.rows()} == {"model_not_found"}
+        assert setup.up.accepted == 0
 
 
 # Keys of the store, while the gateway runs.
 
 
-async def statuses(desk: Desk, *secrets: str) -> list[int]:
-    return [(await desk.gate.ask(model="m", key=secret, max_tokens=5)).status for secret in secrets]
+async def statuses(setup: AccountingSetup, *secrets: str) -> list[int]:
+    return [(await setup.gate.ask(model="m", key=secret, max_tokens=5)).status for secret in secrets]
 
 
 async def test_a_key_is_good_as_soon_as_it_is_made_and_not_before(tmp_path: Path) -> None:
-    async with keeping(whole(openai_whole()), tmp_path) as desk:
-        secret = await desk.new_key("new")
+    async with keeping(whole(openai_whole()), tmp_path) as setup:
+        secret = await setup.new_key("new")
         assert secret.startswith("sk-sw-")
-        assert await statuses(desk, secret, secret[:-1]) == [200, 401]
-        (row,) = await desk.rows()
-        assert (row.key_name, row.key_id, row.workspace_id) == ("new", desk.key_id(secret), "default")
+        assert await statuses(setup, secret, secret[:-1]) == [200, 401]
+        (row,) = await setup.rows()
+        assert (row.key_name, row.key_id, row.workspace_id) == ("new", setup.key_id(secret), "default")
 
 
 async def test_a_change_holds_for_the_next_request(tmp_path: Path) -> None:
-    async with keeping(whole(openai_whole(usage=(PROMPT, 5))), tmp_path) as desk:
-        secret = await desk.new_key(rpm=1, budget_nano=1000 * MILLI)
-        assert await statuses(desk, secret, secret) == [200, 429]
-        await desk.change(secret, rpm=3)
-        assert await statuses(desk, secret, secret, secret) == [200, 200, 429]
-        await desk.change(secret, rpm=None, budget_nano=24 * MILLI)  # just what it has spent
-        assert await statuses(desk, secret) == [429]
-        await desk.change(secret, budget_nano=(24 + max_prompt(model="m", max_tokens=5) + 5) * MILLI)  # as is held
-        assert await statuses(desk, secret) == [200]
-        await desk.change(secret, budget_nano=None, models=("other",))
-        assert await statuses(desk, secret) == [404]
-        await desk.change(secret, models=None, scopes=("models",))
-        assert await statuses(desk, secret) == [403]
-        await desk.change(secret, scopes=("chat",), dialect="opentoken", name="renamed")
-        assert error_of(await desk.gate.ask(model="zz", key=secret))["code"] == "model_not_found"
-        row = (await desk.rows())[-1]
+    async with keeping(whole(openai_whole(usage=(PROMPT, 5))), tmp_path) as setup:
+        secret = await setup.new_key(rpm=1, budget_nano=1000 * MILLI)
+        assert await statuses(setup, secret, secret) == [200, 429]
+        await setup.change(secret, rpm=3)
+        assert await statuses(setup, secret, secret, secret) == [200, 200, 429]
+        await setup.change(secret, rpm=None, budget_nano=24 * MILLI)  # just what it has spent
+        assert await statuses(setup, secret) == [429]
+        await setup.change(secret, budget_nano=(24 + max_prompt(model="m", max_tokens=5) + 5) * MILLI)  # as is held
+        assert await statuses(setup, secret) == [200]
+        await setup.change(secret, budget_nano=None, models=("other",))
+        assert await statuses(setup, secret) == [404]
+        await setup.change(secret, models=None, scopes=("models",))
+        assert await statuses(setup, secret) == [403]
+        await setup.change(secret, scopes=("chat",), dialect="opentoken", name="renamed")
+        assert error_of(await setup.gate.ask(model="zz", key=secret))["code"] == "model_not_found"
+        row = (await setup.rows())[-1]
         assert (row.key_name, row.dialect, row.status) == ("renamed", "opentoken", 400)
-        assert len(desk.up.requests) == 4
+        assert len(setup.up.requests) == 4
 
 
 async def test_a_rotated_key_has_two_good_secrets_for_the_time_of_grace(tmp_path: Path) -> None:
-    async with keeping(whole(openai_whole()), tmp_path) as desk:
-        first = await desk.new_key(rpm=100)
-        second = await desk.rotate(first, grace_ms=HOUR_MS)
-        assert await statuses(desk, first, second) == [200, 200]
-        third = await desk.rotate(second, grace_ms=HOUR_MS)  # the one before the last is over at once
-        assert await statuses(desk, first, second, third) == [401, 200, 200]
-        id = desk.key_id(third)
-        last = await desk.rotate(third, grace_ms=0)
-        replies = [await desk.gate.ask(model="m", key=secret) for secret in (second, third)]
+    async with keeping(whole(openai_whole()), tmp_path) as setup:
+        first = await setup.new_key(rpm=100)
+        second = await setup.rotate(first, grace_ms=HOUR_MS)
+        assert await statuses(setup, first, second) == [200, 200]
+        third = await setup.rotate(second, grace_ms=HOUR_MS)  # the one before the last is over at once
+        assert await statuses(setup, first, second, third) == [401, 200, 200]
+        id = setup.key_id(third)
+        last = await setup.rotate(third, grace_ms=0)
+        replies = [await setup.gate.ask(model="m", key=secret) for secret in (second, third)]
         assert [error_of(reply)["code"] for reply in replies] == ["invalid_api_key"] * 2
-        assert await statuses(desk, last) == [200]
-        rows = [row for row in await desk.rows() if row.status == 200]
+        assert await statuses(setup, last) == [200]
+        rows = [row for row in await setup.rows() if row.status == 200]
         assert {row.key_id for row in rows} == {id}
-        assert len(rows) == len(desk.up.requests) == 5
+        assert len(rows) == len(setup.up.requests) == 5
 
 
 async def test_the_time_of_grace_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    async with keeping(whole(openai_whole()), tmp_path) as desk:
-        old = await desk.new_key()
-        new = await desk.rotate(old, grace_ms=HOUR_MS)
-        assert await statuses(desk, old, new) == [200, 200]
+    async with keeping(whole(openai_whole()), tmp_path) as setup:
+        old = await setup.new_key()
+        new = await setup.rotate(old, grace_ms=HOUR_MS)
+        assert await statuses(setup, old, new) == [200, 200]
         set_clock(monkeypatch, now_ms() + HOUR_MS + 1)
-        assert await statuses(desk, old, new) == [401, 200]
+        assert await statuses(setup, old, new) == [401, 200]
 
 
 async def test_a_key_expires(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    async with keeping(whole(openai_whole()), tmp_path) as desk:
+    async with keeping(whole(openai_whole()), tmp_path) as setup:
         expires_ms = now_ms() + HOUR_MS
-        secret = await desk.new_key(expires_ms=expires_ms)
+        secret = await setup.new_key(expires_ms=expires_ms)
         set_clock(monkeypatch, expires_ms - 1)
-        assert await statuses(desk, secret) == [200]
+        assert await statuses(setup, secret) == [200]
         set_clock(monkeypatch, expires_ms)
-        assert error_of(await desk.gate.ask(model="m", key=secret))["code"] == "expired_api_key"
-        await desk.change(secret, expires_ms=None)
-        assert await statuses(desk, secret) == [200]
+        assert error_of(await setup.gate.ask(model="m", key=secret))["code"] == "expired_api_key"
+        await setup.change(secret, expires_ms=None)
+        assert await statuses(setup, secret) == [200]
 
 
 async def test_a_key_of_the_file_has_a_row_too(tmp_path: Path) -> None:
-    async with keeping(whole(openai_whole()), tmp_path) as desk:
-        assert await statuses(desk, KEY) == [200]
-        row = await desk.row()
+    async with keeping(whole(openai_whole()), tmp_path) as setup:
+        assert await statuses(setup, KEY) == [200]
+        row = await setup.row()
         assert (row.key_id, row.key_name, row.workspace_id, row.cost) == ("file:test", "test", "default", 12 * MILLI)
 
 
 async def test_an_unpriced_model_costs_null_where_no_money_is_limited(tmp_path: Path) -> None:
     """NULL and not 0: nobody may take it for free (G22)."""
-    async with keeping(whole(openai_whole(usage=(7, 5))), tmp_path, UNPRICED) as desk:
-        reply = await desk.gate.ask(model="free", max_tokens=5)
+    async with keeping(whole(openai_whole(usage=(7, 5))), tmp_path, UNPRICED) as setup:
+        reply = await setup.gate.ask(model="free", max_tokens=5)
         assert reply.status == 200
-        row = await desk.row()
+        row = await setup.row()
         assert (row.verdict, row.cost, row.held, row.prompt_tokens, row.completion_tokens) == (
             "completed",
             None,
@@ -343,32 +343,32 @@ async def test_an_unpriced_model_costs_null_where_no_money_is_limited(tmp_path: 
             7,
             5,
         )
-        assert await desk.ledger() == [("hold", 0, None), ("settle", 0, None)]
+        assert await setup.ledger() == [("hold", 0, None), ("settle", 0, None)]
 
 
 async def test_a_key_that_is_revoked_while_the_body_comes_is_not_let_in(tmp_path: Path) -> None:
     """It was good by the head: what runs was ended before this began to."""
-    async with keeping(in_turn(), tmp_path) as desk, await desk.gate.connect() as client:
-        secret = await desk.new_key("gone")
+    async with keeping(in_turn(), tmp_path) as setup, await setup.gate.connect() as client:
+        secret = await setup.new_key("gone")
         head, _, body = chat_request(key=secret, model="m").partition(b"\r\n\r\n")
         await client.send(head + b"\r\n\r\n" + body[:10])
-        await desk.gate.has_read()
-        await desk.revoke(secret)
+        await setup.gate.has_read()
+        await setup.revoke(secret)
         await client.send(body[10:])
         reply = await client.response()
         assert (reply.status, error_of(reply)["code"]) == (401, "key_revoked")
-        row = await desk.row()
+        row = await setup.row()
         assert (row.verdict, row.error, row.key_name) == ("rejected", "key_revoked", "gone")
-        assert desk.up.accepted == 0
+        assert setup.up.accepted == 0
 
 
 async def test_models_need_their_own_scope(tmp_path: Path) -> None:
-    async with keeping(in_turn(), tmp_path) as desk, await desk.gate.connect() as client:
-        secret = await desk.new_key("talker", scopes=("chat",))
+    async with keeping(in_turn(), tmp_path) as setup, await setup.gate.connect() as client:
+        secret = await setup.new_key("talker", scopes=("chat",))
         await client.send(f"GET /v1/models HTTP/1.1\r\nhost: a\r\nauthorization: Bearer {secret}\r\n\r\n".encode())
         reply = await client.response()
         assert (reply.status, error_of(reply)["message"]) == (403, "This key has no scope 'models'.")
-        assert (await desk.row()).error == "insufficient_permissions"
+        assert (await setup.row()).error == "insufficient_permissions"
 
 
 @pytest.mark.parametrize("code", ["insufficient_quota", "budget_exceeded"])
@@ -380,17 +380,17 @@ async def test_the_official_sdk_does_not_try_again_what_no_time_helps(code: str,
         nonlocal attempts
         attempts += 1
 
-    async with keeping(in_turn(), tmp_path) as desk:
+    async with keeping(in_turn(), tmp_path) as setup:
         if code == "insufficient_quota":
-            secret = await desk.new_key("unpaid", await desk.new_workspace("unpaid", 0))
+            secret = await setup.new_key("unpaid", await setup.new_workspace("unpaid", 0))
         else:
-            secret = await desk.new_key("poor", budget_nano=0)
+            secret = await setup.new_key("poor", budget_nano=0)
         web = DefaultAsyncHttpxClient(event_hooks={"request": [count]})
-        url = f"{desk.gate.base_url}/v1"
+        url = f"{setup.gate.base_url}/v1"
         async with AsyncOpenAI(base_url=url, api_key=secret, max_retries=2, http_client=web) as sdk:
             with pytest.raises(RateLimitError) as caught:
                 await sdk.chat.completions.create(model="m", messages=[{"role": "user", "content": "Hello"}])
         assert (caught.value.status_code, caught.value.code, caught.value.type) == (429, code, "insufficient_quota")
         assert attempts == 1
-        assert (await desk.row()).error == code
-        assert desk.up.accepted == 0
+        assert (await setup.row()).error == code
+        assert setup.up.accepted == 0

@@ -69,37 +69,37 @@ def listed(model: str) -> Rates:
 async def test_the_dearest_target_is_held_and_the_one_that_answers_is_billed(tmp_path: Path) -> None:
     """Failing over keeps the one hold."""
     down = whole(error_body("down"), 500)
-    async with keeping(down, tmp_path, ALIAS, others={"spare": answers(is_streamed=True)}) as desk:
+    async with keeping(down, tmp_path, ALIAS, others={"spare": answers(is_streamed=True)}) as setup:
         dear, cheap = listed("gpt-4o"), listed("gpt-4o-mini")
         prompt = max_prompt(model="alias", stream=True, max_tokens=20)
         assert max_cost(dear, prompt, 20) > max_cost(cheap, prompt, 20)
-        secret = await desk.new_key(budget_nano=BUDGET)
-        reply = await desk.gate.ask(key=secret, model="alias", stream=True, max_tokens=20)
+        secret = await setup.new_key(budget_nano=BUDGET)
+        reply = await setup.gate.ask(key=secret, model="alias", stream=True, max_tokens=20)
         assert text_of(reply.body) == "".join(TEXTS)
-        row = await desk.row()
+        row = await setup.row()
         assert [each["target"] for each in row.attempts] == ["up/gpt-4o", "spare/gpt-4o-mini"]
         assert row.target == "spare/gpt-4o-mini"
         assert row.held == max_cost(dear, prompt, 20)
         assert row.cost == cost_of(Usage(input_uncached=7, output=5), cheap)
         assert row.price_version == built_in_prices().table.version
-        assert [kind for kind, _, _ in await desk.ledger()] == ["hold", "settle"]
+        assert [kind for kind, _, _ in await setup.ledger()] == ["hold", "settle"]
 
 
 async def test_a_price_is_that_of_the_admission(tmp_path: Path) -> None:
     """Whatever a reload brings in the midst of a stream (G20, G22)."""
     go_on = asyncio.Event()
     script: list[Step] = [Head(), Send(BEGUN), Wait(go_on), Send(openai_stream(TEXTS[2:], usage=(7, 5))), End()]
-    async with keeping(script, tmp_path) as desk, await desk.gate.connect() as client:
+    async with keeping(script, tmp_path) as setup, await setup.gate.connect() as client:
         await client.send(chat_request(model="m", stream=True))
         await client.head()
         dearer = MODEL.replace("1000.0", "2000.0")
         store = '[store]\nurl = "sqlite:///streamweir.db"\n'
-        desk.gate.gateway.reload(configured(providers(up=desk.up.base_url) + store + dearer))
+        setup.gate.gateway.reload(configured(providers(up=setup.up.base_url) + store + dearer))
         go_on.set()
         await client.read_until(b"[DONE]")
-        assert (await desk.row()).cost == 12 * MILLI
-        assert (await desk.gate.ask(model="m", stream=True)).status == 200
-        assert (await desk.row(2)).cost == 24 * MILLI
+        assert (await setup.row()).cost == 12 * MILLI
+        assert (await setup.gate.ask(model="m", stream=True)).status == 200
+        assert (await setup.row(2)).cost == 24 * MILLI
 
 
 async def test_cached_and_reasoned_tokens_have_their_own_rates(tmp_path: Path) -> None:
@@ -112,9 +112,9 @@ async def test_cached_and_reasoned_tokens_have_their_own_rates(tmp_path: Path) -
     }
     body = json.loads(openai_whole())
     priced = MODEL.replace("output = 1000.0", "output = 3000.0, cache_read = 100.0")
-    async with keeping(whole(json.dumps({**body, "usage": usage}).encode()), tmp_path, priced) as desk:
-        assert (await desk.gate.ask(model="m", max_tokens=50)).status == 200
-        row = await desk.row()
+    async with keeping(whole(json.dumps({**body, "usage": usage}).encode()), tmp_path, priced) as setup:
+        assert (await setup.gate.ask(model="m", max_tokens=50)).status == 200
+        row = await setup.row()
         assert row.usage == {"input_uncached": 40, "cache_read": 60, "output": 20, "reasoning": 30}
         assert row.cost == (40 + 6 + 150) * MILLI
 
@@ -125,10 +125,10 @@ async def test_cached_and_reasoned_tokens_have_their_own_rates(tmp_path: Path) -
 @each_form
 async def test_explicit_zero_is_zero(is_streamed: bool, tmp_path: Path) -> None:
     """U31: the provider has said so."""
-    async with keeping(answers(is_streamed, (0, 0)), tmp_path) as desk:
-        reply = await desk.gate.ask(model="m", stream=is_streamed)
+    async with keeping(answers(is_streamed, (0, 0)), tmp_path) as setup:
+        reply = await setup.gate.ask(model="m", stream=is_streamed)
         assert reply.status == 200
-        row = await desk.row()
+        row = await setup.row()
         assert (row.cost, row.prompt_tokens, row.completion_tokens, row.usage_source) == (0, 0, 0, "provider")
         assert row.flags == []
 
@@ -152,11 +152,11 @@ def reporting(usage: Any, is_streamed: bool) -> list[Step]:
 @each_form
 async def test_absurd_numbers_are_flagged_and_never_billed(is_streamed: bool, tmp_path: Path) -> None:
     """U33: what was delivered is counted in their place, and shown."""
-    async with keeping(in_turn(*(reporting(usage, is_streamed) for usage in ABSURD)), tmp_path) as desk:
+    async with keeping(in_turn(*(reporting(usage, is_streamed) for usage in ABSURD)), tmp_path) as setup:
         options: dict[str, Any] = {"stream_options": {"include_usage": True}} if is_streamed else {}
         for number, usage in enumerate(ABSURD, start=1):
-            reply = await desk.gate.ask(model="m", stream=is_streamed, **options)
-            row = await desk.row(number)
+            reply = await setup.gate.ask(model="m", stream=is_streamed, **options)
+            row = await setup.row(number)
             assert (row.verdict, row.flags) == ("completed", ["usage_anomaly"]), usage
             assert row.usage_source in ("tokenizer", "estimate")
             assert row.completion_tokens in (5, 6)
@@ -175,9 +175,9 @@ async def test_an_hour_in_the_cache_has_a_rate_of_its_own(tmp_path: Path) -> Non
         toml = MODEL.replace("output = 1000.0", f"output = 1000.0, cache_write = 1000.0{price}")
         folder = tmp_path / str(rate)
         folder.mkdir()
-        async with keeping(stream(body), folder, toml, kind="anthropic") as desk:
-            assert (await desk.gate.ask(model="m", stream=True)).status == 200
-            row = await desk.row()
+        async with keeping(stream(body), folder, toml, kind="anthropic") as setup:
+            assert (await setup.gate.ask(model="m", stream=True)).status == 200
+            row = await setup.row()
             assert row.usage is not None
             assert (row.usage["cache_write_5m"], row.usage["cache_write_1h"]) == (10, 20)
             assert row.cost == (7 + 5 + 10) * MILLI + 20 * rate * MILLI // 1000
@@ -196,11 +196,11 @@ BEYOND: list[tuple[tuple[int, int], tuple[int, int], list[str]]] = [
 async def test_more_than_the_request_can_have_used_is_billed_up_to_the_bound(is_streamed: bool, tmp_path: Path) -> None:
     """It may be true: a guess of our own would bill next to nothing. What is billed is what is shown."""
     scripts = [answers(is_streamed, reported) for reported, _, _ in BEYOND]
-    async with keeping(in_turn(*scripts), tmp_path, store="anomaly_tokens = 500_000") as desk:
+    async with keeping(in_turn(*scripts), tmp_path, store="anomaly_tokens = 500_000") as setup:
         options: dict[str, Any] = {"stream_options": {"include_usage": True}} if is_streamed else {}
         for number, (_, billed, flags) in enumerate(BEYOND, start=1):
-            reply = await desk.gate.ask(model="m", stream=is_streamed, **options)
-            row = await desk.row(number)
+            reply = await setup.gate.ask(model="m", stream=is_streamed, **options)
+            row = await setup.row(number)
             assert (row.verdict, row.flags, row.usage_source) == ("completed", flags, "provider")
             assert (row.prompt_tokens, row.completion_tokens) == billed == shown_usage(reply.body, is_streamed)
             assert row.cost == sum(billed) * MILLI
@@ -226,9 +226,9 @@ REMOTE: dict[str, tuple[str, dict[str, Any]]] = {
 async def test_content_that_is_not_in_the_request_is_believed(case: str, tmp_path: Path) -> None:
     kind, members = REMOTE[case]
     script = stream(b"".join(FRAMES[kind](usage=(500_020, 2))))
-    async with keeping(script, tmp_path, kind=kind) as desk:
-        assert (await desk.gate.ask(model="m", stream=True, **members)).status == 200
-        row = await desk.row()
+    async with keeping(script, tmp_path, kind=kind) as setup:
+        assert (await setup.gate.ask(model="m", stream=True, **members)).status == 200
+        row = await setup.row()
         assert (row.prompt_tokens, row.usage_source) == (500_020, "provider")
         assert row.cost == (500_020 + (row.completion_tokens or 0)) * MILLI
         assert row.flags == (["usage_anomaly"] if case == "none" else [])
@@ -243,17 +243,17 @@ async def test_what_is_shown_is_what_is_billed(dialect: str, usage: tuple[int, i
     def script(request: Any) -> list[Step]:
         return scripts[bool(request.json.get("stream"))]
 
-    async with keeping(script, tmp_path, MODEL + UNPRICED) as desk:
+    async with keeping(script, tmp_path, MODEL + UNPRICED) as setup:
         count = 0
-        vocabularies = desk.gate.gateway._requests._vocabularies
+        vocabularies = setup.gate.gateway._requests._vocabularies
         vocabularies.load(vocabulary_of("gpt-4o").vocabulary)  # else the first is an estimate
         for is_streamed in (True, False) if dialect != "bitseek" else (True,):
             for model in ("m", "free"):
                 options: dict[str, Any] = {"stream_options": {"include_usage": True}} if is_streamed else {}
-                reply = await desk.gate.ask(path=path_of(dialect), model=model, stream=is_streamed, **options)
+                reply = await setup.gate.ask(path=path_of(dialect), model=model, stream=is_streamed, **options)
                 shown = shown_usage(reply.body, is_streamed)
                 count += 1
-                row = await desk.row(count)
+                row = await setup.row(count)
                 assert shown == (row.prompt_tokens, row.completion_tokens)
                 assert row.cost == (sum(shown) * MILLI if model == "m" else None)
                 if usage is not None:
@@ -273,48 +273,48 @@ def shown_usage(body: bytes, is_streamed: bool) -> tuple[int, int]:
 
 
 async def test_the_keys_of_a_workspace_share_its_credit(tmp_path: Path) -> None:
-    async with keeping(answers(is_streamed=False), tmp_path) as desk:
-        workspace = await desk.new_workspace("paid", HELD + 18 * MILLI)
-        first, second = await desk.new_key("a", workspace), await desk.new_key("b", workspace, budget_nano=BUDGET)
-        statuses = [(await desk.gate.ask(model="m", key=key, max_tokens=9)).status for key in (first, second, first)]
+    async with keeping(answers(is_streamed=False), tmp_path) as setup:
+        workspace = await setup.new_workspace("paid", HELD + 18 * MILLI)
+        first, second = await setup.new_key("a", workspace), await setup.new_key("b", workspace, budget_nano=BUDGET)
+        statuses = [(await setup.gate.ask(model="m", key=key, max_tokens=9)).status for key in (first, second, first)]
         assert statuses == [200, 200, 429]
-        assert await desk.spent_and_held(workspace) == (24 * MILLI, 0)
-        await desk.write(lambda conn: add_credit(conn, workspace, 6 * MILLI, actor="test", at_ms=now_ms()))
-        assert (await desk.gate.ask(model="m", key=first, max_tokens=9)).status == 200
-        refused = await desk.gate.ask(model="m", key=second, max_tokens=9)
+        assert await setup.spent_and_held(workspace) == (24 * MILLI, 0)
+        await setup.write(lambda conn: add_credit(conn, workspace, 6 * MILLI, actor="test", at_ms=now_ms()))
+        assert (await setup.gate.ask(model="m", key=first, max_tokens=9)).status == 200
+        refused = await setup.gate.ask(model="m", key=second, max_tokens=9)
         assert error_of(refused)["code"] == "insufficient_quota"
-        await desk.change(second, budget_nano=12 * MILLI)  # what it has spent
-        refused = await desk.gate.ask(model="m", key=second, max_tokens=9)
+        await setup.change(second, budget_nano=12 * MILLI)  # what it has spent
+        refused = await setup.gate.ask(model="m", key=second, max_tokens=9)
         assert error_of(refused)["code"] == "budget_exceeded"
-        assert (await desk.gate.ask(model="m", key=KEY, max_tokens=9)).status == 200, "another workspace"
-        assert await desk.spent_and_held(workspace) == (36 * MILLI, 0)
-        assert await desk.spent_and_held() == (12 * MILLI, 0)
+        assert (await setup.gate.ask(model="m", key=KEY, max_tokens=9)).status == 200, "another workspace"
+        assert await setup.spent_and_held(workspace) == (36 * MILLI, 0)
+        assert await setup.spent_and_held() == (12 * MILLI, 0)
 
 
 async def test_of_many_at_once_only_so_many_are_let_in_as_can_be_paid_for(tmp_path: Path) -> None:
     """C27, in one process; `test_accounting_race` has the others."""
     go_on = asyncio.Event()
-    async with keeping([Wait(go_on), *answers(is_streamed=False)], tmp_path) as desk:
-        secret = await desk.new_key(budget_nano=3 * HELD)
-        asking = [asyncio.ensure_future(desk.gate.ask(model="m", key=secret, max_tokens=9)) for _ in range(20)]
-        await desk.gate.settled(17)
-        await desk.up.seen(3)
+    async with keeping([Wait(go_on), *answers(is_streamed=False)], tmp_path) as setup:
+        secret = await setup.new_key(budget_nano=3 * HELD)
+        asking = [asyncio.ensure_future(setup.gate.ask(model="m", key=secret, max_tokens=9)) for _ in range(20)]
+        await setup.gate.settled(17)
+        await setup.up.seen(3)
         go_on.set()
         replies = await asyncio.gather(*asking)
         assert sorted(reply.status for reply in replies) == [200] * 3 + [429] * 17
-        await desk.gate.settled(20)
-        assert await desk.spent_and_held() == (36 * MILLI, 0)
+        await setup.gate.settled(20)
+        assert await setup.spent_and_held() == (36 * MILLI, 0)
 
 
 async def test_a_budget_is_that_of_its_period(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    async with keeping(answers(is_streamed=False, usage=(PROMPT, 9)), tmp_path) as desk:
-        secret = await desk.new_key(budget_nano=HELD + 11 * MILLI, budget_period="day")
+    async with keeping(answers(is_streamed=False, usage=(PROMPT, 9)), tmp_path) as setup:
+        secret = await setup.new_key(budget_nano=HELD + 11 * MILLI, budget_period="day")
 
         async def status() -> int:
-            return (await desk.gate.ask(model="m", key=secret, max_tokens=9)).status
+            return (await setup.gate.ask(model="m", key=secret, max_tokens=9)).status
 
         assert [await status(), await status()] == [200, 429]
         set_clock(monkeypatch, now_ms() + 86_400_000)
         assert [await status(), await status()] == [200, 429]
-        await desk.change(secret, budget_nano=HELD + 35 * MILLI, budget_period="total")
+        await setup.change(secret, budget_nano=HELD + 35 * MILLI, budget_period="total")
         assert [await status(), await status()] == [200, 429]

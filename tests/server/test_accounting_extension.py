@@ -53,22 +53,22 @@ async def test_an_answer_outgrows_its_hold_on_an_overspent_account(
     leaves: bool, database: str, tmp_path: Path, extensions: list[int]
 ) -> None:
     async with fleet(ANSWERS, tmp_path, database=database) as ships:
-        (desk,) = ships.desks
+        (setup,) = ships.setups
         secret = await ships.new_key(budget_nano=10_000 * MILLI)
-        client: RawClient = await desk.gate.connect()
+        client: RawClient = await setup.gate.connect()
         await client.send(chat_request(key=secret, model="m", stream=True, max_tokens=1024))
         await client.read_until(b"data: ")
-        (handler,) = desk.gate.gateway._requests._tasks
+        (handler,) = setup.gate.gateway._requests._tasks
         relay = handler._relay
         assert relay is not None
         await until(lambda: relay.first_token_at is not None)
-        await desk.gate.ask(key=secret, model="m", stream=True, max_tokens=1024)
-        await desk.gate.settled(1)
+        await setup.gate.ask(key=secret, model="m", stream=True, max_tokens=1024)
+        await setup.gate.settled(1)
         relay.body_received(MORE)  # both within one turn
         if leaves:
             relay.caller_gone()
         async with asyncio.timeout(20):
-            await desk.gate.settled(2)
+            await setup.gate.settled(2)
         client.close()
         rows = {row.verdict: row for row in await ships.rows()}
         assert sorted(rows) == sorted(["completed", "client_gone" if leaves else "stopped"])

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from support.accounting_gateway import EACH_DIALECT, MILLI, Desk, error_of, keeping, path_of, set_clock
+from support.accounting_gateway import EACH_DIALECT, MILLI, AccountingSetup, error_of, keeping, path_of, set_clock
 from support.answers import TEXTS, error_body, openai_frames, openai_stream, openai_whole
 from support.gateway import chat_request, text_of, until
 from support.raw_client import Reply
@@ -27,8 +27,10 @@ def request(secret: str, once: str | None = ONCE, dialect: str = "openai", **mem
     return chat_request(path=path_of(dialect), key=secret, headers=headers, **{"model": "m", **members})
 
 
-async def ask(desk: Desk, secret: str, once: str | None = ONCE, dialect: str = "openai", **members: Any) -> Reply:
-    async with await desk.gate.connect() as client:
+async def ask(
+    setup: AccountingSetup, secret: str, once: str | None = ONCE, dialect: str = "openai", **members: Any
+) -> Reply:
+    async with await setup.gate.connect() as client:
         await client.send(request(secret, once, dialect, **members))
         return await client.response()
 
@@ -57,25 +59,25 @@ async def test_a_request_that_is_sent_again(dialect: str, tmp_path: Path) -> Non
     go_on = asyncio.Event()
     frames = openai_frames(usage=(7, 5))
     script: list[Step] = [Head(), Send(b"".join(frames[:3])), Wait(go_on), Send(b"".join(frames[3:])), End()]
-    async with keeping(script, tmp_path) as desk, await desk.gate.connect() as client:
-        secret = await desk.new_key(budget_nano=1000 * MILLI, rpm=10)
+    async with keeping(script, tmp_path) as setup, await setup.gate.connect() as client:
+        secret = await setup.new_key(budget_nano=1000 * MILLI, rpm=10)
         again: dict[str, Any] = {"stream": True, "max_tokens": 9}
         await client.send(request(secret, dialect=dialect, **again))
         await client.head()
-        assert_conflict(await ask(desk, secret, dialect=dialect, **again), dialect, *IN_PROGRESS)
-        other = await ask(desk, secret, dialect=dialect, **again, temperature=0.5)
+        assert_conflict(await ask(setup, secret, dialect=dialect, **again), dialect, *IN_PROGRESS)
+        other = await ask(setup, secret, dialect=dialect, **again, temperature=0.5)
         assert (other.status, error_of(other)["message"]) == (400, REUSED)
         assert error_of(other).get("code") == (None if dialect in ("opentoken", "aivene") else "idempotency_key_reused")
         assert other.header("x-should-retry") == "false"
         go_on.set()
         while await client.chunk():
             pass
-        await desk.gate.settled(3)
-        assert_conflict(await ask(desk, secret, dialect=dialect, **again), dialect, *COMPLETED)
-        other = await ask(desk, secret, dialect=dialect, **again, temperature=0.5)
+        await setup.gate.settled(3)
+        assert_conflict(await ask(setup, secret, dialect=dialect, **again), dialect, *COMPLETED)
+        other = await ask(setup, secret, dialect=dialect, **again, temperature=0.5)
         assert other.status == 400
-        await desk.gate.settled(5)
-        rows = await desk.rows()
+        await setup.gate.settled(5)
+        rows = await setup.rows()
         codes = [row.error for row in rows]
         assert sorted(codes, key=str) == sorted(
             [None, IN_PROGRESS[0], "idempotency_key_reused", COMPLETED[0], "idempotency_key_reused"], key=str
@@ -83,38 +85,38 @@ async def test_a_request_that_is_sent_again(dialect: str, tmp_path: Path) -> Non
         for row in rows:
             if row.error is not None:
                 assert (row.verdict, row.cost, row.attempts) == ("rejected", None, [])
-        assert await desk.spent_and_held() == (12 * MILLI, 0)
-        assert len(desk.up.requests) == 1
-        second = await ask(desk, secret, None, dialect, **again)
+        assert await setup.spent_and_held() == (12 * MILLI, 0)
+        assert len(setup.up.requests) == 1
+        second = await ask(setup, secret, None, dialect, **again)
         assert second.header("x-ratelimit-remaining-requests") == "8", "what was refused does not count"
 
 
 async def test_a_parallel_pair_is_one_call_and_one_charge(tmp_path: Path) -> None:
     go_on = asyncio.Event()
-    async with keeping([Wait(go_on), *whole(openai_whole(usage=(7, 5)))], tmp_path) as desk:
-        secret = await desk.new_key(budget_nano=1000 * MILLI)
-        asking = [asyncio.ensure_future(ask(desk, secret, max_tokens=9)) for _ in range(5)]
-        await desk.gate.settled(4)
+    async with keeping([Wait(go_on), *whole(openai_whole(usage=(7, 5)))], tmp_path) as setup:
+        secret = await setup.new_key(budget_nano=1000 * MILLI)
+        asking = [asyncio.ensure_future(ask(setup, secret, max_tokens=9)) for _ in range(5)]
+        await setup.gate.settled(4)
         go_on.set()
         replies = await asyncio.gather(*asking)
         assert sorted(reply.status for reply in replies) == [200, 409, 409, 409, 409]
         codes = [error_of(reply)["code"] for reply in replies if reply.status == 409]
         assert codes == ["idempotency_in_progress"] * 4
-        await desk.gate.settled(5)
-        assert await desk.spent_and_held() == (12 * MILLI, 0)
-        assert len(desk.up.requests) == 1
+        await setup.gate.settled(5)
+        assert await setup.spent_and_held() == (12 * MILLI, 0)
+        assert len(setup.up.requests) == 1
 
 
 async def test_a_key_is_known_to_the_api_key_that_sent_it_alone(tmp_path: Path) -> None:
-    async with keeping(whole(openai_whole()), tmp_path) as desk:
-        secrets = [await desk.new_key("one"), await desk.new_key("two")]
-        assert [(await ask(desk, secret)).status for secret in secrets] == [200, 200]
-        rotated = await desk.rotate(secrets[0], grace_ms=60_000)
-        replies = [await ask(desk, secret) for secret in (*secrets, rotated)]
+    async with keeping(whole(openai_whole()), tmp_path) as setup:
+        secrets = [await setup.new_key("one"), await setup.new_key("two")]
+        assert [(await ask(setup, secret)).status for secret in secrets] == [200, 200]
+        rotated = await setup.rotate(secrets[0], grace_ms=60_000)
+        replies = [await ask(setup, secret) for secret in (*secrets, rotated)]
         assert [reply.status for reply in replies] == [409] * 3
-        assert len(desk.up.requests) == 2
-        assert (await ask(desk, secrets[0], "another")).status == 200
-        assert (await ask(desk, secrets[0], None)).status == 200
+        assert len(setup.up.requests) == 2
+        assert (await ask(setup, secrets[0], "another")).status == 200
+        assert (await ask(setup, secrets[0], None)).status == 200
 
 
 FREE: dict[str, tuple[Script, int]] = {
@@ -132,112 +134,112 @@ async def test_what_cost_nothing_may_be_tried_again(case: str, no_jitter: None, 
     def chosen(_: object) -> Any:
         return script if answers["fails"] else whole(openai_whole())
 
-    async with keeping(chosen, tmp_path) as desk:
-        secret = await desk.new_key(budget_nano=1000 * MILLI)
-        assert (await ask(desk, secret, max_tokens=9)).status == status
-        await desk.gate.settled(1)
+    async with keeping(chosen, tmp_path) as setup:
+        secret = await setup.new_key(budget_nano=1000 * MILLI)
+        assert (await ask(setup, secret, max_tokens=9)).status == status
+        await setup.gate.settled(1)
         answers["fails"] = False
-        assert (await ask(desk, secret, max_tokens=9)).status == 200
-        await desk.gate.settled(2)
-        assert error_of(await ask(desk, secret, max_tokens=9))["code"] == "idempotency_completed"
-        assert await desk.spent_and_held() == (12 * MILLI, 0)
+        assert (await ask(setup, secret, max_tokens=9)).status == 200
+        await setup.gate.settled(2)
+        assert error_of(await ask(setup, secret, max_tokens=9))["code"] == "idempotency_completed"
+        assert await setup.spent_and_held() == (12 * MILLI, 0)
 
 
 async def test_a_refusal_of_ours_does_not_take_the_key(tmp_path: Path) -> None:
-    async with keeping(whole(openai_whole()), tmp_path) as desk:
-        secret = await desk.new_key(budget_nano=0)
-        assert (await ask(desk, secret, max_tokens=9)).status == 429
-        await desk.change(secret, budget_nano=1000 * MILLI)
-        assert (await ask(desk, secret, max_tokens=9)).status == 200
+    async with keeping(whole(openai_whole()), tmp_path) as setup:
+        secret = await setup.new_key(budget_nano=0)
+        assert (await ask(setup, secret, max_tokens=9)).status == 429
+        await setup.change(secret, budget_nano=1000 * MILLI)
+        assert (await ask(setup, secret, max_tokens=9)).status == 200
 
 
 async def test_what_cost_something_is_over_though_it_failed(tmp_path: Path) -> None:
     broken: list[Step] = [Head(), Send(b"".join(openai_frames()[:3])), Fin()]
-    async with keeping(in_turn(broken), tmp_path) as desk:
-        secret = await desk.new_key()
-        reply = await ask(desk, secret, stream=True)
+    async with keeping(in_turn(broken), tmp_path) as setup:
+        secret = await setup.new_key()
+        reply = await ask(setup, secret, stream=True)
         assert text_of(reply.body) == "".join(TEXTS[:2])
-        assert (await desk.row()).cost
-        assert error_of(await ask(desk, secret, stream=True))["code"] == "idempotency_completed"
+        assert (await setup.row()).cost
+        assert error_of(await ask(setup, secret, stream=True))["code"] == "idempotency_completed"
 
 
 async def test_a_caller_who_left_may_not_have_it_made_again(tmp_path: Path) -> None:
     """He has been charged for his question."""
-    async with keeping([Hang()], tmp_path) as desk:
-        secret = await desk.new_key()
-        async with await desk.gate.connect() as client:
+    async with keeping([Hang()], tmp_path) as setup:
+        secret = await setup.new_key()
+        async with await setup.gate.connect() as client:
             await client.send(request(secret))
-            await desk.up.seen(1)
-        assert (await desk.row()).verdict == "client_gone"
-        assert error_of(await ask(desk, secret))["code"] == "idempotency_completed"
+            await setup.up.seen(1)
+        assert (await setup.row()).verdict == "client_gone"
+        assert error_of(await ask(setup, secret))["code"] == "idempotency_completed"
 
 
 async def test_it_survives_the_process(tmp_path: Path) -> None:
-    async with keeping(whole(openai_whole()), tmp_path) as desk:
-        secret = await desk.new_key()
-        assert (await ask(desk, secret)).status == 200
-    async with keeping(in_turn(), tmp_path) as desk:
-        assert error_of(await ask(desk, secret))["code"] == "idempotency_completed"
-        assert (await ask(desk, secret, temperature=1)).status == 400
-        assert desk.up.accepted == 0
+    async with keeping(whole(openai_whole()), tmp_path) as setup:
+        secret = await setup.new_key()
+        assert (await ask(setup, secret)).status == 200
+    async with keeping(in_turn(), tmp_path) as setup:
+        assert error_of(await ask(setup, secret))["code"] == "idempotency_completed"
+        assert (await ask(setup, secret, temperature=1)).status == 400
+        assert setup.up.accepted == 0
 
 
 async def test_it_is_forgotten_after_a_day(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    async with keeping(stream(openai_stream()), tmp_path) as desk:
-        secret = await desk.new_key()
-        assert (await ask(desk, secret, stream=True)).status == 200
-        began_ms = (await desk.row()).at_ms
+    async with keeping(stream(openai_stream()), tmp_path) as setup:
+        secret = await setup.new_key()
+        assert (await ask(setup, secret, stream=True)).status == 200
+        began_ms = (await setup.row()).at_ms
         for later_ms, status in [(DAY_MS - 60_000, 409), (DAY_MS + 60_000, 200), (DAY_MS + 120_000, 409)]:
             set_clock(monkeypatch, began_ms + later_ms)
-            assert (await ask(desk, secret, stream=True)).status == status
-            await desk.gate.settled(len(desk.gate.records))
+            assert (await ask(setup, secret, stream=True)).status == status
+            await setup.gate.settled(len(setup.gate.records))
 
 
 async def test_what_may_be_a_key(tmp_path: Path) -> None:
-    async with keeping(whole(openai_whole()), tmp_path) as desk:
-        secret = await desk.new_key()
+    async with keeping(whole(openai_whole()), tmp_path) as setup:
+        secret = await setup.new_key()
         for sent, status in [("x" * 255, 200), ("x" * 256, 400), ("", 400), ("'; DROP TABLE\tkeys", 200)]:
-            reply = await ask(desk, secret, sent)
+            reply = await ask(setup, secret, sent)
             assert reply.status == status
             if status == 400:
                 assert error_of(reply)["message"] == "An Idempotency-Key has 1 to 255 characters."
-        assert len(desk.up.requests) == 2
+        assert len(setup.up.requests) == 2
 
 
 async def test_the_hold_is_in_the_database_before_the_upstream_is_asked(tmp_path: Path) -> None:
     """Not in the journal: only the database can tell who was first."""
     seen: list[list[str]] = []
-    desks: list[Desk] = []
+    setups: list[AccountingSetup] = []
 
     async def look(_: object) -> None:
-        seen.append(await desks[0].open_ids())
+        seen.append(await setups[0].open_ids())
 
-    async with keeping([look, *whole(openai_whole())], tmp_path) as desk:
-        desks.append(desk)
-        secret = await desk.new_key(budget_nano=1000 * MILLI)
-        reply = await ask(desk, secret, max_tokens=9)
+    async with keeping([look, *whole(openai_whole())], tmp_path) as setup:
+        setups.append(setup)
+        secret = await setup.new_key(budget_nano=1000 * MILLI)
+        reply = await ask(setup, secret, max_tokens=9)
         assert seen == [[reply.header("x-request-id")]]
 
 
 async def test_a_caller_who_leaves_while_it_is_decided_has_the_key_back(tmp_path: Path) -> None:
     """Here the database is held up by another process."""
-    async with keeping(whole(openai_whole()), tmp_path) as desk:
-        secret = await desk.new_key(budget_nano=1000 * MILLI, max_streams=1)
+    async with keeping(whole(openai_whole()), tmp_path) as setup:
+        secret = await setup.new_key(budget_nano=1000 * MILLI, max_streams=1)
         locker = sqlite3.connect(tmp_path / "streamweir.db", isolation_level=None)
         try:
             locker.execute("BEGIN IMMEDIATE")
-            async with await desk.gate.connect() as client:
+            async with await setup.gate.connect() as client:
                 await client.send(request(secret, max_tokens=9))
-                await until(lambda: bool(desk.gate.gateway._requests))
-                await desk.gate.has_read()
-            await desk.gate.settled()
+                await until(lambda: bool(setup.gate.gateway._requests))
+                await setup.gate.has_read()
+            await setup.gate.settled()
         finally:
             locker.execute("ROLLBACK")
             locker.close()
-        await until(lambda: not desk.storage.accounting._undo_tasks)
-        row = await desk.row()
+        await until(lambda: not setup.storage.accounting._undo_tasks)
+        row = await setup.row()
         assert (row.verdict, row.status, row.error, row.usage) == ("client_gone", 499, None, None)
-        assert await desk.spent_and_held() == (0, 0)
-        await desk.assert_balanced()
-        assert (await ask(desk, secret, max_tokens=9)).status == 200
-        assert len(desk.up.requests) == 1
+        assert await setup.spent_and_held() == (0, 0)
+        await setup.assert_balanced()
+        assert (await ask(setup, secret, max_tokens=9)).status == 200
+        assert len(setup.up.requests) == 1

@@ -16,8 +16,8 @@ from pathlib import Path
 from conftest import SOAKS
 from streamweir.store.db.engine import open_store
 from support.answers import openai_stream
-from support.consistency_checker import HOLD_TOKENS, TOML, Witness
-from support.forked_processes import nursery
+from support.consistency_checker import HOLD_TOKENS, TOML, ConsistencyChecker
+from support.forked_processes import fork_server
 from support.gateway import chat_request, providers
 from support.ledger_reader import open_ledger_reader
 from support.postgres import PrivatePostgres
@@ -40,35 +40,35 @@ _TORN = "accounting: journal torn"
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
 
-class House:
+class KilledNode:
     """One data folder and its database, and the lives that are spent in it one after the other."""
 
-    def __init__(self, folder: Path, toml: str, witness: Witness, seed: int) -> None:
+    def __init__(self, folder: Path, toml: str, checker: ConsistencyChecker, seed: int) -> None:
         self.folder = folder
         self.toml = toml
-        self.witness = witness
+        self.checker = checker
         self._chance = random.Random(seed)
 
     @asynccontextmanager
     async def life(self) -> AsyncIterator[Program]:
         """From the moment that it has put the books in order."""
-        async with nursery().served(self.folder, self.toml) as program:
+        async with fork_server().served(self.folder, self.toml) as program:
             await program.started()
-            await self.witness.check()
+            await self.checker.check()
             yield program
 
     async def live_and_be_killed(self) -> None:
         chance = self._chance
         if chance.random() < _IN_START:
-            async with nursery().served(self.folder, self.toml) as program:
+            async with fork_server().served(self.folder, self.toml) as program:
                 await asyncio.sleep(chance.random() * _LONGEST_START_S)
                 await self._kill(program)
         else:
-            async with self.life() as program, self.witness.asking(program, CALLERS):
-                await self.witness.steps(chance.randrange(_MOST_STEPS))
+            async with self.life() as program, self.checker.asking(program, CALLERS):
+                await self.checker.steps(chance.randrange(_MOST_STEPS))
                 await asyncio.sleep(chance.random() * _MOMENT_S)
                 await self._kill(program)
-        await self.witness.sums_agree()
+        await self.checker.sums_agree()
 
     async def _kill(self, program: Program) -> None:
         program.signal(signal.SIGKILL)
@@ -86,16 +86,16 @@ class House:
 
 
 @asynccontextmanager
-async def house_on(database: str, folder: Path, seed: int = 0, more: str = "") -> AsyncIterator[House]:
+async def killed_node_on(database: str, folder: Path, seed: int = 0, more: str = "") -> AsyncIterator[KilledNode]:
     data = folder / "data"
     data.mkdir(parents=True)
     url = await migrated_url(database, data)
     store = await open_store(url, data)
-    witness = Witness(store, seed)
+    checker = ConsistencyChecker(store, seed)
     try:
-        async with ScriptedUpstream(witness.script) as up:
+        async with ScriptedUpstream(checker.script) as up:
             toml = f'[store]\nurl = "{url}"\nhold_tokens = {HOLD_TOKENS}\n{providers(up=up.base_url)}{TOML}{more}'
-            yield House(folder, toml, witness, seed)
+            yield KilledNode(folder, toml, checker, seed)
     finally:
         await store.close()
 
@@ -105,12 +105,12 @@ async def test_g3_nothing_acknowledged_is_lost_and_nothing_counts_twice(database
     await migrated_url(database, tmp_path)  # once for all of them
 
     async def spend_lives(number: int) -> None:
-        async with house_on(database, tmp_path / str(number), seed=number) as house:
+        async with killed_node_on(database, tmp_path / str(number), seed=number) as node:
             for _ in range(-(-KILLS[database] // HOUSES)):
-                await house.live_and_be_killed()
-            async with house.life():
-                assert house.witness.verdicts["orphaned"] > 0
-                assert house.witness.verdicts["completed"] > 0
+                await node.live_and_be_killed()
+            async with node.life():
+                assert node.checker.verdicts["orphaned"] > 0
+                assert node.checker.verdicts["completed"] > 0
 
     async with asyncio.TaskGroup() as group:
         for number in range(HOUSES):
@@ -119,35 +119,35 @@ async def test_g3_nothing_acknowledged_is_lost_and_nothing_counts_twice(database
 
 @each_database
 async def test_g1_a_process_that_is_stopped_leaves_nothing_to_be_done(database: str, tmp_path: Path) -> None:
-    async with house_on(database, tmp_path, more="[server.timeouts]\ndrain_s = 0.3\n") as house:
-        async with house.life() as program, house.witness.asking(program, CALLERS):
-            await house.witness.steps(100)
+    async with killed_node_on(database, tmp_path, more="[server.timeouts]\ndrain_s = 0.3\n") as node:
+        async with node.life() as program, node.checker.asking(program, CALLERS):
+            await node.checker.steps(100)
             program.signal(signal.SIGTERM)
             assert await program.status() == 0
-        assert house.journals() == []
-        page = await house.witness.look()
+        assert node.journals() == []
+        page = await node.checker.look()
         assert page.open_ids == []
-        await house.witness.check()
-        assert house.witness.verdicts["completed"] > 0
-        assert "orphaned" not in house.witness.verdicts
+        await node.checker.check()
+        assert node.checker.verdicts["completed"] > 0
+        assert "orphaned" not in node.checker.verdicts
         place = ("--data-dir", str(tmp_path / "data"), "--config", str(tmp_path / "streamweir.toml"))
-        checked = await nursery().run("credits", "check", *place)
+        checked = await fork_server().run("credits", "check", *place)
         assert (checked.status, checked.output[:24]) == (0, "The ledger is consistent")
-        async with house.life() as program:
+        async with node.life() as program:
             assert program.events == []
 
 
 @each_database
 async def test_g2_nor_does_one_that_is_stopped_twice_leave_anything_open(database: str, tmp_path: Path) -> None:
-    async with house_on(database, tmp_path) as house:
+    async with killed_node_on(database, tmp_path) as node:
         for _ in range(3):
-            async with house.life() as program, house.witness.asking(program, CALLERS):
-                await house.witness.steps(40)
+            async with node.life() as program, node.checker.asking(program, CALLERS):
+                await node.checker.steps(40)
                 program.signal(signal.SIGTERM)
                 program.signal(signal.SIGINT)
                 assert await program.status() == 1
-        async with house.life():
-            assert house.witness.verdicts.keys() <= {"completed", "shutdown", "orphaned"}
+        async with node.life():
+            assert node.checker.verdicts.keys() <= {"completed", "shutdown", "orphaned"}
 
 
 async def test_g1_where_the_database_is_away_the_journal_has_the_rest(tmp_path: Path) -> None:
@@ -160,7 +160,7 @@ async def test_g1_where_the_database_is_away_the_journal_has_the_rest(tmp_path: 
                 toml = f'[store]\nurl = "{url}"\n{providers(up=up.base_url)}{TOML}'
                 ids = await stop_in(outage, folder, toml)
                 postgres.resume() if postgres.is_running else postgres.start()
-                async with nursery().served(folder, toml) as program, open_ledger_reader(url, folder) as accounting:
+                async with fork_server().served(folder, toml) as program, open_ledger_reader(url, folder) as accounting:
                     await program.started()
                     rows = (await accounting.look()).rows
                     assert rows.keys() == ids
@@ -169,7 +169,7 @@ async def test_g1_where_the_database_is_away_the_journal_has_the_rest(tmp_path: 
 
 async def stop_in(outage: Callable[[], None], folder: Path, toml: str) -> set[str | None]:
     """A life that ends without the database: what it has answered, before and after that went away."""
-    async with nursery().served(folder, toml, intervals={"flush_s": 0.2}) as program:
+    async with fork_server().served(folder, toml, intervals={"flush_s": 0.2}) as program:
         await program.started()
         replies = [await program.answer(chat_request(model="m", stream=True))]
         outage()

@@ -21,9 +21,9 @@ from streamweir.store.db.tables import instances
 from support.accounting_gateway import max_prompt
 from support.answers import TEXTS, openai_stream
 from support.consistency_checker import BUDGET_KEY, MILLI, TOML
-from support.forked_processes import nursery
+from support.forked_processes import fork_server
 from support.gateway import KEY, gateway, providers, text_of
-from support.ledger_reader import Onlooker, open_ledger_reader
+from support.ledger_reader import LedgerReader, open_ledger_reader
 from support.postgres import PrivatePostgres
 from support.program_deadlines import LONG_INTERVALS
 from support.raw_client import CutShort
@@ -49,7 +49,9 @@ ORPHANED = ("orphaned", 0, PROMPT, BEGUN_TOKENS, "estimate", (PROMPT + BEGUN_TOK
 class Scene:
     """Nodes on one database, and callers whose answers have begun and go on when they may."""
 
-    def __init__(self, folder: Path, url: str, up: ScriptedUpstream, books: Onlooker, stack: AsyncExitStack) -> None:
+    def __init__(
+        self, folder: Path, url: str, up: ScriptedUpstream, books: LedgerReader, stack: AsyncExitStack
+    ) -> None:
         self.toml = f'[store]\nurl = "{url}"\n{providers(up=up.base_url)}{TOML.replace("warning", "info")}'
         self.books = books
         self.stack = stack
@@ -60,7 +62,7 @@ class Scene:
         """With a data folder of its own."""
         folder = self._folder / name
         folder.mkdir(exist_ok=True)
-        program = await self.stack.enter_async_context(nursery().served(folder, self.toml, intervals=intervals))
+        program = await self.stack.enter_async_context(fork_server().served(folder, self.toml, intervals=intervals))
         await program.started()
         return program
 

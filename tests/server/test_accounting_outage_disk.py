@@ -77,7 +77,7 @@ async def test_g7_a_node_whose_disk_was_full_is_ready_again_by_itself(small_disk
     """No balancer sends it a request by which it could find out."""
     filler = small_disk / "filler"
     async with fleet(answers(is_streamed=True), small_disk) as ships:
-        gate = ships.desks[0].gate
+        gate = ships.setups[0].gate
         assert await ready(gate) == (200, [])
         async with asyncio.timeout(PROGRAM_TIMEOUT_S):
             while (reply := await ask(gate)).status == 200:
@@ -95,8 +95,8 @@ async def test_g7_a_full_disk(small_disk: Path) -> None:
     stage = Stage()
     filler = small_disk / "filler"
     async with fleet(stage.script, small_disk) as ships:
-        (desk,) = ships.desks
-        gate = desk.gate
+        (setup,) = ships.setups
+        gate = setup.gate
         secret = await ships.new_key(budget_nano=100 * HELD)
         async with await gate.connect() as client:
             running = await begin(client, key=secret, model="m", max_tokens=TOKENS)
@@ -202,8 +202,8 @@ async def test_g8_the_database_is_locked_by_another_process(tmp_path: Path) -> N
     intervals = structs.replace(LONG_INTERVALS, decision_s=0.5, apply_s=0.5)
     stage = Stage()
     async with fleet(stage.script, tmp_path, intervals=intervals) as ships:
-        (desk,) = ships.desks
-        gate = desk.gate
+        (setup,) = ships.setups
+        gate = setup.gate
         known = await ships.new_key("known", budget_nano=2 * HELD + 3 * COST)
         unknown = await ships.new_key("unknown", budget_nano=HELD)
         async with await gate.connect() as client:
@@ -231,17 +231,17 @@ async def test_a_day_that_ends_while_the_database_is_locked_begins_with_nothing_
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It is decided in memory, and written when the database can be: there is nothing to look up in it."""
-    async with keeping(answers(is_streamed=False, usage=(PROMPT, 9)), tmp_path, intervals=LONG_INTERVALS) as desk:
+    async with keeping(answers(is_streamed=False, usage=(PROMPT, 9)), tmp_path, intervals=LONG_INTERVALS) as setup:
         held = (max_prompt(model="m", max_tokens=9) + 9) * MILLI
-        secret = await desk.new_key(budget_nano=held + (PROMPT + 9) * MILLI, budget_period="day")
+        secret = await setup.new_key(budget_nano=held + (PROMPT + 9) * MILLI, budget_period="day")
 
         async def status() -> int:
-            return (await desk.gate.ask(model="m", key=secret, max_tokens=9)).status
+            return (await setup.gate.ask(model="m", key=secret, max_tokens=9)).status
 
         assert await status() == 200
         set_clock(monkeypatch, now_ms() + 86_400_000)
         with locked_elsewhere(tmp_path / "streamweir.db"):
             assert [await status() for _ in range(3)] == [200, 200, 429]
         assert await status() == 429
-        await desk.gate.settled(5)
-        assert await desk.spent_and_held() == (3 * (PROMPT + 9) * MILLI, 0)
+        await setup.gate.settled(5)
+        assert await setup.spent_and_held() == (3 * (PROMPT + 9) * MILLI, 0)

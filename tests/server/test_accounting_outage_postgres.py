@@ -14,10 +14,10 @@ import pytest
 from msgspec import structs
 
 from streamweir.store.db.engine import open_store
-from support.accounting_gateway import Desk, error_of
+from support.accounting_gateway import AccountingSetup, error_of
 from support.answers import TEXTS
 from support.deadlines import PROGRAM_TIMEOUT_S
-from support.fleet import fleet, metric, shared_is_told
+from support.fleet import fleet, metric, wait_until_shared
 from support.gateway import text_of
 from support.heartbeat import heartbeat
 from support.outage import ANSWER, BRISK, COST, HELD, TOKENS, Stage, ask, assert_unavailable
@@ -50,11 +50,11 @@ def template(server: PrivatePostgres, tmp_path_factory: pytest.TempPathFactory) 
     return url.partition("?")[0].rpartition("/")[2]
 
 
-async def is_unavailable(desk: Desk) -> None:
+async def is_unavailable(setup: AccountingSetup) -> None:
     """Until it knows."""
     async with asyncio.timeout(PROGRAM_TIMEOUT_S):
-        while not desk.writer.is_unavailable:
-            await ask(desk.gate)
+        while not setup.writer.is_unavailable:
+            await ask(setup.gate)
 
 
 @pytest.mark.parametrize(
@@ -77,19 +77,19 @@ async def test_g9_the_database_goes_away_in_mid_load(
         valkey = stack.enter_context(ValkeyServer()) if has_valkey else None
         url = server.make_database(template)
         async with fleet(stage.script, tmp_path, database=url, valkey=valkey, intervals=BRISK) as ships:
-            (desk,) = ships.desks
-            gate = desk.gate
+            (setup,) = ships.setups
+            gate = setup.gate
             secret = await ships.new_key(budget_nano=2 * HELD + 3 * COST)
             async with await gate.connect() as client:
                 running = await begin(client, key=secret, model="m", max_tokens=TOKENS)
                 assert (await ask(gate, secret)).status == 200
                 await asyncio.to_thread(hurt, server)
                 async with heartbeat() as heart:
-                    await is_unavailable(desk)
+                    await is_unavailable(setup)
                     assert heart.beats > 1, "it is found out in a while, and nobody waits for it"
                 for _ in range(10):
                     assert (await ask(gate)).status == 200
-                served = await _ask_for_money(desk, secret, has_valkey)
+                served = await _ask_for_money(setup, secret, has_valkey)
                 assert_unavailable(await ask(gate, headers=(("idempotency-key", "once"),)))
                 assert metric(gate, "books_waiting") >= 20
                 assert metric(gate, "books_lag_seconds") > 0
@@ -101,23 +101,23 @@ async def test_g9_the_database_goes_away_in_mid_load(
             rows = await ships.rows()
             assert sorted(row.request_id for row in rows) == sorted(record.id for record in gate.records)
             assert [row.verdict for row in rows].count("completed") == len(ships.up.requests)
-            key_rows = [row for row in rows if row.key_id == desk.key_id(secret) and row.cost]
+            key_rows = [row for row in rows if row.key_id == setup.key_id(secret) and row.cost]
             assert len(key_rows) == 2 + served
             assert metric(gate, "books_waiting") == metric(gate, "books_lag_seconds") == 0
             assert (await ask(gate)).status == 200
             assert (await ask(gate, secret)).status in (200, 429)
 
 
-async def _ask_for_money(desk: Desk, secret: str, has_valkey: bool) -> int:
+async def _ask_for_money(setup: AccountingSetup, secret: str, has_valkey: bool) -> int:
     """How many were let in: as many as there was money for, where somebody could tell."""
     if not has_valkey:
-        assert_unavailable(await ask(desk.gate, secret))
+        assert_unavailable(await ask(setup.gate, secret))
         return 0
     served = 0
-    while (reply := await ask(desk.gate, secret)).status == 200:
+    while (reply := await ask(setup.gate, secret)).status == 200:
         served += 1
-        await desk.gate.has_read()
-        await shared_is_told(desk)
+        await setup.gate.has_read()
+        await wait_until_shared(setup)
     assert error_of(reply)["code"] == "budget_exceeded"
     assert served == 3
     return served
@@ -128,9 +128,9 @@ async def test_g9_without_room_in_the_journal_nobody_is_let_in(
 ) -> None:
     stage = Stage()
     async with fleet(stage.script, tmp_path, database=server.make_database(template), intervals=BRISK) as ships:
-        (desk,) = ships.desks
-        gate = desk.gate
-        desk.storage.journal._max_bytes = 20_000
+        (setup,) = ships.setups
+        gate = setup.gate
+        setup.storage.journal._max_bytes = 20_000
         async with await gate.connect() as client:
             running = await begin(client, model="m", max_tokens=TOKENS)
             await asyncio.to_thread(server.stop)
@@ -146,7 +146,7 @@ async def test_g9_without_room_in_the_journal_nobody_is_let_in(
         async with asyncio.timeout(PROGRAM_TIMEOUT_S):
             while (reply := await ask(gate)).status != 200:
                 assert_unavailable(reply)
-                await desk.writer.flush(0.1)
+                await setup.writer.flush(0.1)
         await gate.vacated()
         rows = await ships.rows()
         settled = {row.request_id for row in rows if row.verdict == "completed"}
@@ -160,19 +160,19 @@ async def test_g9_keys_of_the_store_are_good_for_a_while(
 ) -> None:
     intervals = structs.replace(BRISK, key_max_age_s=1.0)
     async with fleet(ANSWER, tmp_path, database=server.make_database(template), intervals=intervals) as ships:
-        (desk,) = ships.desks
+        (setup,) = ships.setups
         secret = await ships.new_key()
         await asyncio.to_thread(server.stop)
-        assert (await ask(desk.gate)).status == 200
+        assert (await ask(setup.gate)).status == 200
         async with asyncio.timeout(PROGRAM_TIMEOUT_S):
-            while (reply := await ask(desk.gate, secret)).status == 200:
+            while (reply := await ask(setup.gate, secret)).status == 200:
                 await asyncio.sleep(0.01)
         assert_unavailable(reply)
-        assert (await ask(desk.gate)).status == 200, "the operator's file is here"
-        unknown = await ask(desk.gate, "sk-sw-nobody-has-ever-seen-this-one")
+        assert (await ask(setup.gate)).status == 200, "the operator's file is here"
+        unknown = await ask(setup.gate, "sk-sw-nobody-has-ever-seen-this-one")
         assert (unknown.status, error_of(unknown)["code"]) == (401, "invalid_api_key")
         await asyncio.to_thread(server.start)
         async with asyncio.timeout(PROGRAM_TIMEOUT_S):
-            while (reply := await ask(desk.gate, secret)).status != 200:
+            while (reply := await ask(setup.gate, secret)).status != 200:
                 assert_unavailable(reply)
                 await asyncio.sleep(0.01)

@@ -15,10 +15,10 @@ from msgspec import structs
 
 from streamweir.server.accounting.intervals import DEFAULT_INTERVALS
 from streamweir.server.accounting.shared_limiter import SharedLimiter
-from support.accounting_gateway import PROMPT, Desk, error_of
+from support.accounting_gateway import PROMPT, AccountingSetup, error_of
 from support.answers import openai_stream
 from support.deadlines import PROGRAM_TIMEOUT_S
-from support.fleet import Fleet, arbiter_of, fleet, metric, shared_is_told, shared_of
+from support.fleet import Fleet, fleet, limiter_of, metric, shared_of, wait_until_shared
 from support.gateway import Gate, chat_request, until
 from support.outage import ANSWER, COST, HELD, TOKENS, USED, ask
 from support.program_deadlines import LONG_INTERVALS
@@ -47,21 +47,21 @@ def is_degraded(gate: Gate) -> bool:
 
 async def is_left_alone(ships: Fleet, secret: str) -> None:
     """Until nobody asks Valkey any more."""
-    for desk in ships.desks:
+    for setup in ships.setups:
         async with asyncio.timeout(PROGRAM_TIMEOUT_S):
-            while not shared_of(desk).is_unavailable:
-                await ask(desk.gate, secret)
+            while not shared_of(setup).is_unavailable:
+                await ask(setup.gate, secret)
 
 
 async def is_asked_again(ships: Fleet) -> None:
     """Until Valkey answers everybody, without a request that would have to find out; from then on with patience."""
-    for desk in ships.desks:
+    for setup in ships.setups:
         async with asyncio.timeout(PROGRAM_TIMEOUT_S):
-            while is_degraded(desk.gate) or shared_of(desk).is_unavailable:
-                arbiter_of(desk).renew([])
-                await shared_is_told(desk)
+            while is_degraded(setup.gate) or shared_of(setup).is_unavailable:
+                limiter_of(setup).renew([])
+                await wait_until_shared(setup)
                 await asyncio.sleep(0.01)
-        shared_of(desk)._valkey._timeout_s = PROGRAM_TIMEOUT_S
+        shared_of(setup)._valkey._timeout_s = PROGRAM_TIMEOUT_S
 
 
 async def test_requests_and_tokens_of_a_minute_are_counted_together(tmp_path: Path) -> None:
@@ -91,9 +91,9 @@ async def test_parallel_streams_are_counted_together(tmp_path: Path) -> None:
             await ships.up.seen(4)
             go_on.set()
             assert [(await task).status for task in pending] == [200] * 4
-            for desk in ships.desks:
-                await desk.gate.vacated()
-                await shared_is_told(desk)
+            for setup in ships.setups:
+                await setup.gate.vacated()
+                await wait_until_shared(setup)
             assert await ask_all(ships, secret, 2) == {200: 4}
 
 
@@ -111,7 +111,7 @@ async def test_a_gateway_that_dies_leaves_no_place_taken(tmp_path: Path) -> None
     with ValkeyServer() as valkey:
         async with fleet(script, tmp_path, count=2, valkey=valkey, intervals=intervals) as ships:
             secret = await ships.new_key(max_streams=1, budget_nano=HELD)
-            dying, living = ships.desks
+            dying, living = ships.setups
             async with await dying.gate.connect() as client:
                 await client.send(chat_request(key=secret, model="m", stream=True, max_tokens=TOKENS))
                 await ships.up.seen(1)
@@ -127,7 +127,7 @@ async def test_a_gateway_that_dies_leaves_no_place_taken(tmp_path: Path) -> None
                 go_on.set()
                 assert (await client.response()).status == 200
             await dying.gate.vacated()
-            await shared_is_told(dying)
+            await wait_until_shared(dying)
 
 
 @pytest.mark.parametrize("is_known", [True, False], ids=["known to be dead", "silent"])
@@ -139,7 +139,7 @@ async def test_slots_of_a_killed_process_are_free_long_before_their_leases_end(t
     with ValkeyServer() as valkey:
         async with fleet(script, tmp_path, count=2, valkey=valkey, intervals=intervals) as ships:
             secret = await ships.new_key(max_streams=1, budget_nano=HELD)
-            dying, living = ships.desks
+            dying, living = ships.setups
             async with await dying.gate.connect() as client:
                 await client.send(chat_request(key=secret, model="m", stream=True, max_tokens=TOKENS))
                 await ships.up.seen(1)
@@ -154,7 +154,7 @@ async def test_slots_of_a_killed_process_are_free_long_before_their_leases_end(t
                 go_on.set()
                 assert (await client.response()).status == 200
             await dying.gate.vacated()
-            await shared_is_told(dying)
+            await wait_until_shared(dying)
 
 
 @each_outage
@@ -196,12 +196,12 @@ async def test_g14_a_frozen_one_is_waited_for_a_few_times_and_then_left_alone(tm
             secret = await ships.new_key(rpm=1_000_000, budget_nano=1000 * HELD)
             valkey.pause()
             await is_left_alone(ships, secret)
-            breakers = [shared_of(desk)._valkey._breaker for desk in ships.desks]
+            breakers = [shared_of(setup)._valkey._breaker for setup in ships.setups]
             moments = [breaker._until for breaker in breakers]
             assert await ask_all(ships, secret, 10) == {200: 20}
             assert all(is_degraded(gate) for gate in ships.gates)
             assert [breaker._until for breaker in breakers] == moments, "nobody was sent to find out"
-            assert not any(shared_of(desk)._valkey._waiting for desk in ships.desks)
+            assert not any(shared_of(setup)._valkey._waiting for setup in ships.setups)
             valkey.resume()
 
 
@@ -222,12 +222,12 @@ async def test_streams_too_have_a_share_while_valkey_is_away(tmp_path: Path) -> 
             assert [(await task).status for task in pending] == [200] * 4
 
 
-async def ask_and_settle(desk: Desk, secret: str) -> int:
+async def ask_and_settle(setup: AccountingSetup, secret: str) -> int:
     """What is held for a request is more than it costs: the next one asks when that is given back everywhere."""
-    status = (await ask(desk.gate, secret)).status
-    await desk.gate.vacated()
-    assert await desk.writer.flush(20)
-    limiter = desk.limiter
+    status = (await ask(setup.gate, secret)).status
+    await setup.gate.vacated()
+    assert await setup.writer.flush(20)
+    limiter = setup.limiter
     assert isinstance(limiter, SharedLimiter)
     await asyncio.gather(*limiter._tasks)
     return status
@@ -239,22 +239,22 @@ async def test_money_is_never_overspent_without_valkey(tmp_path: Path, outage: s
     with ValkeyServer() as valkey:
         async with fleet(ANSWER, tmp_path, count=2, database="postgres", valkey=valkey, intervals=HASTY) as ships:
             secret = await ships.new_key(budget_nano=10 * COST + HELD - COST)
-            account = f"key:{ships.desks[0].key_id(secret)}:total"
-            for desk in ships.desks:
-                assert await ask_and_settle(desk, secret) == 200
+            account = f"key:{ships.setups[0].key_id(secret)}:total"
+            for setup in ships.setups:
+                assert await ask_and_settle(setup, secret) == 200
             hurt(valkey)
-            for desk in ships.desks * 2:
-                assert await ask_and_settle(desk, secret) == 200
+            for setup in ships.setups * 2:
+                assert await ask_and_settle(setup, secret) == 200
             heal(valkey)
             await is_asked_again(ships)
             for gate in ships.gates:
                 await gate.vacated()
             await ships.assert_sound()
-            for desk in ships.desks:
-                await desk.storage.accounting.correct()
-            known = await shared_of(ships.desks[0]).used(account)
+            for setup in ships.setups:
+                await setup.storage.accounting.correct()
+            known = await shared_of(ships.setups[0]).used(account)
             assert known == (None if outage == "dead" else 6 * COST), "though it did not hear of all of them"
-            served = [await ask_and_settle(desk, secret) for desk in ships.desks * 4].count(200)
+            served = [await ask_and_settle(setup, secret) for setup in ships.setups * 4].count(200)
             assert served == 4
             for gate in ships.gates:
                 await gate.vacated()
@@ -268,8 +268,8 @@ async def test_g15_flushed_in_the_midst_it_is_seeded_and_put_right(tmp_path: Pat
     with ValkeyServer() as valkey:
         async with fleet(script, tmp_path, count=2, valkey=valkey) as ships:
             secret = await ships.new_key(budget_nano=2 * HELD)
-            account = f"key:{ships.desks[0].key_id(secret)}:total"
-            shared = shared_of(ships.desks[0])
+            account = f"key:{ships.setups[0].key_id(secret)}:total"
+            shared = shared_of(ships.setups[0])
             pending = [asyncio.create_task(ask(gate, secret)) for gate in ships.gates]
             await ships.up.seen(2)
             valkey.flush()
@@ -277,12 +277,12 @@ async def test_g15_flushed_in_the_midst_it_is_seeded_and_put_right(tmp_path: Pat
             assert await shared.used(account) == 2 * HELD, "seeded with what is held"
             go_on.set()
             assert [(await task).status for task in pending] == [200, 200]
-            for desk in ships.desks:
-                await desk.gate.vacated()
-                await shared_is_told(desk)
+            for setup in ships.setups:
+                await setup.gate.vacated()
+                await wait_until_shared(setup)
             assert await shared.used(account) == 2 * HELD, "it knows of no such requests"
             assert await ships.spent_and_held() == (2 * COST, 0)
-            await ships.desks[0].storage.accounting.correct()
+            await ships.setups[0].storage.accounting.correct()
             assert await shared.used(account) == 2 * COST
             await ships.assert_shared_agrees()
 

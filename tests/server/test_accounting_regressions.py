@@ -28,7 +28,7 @@ from streamweir.store.db.tables import ledger, requests, workspaces
 from streamweir.store.keys.credit import add_credit
 from streamweir.store.keys.workspaces import WorkspaceChange, change_workspace
 from streamweir.store.ledger.posting import apply
-from support.accounting_gateway import MILLI, MODEL, PROMPT, Desk, error_of, keeping, max_prompt, set_clock
+from support.accounting_gateway import MILLI, MODEL, PROMPT, AccountingSetup, error_of, keeping, max_prompt, set_clock
 from support.answers import TEXTS, openai_frames, openai_stream
 from support.entries import assert_sound, books_on, hold
 from support.fleet import fleet
@@ -48,17 +48,17 @@ BILLS_ON = "cancel_stops_billing = false\n"
 SHUTTING_DOWN = GatewayFault("server_shutting_down", "The gateway is shutting down.")
 
 
-async def set_prepaid(desk: Desk, workspace_id: str, prepaid: bool) -> None:
+async def set_prepaid(setup: AccountingSetup, workspace_id: str, prepaid: bool) -> None:
     change = WorkspaceChange(prepaid=prepaid)
-    await desk.write(lambda conn: change_workspace(conn, workspace_id, change, actor="test", at_ms=now_ms()))
+    await setup.write(lambda conn: change_workspace(conn, workspace_id, change, actor="test", at_ms=now_ms()))
 
 
-async def asked(desk: Desk, secret: str, times: int = 1) -> list[int]:
+async def asked(setup: AccountingSetup, secret: str, times: int = 1) -> list[int]:
     """The statuses of so many requests, and everything of them written."""
-    before = len(desk.gate.records)
-    statuses = [(await desk.gate.ask(key=secret, model="m", max_tokens=9)).status for _ in range(times)]
-    await desk.gate.settled(before + times)
-    assert await desk.writer.flush(5)
+    before = len(setup.gate.records)
+    statuses = [(await setup.gate.ask(key=secret, model="m", max_tokens=9)).status for _ in range(times)]
+    await setup.gate.settled(before + times)
+    assert await setup.writer.flush(5)
     return statuses
 
 
@@ -66,44 +66,44 @@ async def asked(desk: Desk, secret: str, times: int = 1) -> list[int]:
 
 
 async def test_what_was_spent_while_a_workspace_was_not_prepaid_counts(tmp_path: Path) -> None:
-    async with keeping(stream(openai_stream(usage=USAGE)), tmp_path) as desk:
-        workspace = await desk.new_workspace("paid", HELD + 3 * COST - 1)
-        secret = await desk.new_key(workspace_id=workspace)
-        assert await asked(desk, secret) == [200]
-        await set_prepaid(desk, workspace, False)
-        assert await asked(desk, secret, 2) == [200, 200]
-        await set_prepaid(desk, workspace, True)
-        assert await asked(desk, secret) == [429]
+    async with keeping(stream(openai_stream(usage=USAGE)), tmp_path) as setup:
+        workspace = await setup.new_workspace("paid", HELD + 3 * COST - 1)
+        secret = await setup.new_key(workspace_id=workspace)
+        assert await asked(setup, secret) == [200]
+        await set_prepaid(setup, workspace, False)
+        assert await asked(setup, secret, 2) == [200, 200]
+        await set_prepaid(setup, workspace, True)
+        assert await asked(setup, secret) == [429]
 
 
 @pytest.mark.parametrize("rest", [{"budget_nano": None}, {"budget_period": "day"}], ids=["no budget", "another period"])
 async def test_what_was_spent_while_a_budget_rested_counts(rest: dict[str, object], tmp_path: Path) -> None:
-    async with keeping(stream(openai_stream(usage=USAGE)), tmp_path) as desk:
-        secret = await desk.new_key(budget_nano=HELD + 3 * COST - 1, budget_period="month")
-        assert await asked(desk, secret) == [200]
-        await desk.change(secret, **rest)
-        assert await asked(desk, secret, 2) == [200, 200]
-        await desk.change(secret, budget_nano=HELD + 3 * COST - 1, budget_period="month")
-        assert await asked(desk, secret) == [429]
+    async with keeping(stream(openai_stream(usage=USAGE)), tmp_path) as setup:
+        secret = await setup.new_key(budget_nano=HELD + 3 * COST - 1, budget_period="month")
+        assert await asked(setup, secret) == [200]
+        await setup.change(secret, **rest)
+        assert await asked(setup, secret, 2) == [200, 200]
+        await setup.change(secret, budget_nano=HELD + 3 * COST - 1, budget_period="month")
+        assert await asked(setup, secret) == [429]
 
 
 async def test_what_is_open_when_a_workspace_becomes_prepaid_is_settled_there_too(tmp_path: Path) -> None:
     """Its hold is in what the account begins with; the rest of it must come free when it ends."""
     go_on = asyncio.Event()
     script: list[Step] = [Head(), Send(BEGUN), Wait(go_on), Send(openai_stream(usage=USAGE)), End()]
-    async with keeping(script, tmp_path) as desk, await desk.gate.connect() as first:
-        workspace = await desk.new_workspace("paid", 600 * MILLI)
-        await set_prepaid(desk, workspace, False)
-        secret = await desk.new_key(workspace_id=workspace)
+    async with keeping(script, tmp_path) as setup, await setup.gate.connect() as first:
+        workspace = await setup.new_workspace("paid", 600 * MILLI)
+        await set_prepaid(setup, workspace, False)
+        secret = await setup.new_key(workspace_id=workspace)
         await first.send(chat_request(key=secret, model="m", stream=True, max_tokens=500))
         await first.head()
-        await set_prepaid(desk, workspace, True)
-        refused = await desk.gate.ask(key=secret, model="m", max_tokens=500)
+        await set_prepaid(setup, workspace, True)
+        refused = await setup.gate.ask(key=secret, model="m", max_tokens=500)
         assert refused.status == 429
         go_on.set()
         await first.read_until(b"[DONE]")
-        await desk.gate.settled(2)
-        reply = await desk.gate.ask(key=secret, model="m", max_tokens=500)
+        await setup.gate.settled(2)
+        reply = await setup.gate.ask(key=secret, model="m", max_tokens=500)
         assert reply.status == 200
 
 
@@ -112,18 +112,18 @@ async def test_credit_that_comes_while_an_answer_runs_is_there_for_it(tmp_path: 
     frames = openai_frames([" word" * 10] * 20, usage=(PROMPT, 200))
     script: list[Step] = [Head(), Send(b"".join(frames[:2])), Wait(go_on), Send(b"".join(frames[2:-4])), Wait(finish)]
     script += [Send(b"".join(frames[-4:])), End()]
-    async with keeping(script, tmp_path, store="hold_tokens = 20") as desk, await desk.gate.connect() as client:
-        workspace = await desk.new_workspace("paid", (max_prompt(model="m", stream=True) + 30) * MILLI)
-        secret = await desk.new_key(workspace_id=workspace)
+    async with keeping(script, tmp_path, store="hold_tokens = 20") as setup, await setup.gate.connect() as client:
+        workspace = await setup.new_workspace("paid", (max_prompt(model="m", stream=True) + 30) * MILLI)
+        secret = await setup.new_key(workspace_id=workspace)
         await client.send(chat_request(key=secret, model="m", stream=True))
         await client.head()
-        await desk.write(lambda conn: add_credit(conn, workspace, 10_000 * MILLI, actor="test", at_ms=now_ms()))
+        await setup.write(lambda conn: add_credit(conn, workspace, 10_000 * MILLI, actor="test", at_ms=now_ms()))
         go_on.set()
-        (reservation,) = desk.storage.accounting._open.values()
+        (reservation,) = setup.storage.accounting._open.values()
         await until(lambda: reservation.extensions > 0)
         finish.set()
         await client.read_until(b"[DONE]")
-        row = await desk.row()
+        row = await setup.row()
         assert (row.verdict, row.cost) == ("completed", (PROMPT + 200) * MILLI)
 
 
@@ -138,11 +138,11 @@ async def test_stopped_before_it_had_its_turn_it_never_begins(tmp_path: Path, mo
         self.end_streams(SHUTTING_DOWN)
 
     monkeypatch.setattr(Gateway, "serve", hastily)
-    async with keeping(stream(openai_stream()), tmp_path) as desk:
-        reply = await desk.gate.ask(model="m", stream=True)
+    async with keeping(stream(openai_stream()), tmp_path) as setup:
+        reply = await setup.gate.ask(model="m", stream=True)
         assert (reply.status, error_of(reply)["code"]) == (503, "server_shutting_down")
-        assert desk.up.requests == []
-        assert await desk.ledger() == []
+        assert setup.up.requests == []
+        assert await setup.ledger() == []
 
 
 @pytest.mark.parametrize(("how", "verdict"), [("leaves", "client_gone"), ("stopped", "shutdown"), ("ends", "shutdown")])
@@ -151,11 +151,11 @@ async def test_g6_in_whatever_moment_it_ends_the_books_are_balanced(
     how: str, verdict: str, is_decided_by_database: bool, tmp_path: Path
 ) -> None:
     """After so many turns of the loop: before, while and after it is decided, held, asked and answered."""
-    async with keeping(stream(openai_stream(usage=USAGE)), tmp_path, provider=BILLS_ON) as desk:
-        secret, running = await desk.new_key(budget_nano=10**6 * MILLI, rpm=1000, max_streams=1000), desk.gate.gateway
+    async with keeping(stream(openai_stream(usage=USAGE)), tmp_path, provider=BILLS_ON) as setup:
+        secret, running = await setup.new_key(budget_nano=10**6 * MILLI, rpm=1000, max_streams=1000), setup.gate.gateway
         for count, turns in enumerate(range(0, 60, 3), 1):
             headers = (("idempotency-key", f"k{turns}"),) if is_decided_by_database else ()
-            async with await desk.gate.connect() as client:
+            async with await setup.gate.connect() as client:
                 await client.send(chat_request(key=secret, model="m", stream=True, max_tokens=20, headers=headers))
                 for _ in range(turns):
                     await asyncio.sleep(0)
@@ -165,30 +165,30 @@ async def test_g6_in_whatever_moment_it_ends_the_books_are_balanced(
                     for task in running._requests._tasks.values():
                         task.cancel()
                 if how != "leaves":
-                    await until(lambda count=count: len(desk.gate.records) == count)  # type: ignore[misc]
+                    await until(lambda count=count: len(setup.gate.records) == count)  # type: ignore[misc]
             await running.server.emptied()
             await running.drained()
-        await until(lambda: not desk.storage.accounting._undo_tasks)
-        rows = await desk.rows()
+        await until(lambda: not setup.storage.accounting._undo_tasks)
+        rows = await setup.rows()
         assert {row.verdict for row in rows} <= {verdict, "completed"}
-        assert sorted(row.request_id for row in rows) == sorted(record.id for record in desk.gate.records)
+        assert sorted(row.request_id for row in rows) == sorted(record.id for record in setup.gate.records)
         assert all(row.cost in (0, None, COST, 10 * MILLI) for row in rows)
 
 
 @pytest.mark.parametrize("provider", ["", BILLS_ON], ids=["aborted", "read on"])
 async def test_what_ends_with_the_process_is_billed_for_what_went_out(provider: str, tmp_path: Path) -> None:
     """The task itself is cancelled: with its caller there, and after he has gone."""
-    async with keeping([Head(), Send(BEGUN), Hang()], tmp_path, provider=provider) as desk:
-        client = await desk.gate.connect()
+    async with keeping([Head(), Send(BEGUN), Hang()], tmp_path, provider=provider) as setup:
+        client = await setup.gate.connect()
         await client.send(chat_request(model="m", stream=True, max_tokens=20))
         await client.head()
-        running = desk.gate.gateway
+        running = setup.gate.gateway
         (task,) = running._requests._tasks.values()
         if provider:
             client.close()
             await until(lambda: running.abandoned == 1)
         task.cancel()
-        row = await desk.row()
+        row = await setup.row()
         client.close()
         assert row.verdict == ("client_gone" if provider else "shutdown")
         assert row.usage_source == "tokenizer"
@@ -229,15 +229,15 @@ async def test_a_disk_that_hangs_holds_nobody_for_ever(tmp_path: Path, monkeypat
         return write(descriptor, data)
 
     intervals = structs.replace(LONG_INTERVALS, decision_s=0.05)
-    async with keeping(stream(openai_stream()), tmp_path, intervals=intervals) as desk:
+    async with keeping(stream(openai_stream()), tmp_path, intervals=intervals) as setup:
         monkeypatch.setattr("streamweir.store.journal.files.os.write", slow)
         try:
-            reply = await desk.gate.ask(model="m")
+            reply = await setup.gate.ask(model="m")
             assert (reply.status, error_of(reply)["code"]) == (503, "ledger_unavailable")
-            assert desk.up.requests == []
+            assert setup.up.requests == []
         finally:
             go_on.set()
-        row = await desk.row()
+        row = await setup.row()
         assert (row.status, row.error, row.cost) == (503, "ledger_unavailable", 0)
 
 
@@ -250,16 +250,16 @@ async def test_g16_where_the_clock_is_set_nobody_is_buried_alive(
     async with fleet(script, tmp_path, count=2) as ships, await ships.gates[0].connect() as client:
         await client.send(chat_request(model="m", stream=True, max_tokens=20))
         await client.head()
-        assert await ships.desks[0].writer.flush(5)
+        assert await ships.setups[0].writer.flush(5)
         set_clock(monkeypatch, now_ms() + 3_600_000)
-        maintenance = ships.desks[1].maintenance
+        maintenance = ships.setups[1].maintenance
         maintenance._connected_since = float("-inf")
         for _ in range(3):
             maintenance._reconciled_at = float("-inf")
             await maintenance._reconcile()
-        for desk in ships.desks:
-            desk.maintenance._heartbeat_at = float("-inf")
-            await desk.maintenance._send_heartbeat()
+        for setup in ships.setups:
+            setup.maintenance._heartbeat_at = float("-inf")
+            await setup.maintenance._send_heartbeat()
         maintenance._reconciled_at = float("-inf")
         await maintenance._reconcile()
         assert maintenance._suspects == {}
@@ -284,11 +284,11 @@ async def test_where_a_tokenizer_fails_the_rule_of_thumb_counts_and_nothing_stay
         raise Panic
 
     monkeypatch.setattr(Tokenizer, "count_prompt", panic)
-    async with keeping(stream(openai_stream(usage=None)), tmp_path) as desk:
-        secret = await desk.new_key(max_streams=1, budget_nano=10_000 * MILLI)
+    async with keeping(stream(openai_stream(usage=None)), tmp_path) as setup:
+        secret = await setup.new_key(max_streams=1, budget_nano=10_000 * MILLI)
         for count in (1, 2):
-            assert (await desk.gate.ask(model="m", stream=True, key=secret)).status == 200
-            row = await desk.row(count)
+            assert (await setup.gate.ask(model="m", stream=True, key=secret)).status == 200
+            row = await setup.row(count)
             assert row.usage_source == "estimate"
             assert row.cost is not None
             assert row.cost > 0
@@ -320,13 +320,13 @@ async def test_the_service_tier_that_was_given_is_the_one_that_is_billed(
     body = openai_stream(usage=USAGE)
     assert TIER in body
     body = body.replace(TIER, told)
-    async with keeping(stream(body), tmp_path) as desk:
-        quotes = desk.gate.gateway.runtime.quotes
+    async with keeping(stream(body), tmp_path) as setup:
+        quotes = setup.gate.gateway.runtime.quotes
         quotes._overrides = {"m": structs.replace(rates(1000), services=services)}
         tier = {} if asked_for is None else {"service_tier": asked_for}
         path = f"/{dialect}/v1/chat/completions"
-        assert (await desk.gate.ask(path=path, model="m", stream=True, **tier)).status == 200
-        assert (await desk.row()).cost == 12 * rate * 10**9 // 10**6
+        assert (await setup.gate.ask(path=path, model="m", stream=True, **tier)).status == 200
+        assert (await setup.row()).cost == 12 * rate * 10**9 // 10**6
 
 
 # What nobody foresaw.
@@ -341,22 +341,22 @@ async def test_prices_that_cannot_be_read_do_not_keep_an_orphan_from_its_end(tmp
         assert (row.verdict, row.cost, row.price_version) == ("orphaned", None, None)
 
 
-def with_key(desk: Desk, **changed: str) -> KeyConfig:
+def with_key(setup: AccountingSetup, **changed: str) -> KeyConfig:
     """A reload that brings another key."""
-    config = desk.gate.gateway.runtime.config
+    config = setup.gate.gateway.runtime.config
     key = structs.replace(config.keys[0], **changed)
-    desk.gate.gateway.reload(structs.replace(config, keys=(*config.keys, key)))
+    setup.gate.gateway.reload(structs.replace(config, keys=(*config.keys, key)))
     return key
 
 
 async def test_a_key_of_the_file_with_the_secret_of_another_does_not_end_the_upkeep(tmp_path: Path) -> None:
-    async with keeping(stream(openai_stream()), tmp_path) as desk:
-        secret = await desk.new_key()
-        with_key(desk, name="thief", key=secret)
-        await desk.maintenance.load_changes()
-        assert not desk.storage.accounting.directory.file_is_new
-        other = await desk.new_key("other")
-        assert (await desk.gate.ask(model="m", key=other)).status == 200, "what has changed is still seen"
+    async with keeping(stream(openai_stream()), tmp_path) as setup:
+        secret = await setup.new_key()
+        with_key(setup, name="thief", key=secret)
+        await setup.maintenance.load_changes()
+        assert not setup.storage.accounting.directory.file_is_new
+        other = await setup.new_key("other")
+        assert (await setup.gate.ask(model="m", key=other)).status == 200, "what has changed is still seen"
 
 
 async def test_nothing_is_booked_to_a_workspace_that_the_store_has_not_told_of(tmp_path: Path) -> None:
@@ -366,13 +366,13 @@ async def test_nothing_is_booked_to_a_workspace_that_the_store_has_not_told_of(t
     async def note(line: Line) -> None:
         asked.append(line)
 
-    async with keeping([note, *stream(openai_stream())], tmp_path) as desk:
-        key = with_key(desk, name="new", key="sk-98765432109876543210", workspace="fresh")
-        reply = await desk.gate.ask(model="m", key=key.key)
+    async with keeping([note, *stream(openai_stream())], tmp_path) as setup:
+        key = with_key(setup, name="new", key="sk-98765432109876543210", workspace="fresh")
+        reply = await setup.gate.ask(model="m", key=key.key)
         assert (reply.status, error_of(reply)["code"], asked) == (503, "ledger_unavailable", [])
-        await desk.maintenance.load_changes()
-        await desk.maintenance.load_changes()
-        assert (await desk.gate.ask(model="m", key=key.key)).status == 200
-        booked = await desk.read(lambda conn: set(conn.scalars(select(ledger.c.workspace_id))))
-        made = await desk.read(lambda conn: conn.scalar(select(workspaces.c.id).where(workspaces.c.name == "fresh")))
+        await setup.maintenance.load_changes()
+        await setup.maintenance.load_changes()
+        assert (await setup.gate.ask(model="m", key=key.key)).status == 200
+        booked = await setup.read(lambda conn: set(conn.scalars(select(ledger.c.workspace_id))))
+        made = await setup.read(lambda conn: conn.scalar(select(workspaces.c.id).where(workspaces.c.name == "fresh")))
         assert booked == {made}

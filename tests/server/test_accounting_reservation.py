@@ -43,43 +43,43 @@ async def test_the_hold_is_written_before_the_upstream_is_asked(is_streamed: boo
     async def look(_: Line) -> None:
         found.extend(entry for entry in entries_of(tmp_path / "journal") if isinstance(entry, Hold))
 
-    async with keeping([look, *answers(is_streamed)], tmp_path) as desk:
-        secret = await desk.new_key("ci", budget_nano=BUDGET)
-        reply = await desk.gate.ask(key=secret, model="m", stream=is_streamed, max_tokens=20)
+    async with keeping([look, *answers(is_streamed)], tmp_path) as setup:
+        secret = await setup.new_key("ci", budget_nano=BUDGET)
+        reply = await setup.gate.ask(key=secret, model="m", stream=is_streamed, max_tokens=20)
         (hold,) = found
         assert hold.request_id == reply.header("x-request-id")
         assert hold.amount == (max_prompt(model="m", stream=is_streamed, max_tokens=20) + 20) * MILLI
-        assert hold.account == f"key:{desk.key_id(secret)}:total"
-        assert (hold.key_id, hold.workspace_id, hold.model) == (desk.key_id(secret), "default", "m")
+        assert hold.account == f"key:{setup.key_id(secret)}:total"
+        assert (hold.key_id, hold.workspace_id, hold.model) == (setup.key_id(secret), "default", "m")
         assert (hold.stream, hold.dialect, hold.prompt_tokens) == (is_streamed, "openai", PROMPT)
         assert decode_quote(hold.prices).rates == {"up/gpt-4o": Rates(input=10**12, output=10**12)}
-        row = await desk.row()
+        row = await setup.row()
         assert (row.held, row.cost) == (hold.amount, 12 * MILLI)
-        assert await desk.ledger() == [
+        assert await setup.ledger() == [
             ("hold", -hold.amount, None),
             ("settle", hold.amount - 12 * MILLI, 12 * MILLI),
         ]
-        assert await desk.spent_and_held() == (12 * MILLI, 0)
+        assert await setup.spent_and_held() == (12 * MILLI, 0)
 
 
 async def test_while_a_request_runs_it_is_open_and_its_hold_counts(tmp_path: Path) -> None:
     go_on = asyncio.Event()
-    async with keeping([Head(), Send(BEGUN), Wait(go_on), Send(openai_stream(TEXTS[2:])), End()], tmp_path) as desk:
+    async with keeping([Head(), Send(BEGUN), Wait(go_on), Send(openai_stream(TEXTS[2:])), End()], tmp_path) as setup:
         held = (max_prompt(model="m", stream=True, max_tokens=20) + 20) * MILLI
-        secret = await desk.new_key(budget_nano=held)
-        async with await desk.gate.connect() as client:
+        secret = await setup.new_key(budget_nano=held)
+        async with await setup.gate.connect() as client:
             await client.send(chat_request(key=secret, model="m", stream=True, max_tokens=20))
             await client.head()
-            record = next(iter(desk.gate.gateway._requests._tasks)).record
-            assert await desk.open_ids() == [record.id]
-            assert await desk.spent_and_held() == (0, held)
-            await desk.assert_sound()
-            other = await desk.gate.ask(key=secret, model="m", max_tokens=1)
+            record = next(iter(setup.gate.gateway._requests._tasks)).record
+            assert await setup.open_ids() == [record.id]
+            assert await setup.spent_and_held() == (0, held)
+            await setup.assert_sound()
+            other = await setup.gate.ask(key=secret, model="m", max_tokens=1)
             assert (other.status, error_of(other)["code"]) == (429, "budget_exceeded")
             go_on.set()
             await client.read_until(b"[DONE]")
-        assert (await desk.row(2)).error == "budget_exceeded"
-        assert len(desk.up.requests) == 1
+        assert (await setup.row(2)).error == "budget_exceeded"
+        assert len(setup.up.requests) == 1
 
 
 ASKED: dict[str, tuple[list[Any], int]] = {
@@ -112,10 +112,10 @@ ASKED: dict[str, tuple[list[Any], int]] = {
 
 
 async def test_a_question_is_held_for_by_its_size(tmp_path: Path) -> None:
-    async with keeping(answers(is_streamed=False), tmp_path) as desk:
+    async with keeping(answers(is_streamed=False), tmp_path) as setup:
         for number, (case, (messages, tokens)) in enumerate(ASKED.items(), start=1):
-            assert (await desk.gate.ask(model="m", max_tokens=20, messages=messages)).status == 200
-            assert (await desk.row(number)).held == (tokens + 20) * MILLI, case
+            assert (await setup.gate.ask(model="m", max_tokens=20, messages=messages)).status == 200
+            assert (await setup.row(number)).held == (tokens + 20) * MILLI, case
 
 
 def is_silent(client: RawClient) -> bool:
@@ -136,16 +136,16 @@ async def test_the_hold_is_durable_before_the_first_byte(
         syncs.set()
         assert sync.wait(10)
 
-    async with keeping(answers(is_streamed), tmp_path) as desk, await desk.gate.connect() as client:
+    async with keeping(answers(is_streamed), tmp_path) as setup, await setup.gate.connect() as client:
         locker = sqlite3.connect(tmp_path / "streamweir.db", isolation_level=None)
         try:
             locker.execute("BEGIN IMMEDIATE")
             monkeypatch.setattr("streamweir.store.journal.files.os.fdatasync", slow)
             await client.send(chat_request(model="m", stream=is_streamed))
-            await desk.up.played(1)
-            (handler,) = desk.gate.gateway._requests._tasks
+            await setup.up.played(1)
+            (handler,) = setup.gate.gateway._requests._tasks
             await until(lambda: handler._relay is not None and handler._relay.bytes_in > 0)
-            await desk.gate.has_read()
+            await setup.gate.has_read()
             await until(syncs.is_set)
             assert is_silent(client)
             assert not handler._response.started
@@ -155,20 +155,20 @@ async def test_the_hold_is_durable_before_the_first_byte(
             sync.set()
             locker.execute("ROLLBACK")
             locker.close()
-        assert (await desk.row()).verdict == "completed"
+        assert (await setup.row()).verdict == "completed"
 
 
 # What becomes of it.
 
 
 async def test_an_upstream_that_refuses_costs_nothing(tmp_path: Path) -> None:
-    async with keeping(whole(error_body("context_length_exceeded"), 400), tmp_path) as desk:
-        secret = await desk.new_key(budget_nano=BUDGET)
-        assert (await desk.gate.ask(key=secret, model="m", max_tokens=20)).status == 400
-        row = await desk.row()
+    async with keeping(whole(error_body("context_length_exceeded"), 400), tmp_path) as setup:
+        secret = await setup.new_key(budget_nano=BUDGET)
+        assert (await setup.gate.ask(key=secret, model="m", max_tokens=20)).status == 400
+        row = await setup.row()
         held = (max_prompt(model="m", max_tokens=20) + 20) * MILLI
         assert (row.verdict, row.cost, row.usage, row.held) == ("rejected", 0, None, held)
-        assert await desk.ledger() == [("hold", -held, None), ("settle", held, 0)]
+        assert await setup.ledger() == [("hold", -held, None), ("settle", held, 0)]
 
 
 async def test_a_caller_who_leaves_before_the_upstream_is_asked_costs_nothing(
@@ -183,30 +183,30 @@ async def test_a_caller_who_leaves_before_the_upstream_is_asked_costs_nothing(
         assert go_on.wait(10)
         write(file, data)
 
-    async with keeping(answers(is_streamed=True), tmp_path) as desk, await desk.gate.connect() as client:
+    async with keeping(answers(is_streamed=True), tmp_path) as setup, await setup.gate.connect() as client:
         monkeypatch.setattr(SegmentFile, "write", slowly)
         await client.send(chat_request(model="m", stream=True, max_tokens=20))
         await until(writes.is_set)
         client.reset()
-        await desk.gate.settled()
+        await setup.gate.settled()
         go_on.set()
-        row = await desk.row()
+        row = await setup.row()
         assert (row.verdict, row.status, row.cost, row.usage) == ("client_gone", 499, 0, None)
         held = (PROMPT + 20) * MILLI
-        assert await desk.ledger() == [("hold", -held, None), ("settle", held, 0)]
-        assert desk.up.accepted == 0
+        assert await setup.ledger() == [("hold", -held, None), ("settle", held, 0)]
+        assert setup.up.accepted == 0
 
 
 @each_form
 async def test_a_caller_who_leaves_before_the_first_word_pays_for_his_question(
     is_streamed: bool, tmp_path: Path
 ) -> None:
-    async with keeping([Hang()], tmp_path, MODEL) as desk, await desk.gate.connect() as client:
+    async with keeping([Hang()], tmp_path, MODEL) as setup, await setup.gate.connect() as client:
         await client.send(chat_request(model="m", stream=is_streamed, max_tokens=20))
-        await desk.up.seen(1)
+        await setup.up.seen(1)
         client.reset()
-        await desk.up.aborted(1)
-        row = await desk.row()
+        await setup.up.aborted(1)
+        row = await setup.row()
         assert (row.verdict, row.status, row.completion_tokens, row.usage_source) == (
             "client_gone",
             499,
@@ -219,12 +219,12 @@ async def test_a_caller_who_leaves_before_the_first_word_pays_for_his_question(
 
 
 async def test_a_caller_who_leaves_in_the_midst_pays_for_what_he_got(tmp_path: Path) -> None:
-    async with keeping([Head(), Send(BEGUN), Hang()], tmp_path) as desk, await desk.gate.connect() as client:
+    async with keeping([Head(), Send(BEGUN), Hang()], tmp_path) as setup, await setup.gate.connect() as client:
         await client.send(chat_request(model="m", stream=True, max_tokens=20))
         await client.read_until(TEXTS[1].encode())
         client.reset()
-        await desk.up.aborted(1)
-        row = await desk.row()
+        await setup.up.aborted(1)
+        row = await setup.row()
         assert (row.verdict, row.completion_tokens, row.usage_source) == ("client_gone", 2, "tokenizer")
         assert row.cost == (COUNTED + 2) * MILLI
 
@@ -232,34 +232,34 @@ async def test_a_caller_who_leaves_in_the_midst_pays_for_what_he_got(tmp_path: P
 async def test_where_the_provider_bills_on_its_word_is_waited_for(tmp_path: Path) -> None:
     go_on = asyncio.Event()
     script: list[Step] = [Head(), Send(BEGUN), Wait(go_on), Send(openai_stream(TEXTS[2:], usage=(7, 5))), End()]
-    async with keeping(script, tmp_path, provider=BILLS_ON) as desk, await desk.gate.connect() as client:
+    async with keeping(script, tmp_path, provider=BILLS_ON) as setup, await setup.gate.connect() as client:
         await client.send(chat_request(model="m", stream=True, max_tokens=20))
         await client.read_until(TEXTS[1].encode())
         client.reset()
-        await until(lambda: desk.gate.gateway.abandoned == 1)
-        assert await desk.spent_and_held() == (0, (PROMPT + 20) * MILLI)
+        await until(lambda: setup.gate.gateway.abandoned == 1)
+        assert await setup.spent_and_held() == (0, (PROMPT + 20) * MILLI)
         go_on.set()
-        row = await desk.row()
+        row = await setup.row()
         assert (row.verdict, row.usage_source, row.cost) == ("client_gone", "provider", 12 * MILLI)
 
 
 async def test_an_upstream_that_never_answers_has_read_the_question(tmp_path: Path) -> None:
     """U14: it may bill for it, and so do we."""
     timeouts = "[server.timeouts]\nfirst_event_s = 0.05\n"
-    async with keeping([Hang()], tmp_path, MODEL + timeouts) as desk:
-        assert (await desk.gate.ask(model="m", stream=True)).status == 504
-        row = await desk.row()
+    async with keeping([Hang()], tmp_path, MODEL + timeouts) as setup:
+        assert (await setup.gate.ask(model="m", stream=True)).status == 504
+        row = await setup.row()
         assert (row.verdict, row.completion_tokens, row.usage_source) == ("first_token_timeout", 0, "tokenizer")
         assert row.cost == COUNTED * MILLI
 
 
 async def test_a_stream_that_breaks_off_is_counted(tmp_path: Path) -> None:
-    async with keeping([Head(), Send(BEGUN), Fin()], tmp_path) as desk:
-        secret = await desk.new_key(budget_nano=BUDGET)
-        reply = await desk.gate.ask(key=secret, model="m", stream=True, max_tokens=20)
+    async with keeping([Head(), Send(BEGUN), Fin()], tmp_path) as setup:
+        secret = await setup.new_key(budget_nano=BUDGET)
+        reply = await setup.gate.ask(key=secret, model="m", stream=True, max_tokens=20)
         *_, error, done = frames_of(reply.body)
         assert (error["error"]["code"], done) == ("upstream_stream_truncated", "[DONE]")
-        row = await desk.row()
+        row = await setup.row()
         assert (row.verdict, row.completion_tokens, row.usage_source) == ("truncated", 2, "tokenizer")
         assert row.cost == (COUNTED + 2) * MILLI
 
@@ -274,14 +274,14 @@ async def test_an_upstream_that_does_not_keep_its_limit_is_held_more_for(tmp_pat
     go_on, frames = asyncio.Event(), openai_frames(LONG, usage=(7, 270))
     script: list[Step] = [Head(), *(Send(frame) for frame in frames[:-4]), Wait(go_on)]
     script += [Send(b"".join(frames[-4:])), End()]
-    async with keeping(script, tmp_path, store="hold_tokens = 10") as desk, await desk.gate.connect() as client:
-        secret = await desk.new_key(budget_nano=10_000 * MILLI)
+    async with keeping(script, tmp_path, store="hold_tokens = 10") as setup, await setup.gate.connect() as client:
+        secret = await setup.new_key(budget_nano=10_000 * MILLI)
         await client.send(chat_request(key=secret, model="m", stream=True, max_tokens=10))
         await client.read_until(LONG[-3].encode())
         go_on.set()
         assert LONG[-1].encode() in await client.read_until(b"[DONE]")
-        row = await desk.row()
-        kinds = await desk.ledger(row.request_id)
+        row = await setup.row()
+        kinds = await setup.ledger(row.request_id)
         extensions = [(kind, amount) for kind, amount, _ in kinds[1:-1]]
         first = (max_prompt(model="m", stream=True, max_tokens=10) + 10) * MILLI
         assert kinds[0] == ("hold", -first, None)
@@ -293,12 +293,12 @@ async def test_an_upstream_that_does_not_keep_its_limit_is_held_more_for(tmp_pat
 
 
 async def test_without_a_limit_on_money_nothing_is_extended(tmp_path: Path) -> None:
-    async with keeping(stream(openai_stream(LONG, usage=(7, 80))), tmp_path, store="hold_tokens = 10") as desk:
-        assert text_of((await desk.gate.ask(model="m", stream=True)).body) == "".join(LONG)
-        row = await desk.row()
-        assert [kind for kind, _, _ in await desk.ledger()] == ["hold", "settle"]
+    async with keeping(stream(openai_stream(LONG, usage=(7, 80))), tmp_path, store="hold_tokens = 10") as setup:
+        assert text_of((await setup.gate.ask(model="m", stream=True)).body) == "".join(LONG)
+        row = await setup.row()
+        assert [kind for kind, _, _ in await setup.ledger()] == ["hold", "settle"]
         assert (row.held, row.cost, row.flags) == ((PROMPT + 10) * MILLI, 87 * MILLI, [])
-        assert "max_completion_tokens" not in desk.up.requests[0].json
+        assert "max_completion_tokens" not in setup.up.requests[0].json
 
 
 @each_form
@@ -307,10 +307,10 @@ async def test_an_answer_within_its_limit_is_never_cut_whatever_its_length(is_st
     texts = [" information"] * 30
     frames = openai_frames(texts, usage=(7, 30))
     script: list[Step] = [Head(), *(Send(frame) for frame in frames), End()]
-    async with keeping(script if is_streamed else whole(openai_whole("".join(texts), (7, 30))), tmp_path) as desk:
+    async with keeping(script if is_streamed else whole(openai_whole("".join(texts), (7, 30))), tmp_path) as setup:
         held = (max_prompt(model="m", stream=is_streamed, max_tokens=30) + 30) * MILLI
-        secret = await desk.new_key(budget_nano=held)
-        reply = await desk.gate.ask(key=secret, model="m", stream=is_streamed, max_tokens=30)
-        row = await desk.row()
+        secret = await setup.new_key(budget_nano=held)
+        reply = await setup.gate.ask(key=secret, model="m", stream=is_streamed, max_tokens=30)
+        row = await setup.row()
         assert (reply.status, row.verdict, row.cost) == (200, "completed", 37 * MILLI)
-        assert [kind for kind, _, _ in await desk.ledger(row.request_id)] == ["hold", "settle"]
+        assert [kind for kind, _, _ in await setup.ledger(row.request_id)] == ["hold", "settle"]

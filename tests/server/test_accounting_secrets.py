@@ -51,18 +51,18 @@ async def ask_with_keys_in_headers(drive: Drive) -> None:
 
 async def be_refused(drive: Drive) -> None:
     """For every reason that the books have. Keys of the store: made, rotated, revoked."""
-    desk, names = drive.desk, {}
-    names["plain"] = await desk.new_key("stored", rpm=1000)
-    names["revoked"] = await desk.new_key("revoked")
-    names["old"] = await desk.new_key("rotated")
-    names["new"] = await desk.rotate(names["old"], grace_ms=0)
-    names["reader"] = await desk.new_key("reader", scopes=("models",))
-    names["narrow"] = await desk.new_key("narrow", models=("priced",))
-    names["single"] = await desk.new_key("single", rpm=1)
-    names["slow"] = await desk.new_key("slow", tpm=1)
-    names["unpaid"] = await desk.new_key("unpaid", await desk.new_workspace("unpaid", 0))
-    drive.aviary.add(**{f"stored_key_{name}": secret for name, secret in names.items()})
-    await desk.revoke(names["revoked"])
+    setup, names = drive.setup, {}
+    names["plain"] = await setup.new_key("stored", rpm=1000)
+    names["revoked"] = await setup.new_key("revoked")
+    names["old"] = await setup.new_key("rotated")
+    names["new"] = await setup.rotate(names["old"], grace_ms=0)
+    names["reader"] = await setup.new_key("reader", scopes=("models",))
+    names["narrow"] = await setup.new_key("narrow", models=("priced",))
+    names["single"] = await setup.new_key("single", rpm=1)
+    names["slow"] = await setup.new_key("slow", tpm=1)
+    names["unpaid"] = await setup.new_key("unpaid", await setup.new_workspace("unpaid", 0))
+    drive.canary_set.add(**{f"stored_key_{name}": secret for name, secret in names.items()})
+    await setup.revoke(names["revoked"])
     told = {
         "plain": [200],
         "revoked": [401],
@@ -110,23 +110,23 @@ async def lose_the_database(drive: Drive) -> None:
         assert await drive.send(ask("openai/m", key, headers)) == [503]
         journals = [name for name in drive.search_files() if name.endswith(".journal")]
         assert journals
-        assert drive.desk.storage.journal.unapplied_bytes > 0, "what is searched is there"
+        assert drive.setup.storage.journal.unapplied_bytes > 0, "what is searched is there"
         await drive.call("GET", "/api/keys", **drive.api.operator)
-    assert await drive.desk.writer.flush(10)
+    assert await drive.setup.writer.flush(10)
 
 
 async def lose_the_rest(drive: Drive, disk: FailingDisk, monkeypatch: pytest.MonkeyPatch) -> None:
     """Valkey; the disk of the journal; what no database takes; and a bug."""
-    key, desk = C["key of a caller"], drive.desk
+    key, setup = C["key of a caller"], drive.setup
     if drive.valkey is not None:
         drive.valkey.pause()
         assert await drive.send(ask("openai/m", key)) == [200]
         drive.valkey.resume()
     disk.failures["fdatasync"] = 1
     assert set(await drive.send(ask("openai/m", key), ask("openai/m", key))) <= {200, 503}
-    row = structs.replace(row_of(desk.gate.records[0], "here"), request_id="req_poison", bytes_in=NEVER)
-    desk.writer.put(Refused(row=row), required=True)
-    assert await desk.writer.flush(5)
+    row = structs.replace(row_of(setup.gate.records[0], "here"), request_id="req_poison", bytes_in=NEVER)
+    setup.writer.put(Refused(row=row), required=True)
+    assert await setup.writer.flush(5)
     assert "journal/quarantine.jsonl" in drive.search_files()
     async with asyncio.timeout(WAIT_TIMEOUT_S):
         while await drive.send(ask("openai/m", key)) == [503]:  # until the disk is tried again
@@ -142,15 +142,15 @@ async def lose_the_rest(drive: Drive, disk: FailingDisk, monkeypatch: pytest.Mon
 
 async def administer(drive: Drive) -> None:
     """Rightly and wrongly."""
-    api, aviary = drive.api, drive.aviary
+    api, canary_set = drive.api, drive.canary_set
     login = await drive.call("POST", "/api/session", body={"secret": api.secret})
     token = login.headers["set-cookie"].partition("=")[2].partition(";")[0]
     assert login.json()["csrf"] == csrf_of(token)
-    aviary.add(session_cookie=token, csrf_token=csrf_of(token))
+    canary_set.add(session_cookie=token, csrf_token=csrf_of(token))
     page = {"cookie": f"streamweir={token}", "x-csrf-token": csrf_of(token), "origin": f"http://{HOST}"}
     await drive.call("GET", "/api/session", "csrf token", headers=page)
     made = await drive.call("POST", "/api/keys", headers=page, body={"name": "made", "workspace": "default"})
-    aviary.add(key_of_the_api=made.json()["secret"])
+    canary_set.add(key_of_the_api=made.json()["secret"])
     secret, id = made.json()["secret"], made.json()["id"]
     wrong = [
         {"body": {"secret": secret}},
@@ -182,7 +182,7 @@ async def administer(drive: Drive) -> None:
 
 async def look_at_contents(drive: Drive) -> None:
     """What was asked for is kept, and told to those who may see it; no secret in it."""
-    await until(lambda: not drive.desk.storage.contents._waiting)
+    await until(lambda: not drive.setup.storage.contents._waiting)
     operator = drive.api.operator
     rows = (await drive.call("GET", "/api/requests?limit=1000", **operator)).json()["data"]
     kept = [row["request_id"] for row in rows if row["has_content"]]
@@ -196,7 +196,7 @@ async def use_the_command_line(drive: Drive) -> None:
     """All that only looks, and what makes secrets: they are told once, on the output."""
     made = json.loads(await drive.run("keys", "create", "typed", "--json"))
     drive.commands.pop()
-    drive.aviary.add(key_of_the_command_line=made["secret"])
+    drive.canary_set.add(key_of_the_command_line=made["secret"])
     for words in (
         ("keys", "list", "--all"),
         ("keys", "list", "--json"),
@@ -229,7 +229,7 @@ async def test_no_canary_is_kept_or_told(
     configure_log(form, log, level="debug")
     disk = FailingDisk(monkeypatch)
     async with driving(database, tmp_path) as drive:
-        up, desk = drive.desk.up, drive.desk
+        up, setup = drive.setup.up, drive.setup
         assert set(await drive.send(*requests())) >= {200, 400, 401, 404, 405, 415, 429, 502}
         await ask_with_keys_in_headers(drive)
         await be_refused(drive)
@@ -242,9 +242,9 @@ async def test_no_canary_is_kept_or_told(
         await use_the_command_line(drive)
         await drive.send(b"GET /metrics HTTP/1.1\r\nhost: gateway\r\n\r\n")
         assert b"streamweir_requests_total" in drive.answers[-1].body
-        await desk.gate.gateway.drained()
-        assert await desk.writer.flush(5)
-        tables = await rows_of(desk.storage.store)
+        await setup.gate.gateway.drained()
+        assert await setup.writer.flush(5)
+        tables = await rows_of(setup.storage.store)
         drive.search_files()
         assert any(C["prompt"] in request.body.decode() for request in up.requests), "they do arrive where they belong"
     close_log()
@@ -257,7 +257,7 @@ async def test_no_canary_is_kept_or_told(
     assert lines.replace("\n", "").isprintable()
     for table, rows in tables.items():
         assert drive.hits(rows, *((*KEPT, "host of a provider") if table == "contents" else ())) == [], table
-    assert all(drive.aviary.canaries[name] in tables["contents"] for name in KEPT)
+    assert all(drive.canary_set.canaries[name] in tables["contents"] for name in KEPT)
     assert tables["requests"].count("req_") > 80
     for reply in drive.answers:
         text = reply.head + reply.body

@@ -17,7 +17,7 @@ from streamweir.store.db.tables import accounts, contents, ledger
 from support.accounting_gateway import MILLI, PROMPT, error_of, max_prompt
 from support.answers import TEXTS, openai_stream
 from support.deadlines import PROGRAM_TIMEOUT_S
-from support.fleet import arbiter_of, fleet, metric, shared_is_told, shared_of
+from support.fleet import fleet, limiter_of, metric, shared_of, wait_until_shared
 from support.gateway import text_of, until
 from support.heartbeat import heartbeat
 from support.outage import ANSWER, BRISK, COST, HELD, TOKENS, USED, Stage, ask, assert_unavailable
@@ -47,8 +47,8 @@ async def test_g10_a_slow_database_holds_nobody_up(tmp_path: Path) -> None:
         proxied(tmp_path) as (proxy, url),
         fleet(stage.script, tmp_path, database=proxy.url(name_of(url)), intervals=BRISK) as ships,
     ):
-        (desk,) = ships.desks
-        gate = desk.gate
+        (setup,) = ships.setups
+        gate = setup.gate
         secret = await ships.new_key(budget_nano=100 * HELD)
         async with await gate.connect() as client:
             running = await begin(client, key=secret, model="m", max_tokens=TOKENS)
@@ -64,7 +64,7 @@ async def test_g10_a_slow_database_holds_nobody_up(tmp_path: Path) -> None:
         async with asyncio.timeout(PROGRAM_TIMEOUT_S):
             while (reply := await ask(gate, secret)).status != 200:
                 assert_unavailable(reply)
-                await desk.writer.flush(0.1)
+                await setup.writer.flush(0.1)
         await gate.vacated()
         rows = await ships.rows()
         assert sorted(row.request_id for row in rows) == sorted(record.id for record in gate.records)
@@ -84,12 +84,12 @@ async def test_a_node_that_alone_cannot_reach_the_database_overspends_nothing(tm
             async with fleet(
                 script, tmp_path, database=url, others=[lonely_url], valkey=valkey, intervals=BRISK
             ) as ships:
-                central, lonely = ships.desks
+                central, lonely = ships.setups
                 secret = await ships.new_key(budget_nano=COST + 3 * HELD)
                 account = f"key:{central.key_id(secret)}:total"
                 assert (await ask(central.gate, secret)).status == 200
                 await central.gate.vacated()
-                await shared_is_told(central)
+                await wait_until_shared(central)
                 proxy.cut()
                 pending = [asyncio.create_task(ask(lonely.gate, secret)) for _ in range(3)]
                 await ships.up.seen(4)
@@ -97,16 +97,16 @@ async def test_a_node_that_alone_cannot_reach_the_database_overspends_nothing(tm
                     valkey.execute("DEL", f"{{streamweir}}:t:{account}")  # as if a while had passed
                     await central.storage.accounting.correct()
                     assert await shared_of(central).used(account) == COST + 3 * HELD
-                    for desk in (central, lonely):
-                        assert error_of(await ask(desk.gate, secret))["code"] == "budget_exceeded"
+                    for setup in (central, lonely):
+                        assert error_of(await ask(setup.gate, secret))["code"] == "budget_exceeded"
                 proxy.mend()
                 go_on.set()
                 assert [(await task).status for task in pending] == [200] * 3
                 await lonely.gate.vacated()
-                await shared_is_told(lonely)
+                await wait_until_shared(lonely)
                 await ships.assert_sound()
-                arbiter_of(lonely).renew([])
-                assert arbiter_of(lonely)._pinned == {}
+                limiter_of(lonely).renew([])
+                assert limiter_of(lonely)._pinned == {}
                 valkey.execute("DEL", f"{{streamweir}}:t:{account}", f"{{streamweir}}:p:{account}")
                 await central.storage.accounting.correct()
                 await ships.assert_shared_agrees()
@@ -133,16 +133,16 @@ async def test_what_outgrows_its_hold_without_the_database_goes_by_valkey(tmp_pa
                 store="hold_tokens = 10",
             ) as ships,
         ):
-            (desk,) = ships.desks
+            (setup,) = ships.setups
             secret = await ships.new_key(budget_nano=budget)
-            async with await desk.gate.connect() as client:
+            async with await setup.gate.connect() as client:
                 running = await begin(client, key=secret, model="m")
                 proxy.cut()
                 go_on.set()
                 body = (await running.rest()).body
             assert (b"budget_exceeded" in body) == (budget == TOO_LITTLE)
             proxy.mend()
-            await desk.gate.vacated()
+            await setup.gate.vacated()
             (row,) = await ships.rows()
             assert row.verdict == ("stopped" if budget == TOO_LITTLE else "completed")
             assert row.held is not None
@@ -153,7 +153,7 @@ async def test_what_outgrows_its_hold_without_the_database_goes_by_valkey(tmp_pa
             assert any(kind.startswith("extend.") for kind in kinds) or budget == TOO_LITTLE
 
 
-class Crossing:
+class OtherTransaction:
     """Another's transaction: it has one lock, and takes the second when it is told to."""
 
     def __init__(self, first: str, second: str) -> None:
@@ -188,23 +188,23 @@ async def test_g11_a_deadlock_is_nobodys_business(tmp_path: Path) -> None:
     url = await migrated_url("postgres", tmp_path)
     shared_postgres().execute(f"ALTER DATABASE {name_of(url)} SET deadlock_timeout = '500ms'")
     async with fleet(ANSWER, tmp_path, database=url) as ships:
-        (desk,) = ships.desks
+        (setup,) = ships.setups
         places = sorted([await ships.new_workspace(f"w{number}", 100 * HELD) for number in range(3)])
         secrets = [await ships.new_key(f"k{place}", place) for place in places]
         before = deadlocks()
         other = await open_store(url, tmp_path)
         try:
-            busy, crossing = Crossing(places[2], places[2]), Crossing(places[1], places[0])
+            busy, crossing = OtherTransaction(places[2], places[2]), OtherTransaction(places[1], places[0])
             tasks = [
                 asyncio.create_task(other.write(each.work, timeout_s=PROGRAM_TIMEOUT_S)) for each in (busy, crossing)
             ]
             await busy.has_first.wait()
             await crossing.has_first.wait()
             # While the writer waits with one of them, the other two come together, and are decided together.
-            replies = [asyncio.create_task(ask(desk.gate, secrets[2]))]
+            replies = [asyncio.create_task(ask(setup.gate, secrets[2]))]
             await until(lambda: waiters(name_of(url)) == 1)
-            replies += [asyncio.create_task(ask(desk.gate, secret)) for secret in secrets[:2]]
-            await until(lambda: len(desk.writer._admission_queue._waiting) == 2)
+            replies += [asyncio.create_task(ask(setup.gate, secret)) for secret in secrets[:2]]
+            await until(lambda: len(setup.writer._admission_queue._waiting) == 2)
             busy.wants_second.set()
             await tasks[0]
             await until(lambda: waiters(name_of(url)) == 1)
@@ -214,19 +214,19 @@ async def test_g11_a_deadlock_is_nobodys_business(tmp_path: Path) -> None:
         finally:
             await other.close()
         assert deadlocks() == before + 1
-        await desk.gate.vacated()
+        await setup.gate.vacated()
 
 
 async def test_g24_contents_that_cannot_be_kept_are_dropped_and_counted(tmp_path: Path) -> None:
     """Their table is locked, and their queue is full: the ledger goes on, and what there was room for is kept."""
     url = await migrated_url("postgres", tmp_path)
     async with fleet(ANSWER, tmp_path, database=url) as ships:
-        (desk,) = ships.desks
+        (setup,) = ships.setups
         secret = await ships.new_key(log_content=True, budget_nano=100 * HELD)
-        assert (await ask(desk.gate, secret)).status == 200
-        await desk.gate.vacated()
-        await until(lambda: not desk.storage.contents._waiting)
-        size = desk.storage.contents._max_bytes = 20_000
+        assert (await ask(setup.gate, secret)).status == 200
+        await setup.gate.vacated()
+        await until(lambda: not setup.storage.contents._waiting)
+        size = setup.storage.contents._max_bytes = 20_000
         other, is_locked, may_end = await open_store(url, tmp_path), asyncio.Event(), asyncio.Event()
         loop = asyncio.get_running_loop()
 
@@ -240,10 +240,10 @@ async def test_g24_contents_that_cannot_be_kept_are_dropped_and_counted(tmp_path
             locking = asyncio.create_task(other.write(lock, timeout_s=PROGRAM_TIMEOUT_S))
             await is_locked.wait()
             for _ in range(20):
-                assert (await ask(desk.gate, secret)).status == 200
-            await desk.gate.vacated()
-            assert desk.storage.contents._bytes <= size
-            dropped = metric(desk.gate, "content_dropped_total")
+                assert (await ask(setup.gate, secret)).status == 200
+            await setup.gate.vacated()
+            assert setup.storage.contents._bytes <= size
+            dropped = metric(setup.gate, "content_dropped_total")
             assert 0 < dropped < 20
             rows = await ships.rows()
             assert [row.verdict for row in rows] == ["completed"] * 21, "the ledger has all of them"
@@ -253,6 +253,6 @@ async def test_g24_contents_that_cannot_be_kept_are_dropped_and_counted(tmp_path
         finally:
             may_end.set()
             await other.close()
-        await until(lambda: not desk.storage.contents._waiting)
+        await until(lambda: not setup.storage.contents._waiting)
         kept = await ships.read(lambda conn: conn.execute(select(func.count()).select_from(contents)).scalar_one())
         assert kept == 21 - dropped

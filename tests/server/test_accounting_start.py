@@ -19,7 +19,7 @@ from streamweir.store.db.clock import now_ms
 from streamweir.store.keys.keys import create_key
 from streamweir.store.keys.spec import KeySpec
 from streamweir.store.keys.workspaces import WorkspaceSpec, create_workspace, open_default_workspace
-from support.forked_processes import nursery
+from support.forked_processes import fork_server
 from support.gateway import KEY, chat_request
 from support.ledger_reader import open_ledger_reader
 from support.postgres import shared_postgres
@@ -40,7 +40,7 @@ def config(url: str = SQLITE, more: str = "") -> str:
 
 async def refused(folder: Path, toml: str, *arguments: str, is_mighty: bool = True) -> str:
     """The one line of a start that cannot be."""
-    done = await nursery().run("serve", *command_of(folder, toml, *arguments), is_mighty=is_mighty)
+    done = await fork_server().run("serve", *command_of(folder, toml, *arguments), is_mighty=is_mighty)
     assert done.status not in (0, -signal.SIGKILL), done
     assert done.output == "", "nothing was served"
     assert re.fullmatch(r"Error: [^\n]+\n", done.errors), done.errors
@@ -50,7 +50,9 @@ async def refused(folder: Path, toml: str, *arguments: str, is_mighty: bool = Tr
 
 async def command(folder: Path, *words: str) -> str:
     """What a command says on the same books."""
-    done = await nursery().run(*words, "--data-dir", str(folder / "data"), "--config", str(folder / "streamweir.toml"))
+    done = await fork_server().run(
+        *words, "--data-dir", str(folder / "data"), "--config", str(folder / "streamweir.toml")
+    )
     assert done.status == 0, done
     return done.output
 
@@ -58,7 +60,7 @@ async def command(folder: Path, *words: str) -> str:
 @asynccontextmanager
 async def serving(folder: Path, toml: str, *arguments: str) -> AsyncIterator[Program]:
     """And stopped by a signal."""
-    async with nursery().served(folder, toml, *arguments) as program:
+    async with fork_server().served(folder, toml, *arguments) as program:
         await program.started()
         assert (await program.answer(get("/health"))).status == 200
         yield program

@@ -15,7 +15,16 @@ from msgspec import structs
 from streamweir.store.db.clock import now_ms
 from streamweir.store.requests.live import cancel
 from streamweir.store.requests.requests import RequestRow
-from support.accounting_gateway import EACH_DIALECT, MILLI, MODEL, Desk, error_of, keeping, max_prompt, path_of
+from support.accounting_gateway import (
+    EACH_DIALECT,
+    MILLI,
+    MODEL,
+    AccountingSetup,
+    error_of,
+    keeping,
+    max_prompt,
+    path_of,
+)
 from support.answers import TEXTS, anthropic_frames, openai_frames, openai_stream, openai_whole
 from support.gateway import chat_request, frames_of, text_of, until
 from support.program_deadlines import LONG_INTERVALS
@@ -84,9 +93,9 @@ def piecewise(bills_on: bool) -> list[Step]:
     return [Head(), *(Send(frame) for frame in frames[:-3]), Hang()]
 
 
-async def assert_stopped(desk: Desk, row: RequestRow, code: str, status: int) -> None:
+async def assert_stopped(setup: AccountingSetup, row: RequestRow, code: str, status: int) -> None:
     assert (row.verdict, row.error, row.status) == ("stopped", code, status)
-    assert [kind for kind, _, _ in await desk.ledger(row.request_id)] == ["hold", "settle"]
+    assert [kind for kind, _, _ in await setup.ledger(row.request_id)] == ["hold", "settle"]
     assert row.attempts[0]["error"] is None, "the target has done nothing wrong"
     assert len(row.attempts) == 1
 
@@ -94,39 +103,39 @@ async def assert_stopped(desk: Desk, row: RequestRow, code: str, status: int) ->
 @each_dialect
 @each_bill
 async def test_an_answer_beyond_hold_and_balance_is_cut(dialect: str, bills_on: bool, tmp_path: Path) -> None:
-    async with keeping(piecewise(bills_on), tmp_path, provider=billing(bills_on), store=HOLD) as desk:
-        secret = await desk.new_key(budget_nano=BUDGET)
-        reply = await desk.gate.ask(path=path_of(dialect), key=secret, model="m", stream=True)
+    async with keeping(piecewise(bills_on), tmp_path, provider=billing(bills_on), store=HOLD) as setup:
+        secret = await setup.new_key(budget_nano=BUDGET)
+        reply = await setup.gate.ask(path=path_of(dialect), key=secret, model="m", stream=True)
         assert reply.status == 200
         text = assert_told(reply.body, dialect, BROKE[dialect])
         assert "".join(LONG).startswith(text)
         assert 0 < len(text) <= MOST_DELIVERED
-        row = await desk.row()
-        await assert_stopped(desk, row, "budget_exceeded", 200)
+        row = await setup.row()
+        await assert_stopped(setup, row, "budget_exceeded", 200)
         if bills_on:
             assert (row.usage_source, row.prompt_tokens, row.completion_tokens) == ("provider", *USED)
-            assert desk.up.aborts == []
+            assert setup.up.aborts == []
         else:
             assert row.usage_source == "tokenizer"
             assert 0 < (row.completion_tokens or 0) <= len(text)
-            await desk.up.aborted(1)
+            await setup.up.aborted(1)
         assert row.cost == ((row.prompt_tokens or 0) + (row.completion_tokens or 0)) * MILLI
-        assert desk.up.requests[0].json["max_completion_tokens"] == 10, "it was told its limit, and did not keep it"
+        assert setup.up.requests[0].json["max_completion_tokens"] == 10, "it was told its limit, and did not keep it"
         assert row.flags == ["max_tokens_set"]
         if bills_on:
-            refused = await desk.gate.ask(path=path_of(dialect), key=secret, model="m", max_tokens=1)
+            refused = await setup.gate.ask(path=path_of(dialect), key=secret, model="m", max_tokens=1)
             assert refused.status == (402 if dialect == "aivene" else 429)
-            assert len(desk.up.requests) == 1
+            assert len(setup.up.requests) == 1
 
 
 async def test_an_upstream_that_does_not_keep_the_callers_limit_is_cut(tmp_path: Path) -> None:
-    async with keeping(piecewise(bills_on=True), tmp_path, provider=billing(bills_on=True)) as desk:
+    async with keeping(piecewise(bills_on=True), tmp_path, provider=billing(bills_on=True)) as setup:
         budget = (max_prompt(model="m", stream=True, max_tokens=10) + 10) * MILLI
-        secret = await desk.new_key(budget_nano=budget)
-        reply = await desk.gate.ask(key=secret, model="m", stream=True, max_tokens=10)
+        secret = await setup.new_key(budget_nano=budget)
+        reply = await setup.gate.ask(key=secret, model="m", stream=True, max_tokens=10)
         assert len(assert_told(reply.body, "openai", BROKE["openai"])) <= MOST_DELIVERED
-        row = await desk.row()
-        await assert_stopped(desk, row, "budget_exceeded", 200)
+        row = await setup.row()
+        await assert_stopped(setup, row, "budget_exceeded", 200)
         assert (row.held, row.cost, row.flags) == (budget, sum(USED) * MILLI, [])
 
 
@@ -134,17 +143,17 @@ async def test_an_upstream_that_does_not_keep_the_callers_limit_is_cut(tmp_path:
 async def test_a_whole_answer_that_is_billed_is_delivered(dialect: str, tmp_path: Path) -> None:
     """Though the provider did not keep the limit that it was told: nothing is saved by throwing it away."""
     answer = whole(openai_whole("".join(LONG), usage=USED))
-    async with keeping(answer, tmp_path, store=HOLD) as desk:
-        secret = await desk.new_key(budget_nano=BUDGET, rpm=5)
-        reply = await desk.gate.ask(path=path_of(dialect), key=secret, model="m")
+    async with keeping(answer, tmp_path, store=HOLD) as setup:
+        secret = await setup.new_key(budget_nano=BUDGET, rpm=5)
+        reply = await setup.gate.ask(path=path_of(dialect), key=secret, model="m")
         assert reply.status == 200
         assert LONG[-1] in reply.body.decode()
-        row = await desk.row()
+        row = await setup.row()
         assert (row.verdict, row.usage_source, row.cost) == ("completed", "provider", sum(USED) * MILLI)
-        told = desk.up.requests[0].json["max_completion_tokens"]
+        told = setup.up.requests[0].json["max_completion_tokens"]
         assert 10 <= told <= 20, "what the budget pays for"
         assert row.flags == ["max_tokens_set"]
-        assert (await desk.gate.ask(path=path_of(dialect), key=secret, model="m")).status in (402, 429)
+        assert (await setup.gate.ask(path=path_of(dialect), key=secret, model="m")).status in (402, 429)
 
 
 async def test_a_whole_answer_that_comes_as_a_stream_is_cut_as_it_grows(tmp_path: Path) -> None:
@@ -158,11 +167,11 @@ async def test_a_whole_answer_that_comes_as_a_stream_is_cut_as_it_grows(tmp_path
         return step
 
     steps = [step for number, frame in enumerate(frames) for step in (Send(frame), count(number))]
-    async with keeping([Head(), *steps, End()], tmp_path) as desk:
-        secret = await desk.new_key(budget_nano=2000 * MILLI)
-        reply = await desk.gate.ask(key=secret, model="m", max_tokens=20)
+    async with keeping([Head(), *steps, End()], tmp_path) as setup:
+        secret = await setup.new_key(budget_nano=2000 * MILLI)
+        reply = await setup.gate.ask(key=secret, model="m", max_tokens=20)
         assert error_of(reply)["code"] == "budget_exceeded"
-        (record,) = await desk.gate.settled()
+        (record,) = await setup.gate.settled()
         assert record.held is not None
         assert (record.cost or 0) <= record.held <= 2000 * MILLI
         assert len(sent) < len(frames) // 4
@@ -174,11 +183,11 @@ SHORT = LONG[:20]
 
 async def test_an_answer_that_comes_in_one_piece_is_delivered(tmp_path: Path) -> None:
     """All of it is there, and will be billed."""
-    async with keeping(stream(openai_stream(SHORT, usage=USED)), tmp_path, store=HOLD) as desk:
-        secret = await desk.new_key(budget_nano=BUDGET)
-        reply = await desk.gate.ask(key=secret, model="m", stream=True)
+    async with keeping(stream(openai_stream(SHORT, usage=USED)), tmp_path, store=HOLD) as setup:
+        secret = await setup.new_key(budget_nano=BUDGET)
+        reply = await setup.gate.ask(key=secret, model="m", stream=True)
         assert (reply.status, text_of(reply.body)) == (200, "".join(SHORT))
-        row = await desk.row()
+        row = await setup.row()
         assert (row.verdict, row.usage_source, row.cost) == ("completed", "provider", sum(USED) * MILLI)
 
 
@@ -187,50 +196,50 @@ async def test_so_is_an_end_that_comes_in_one_piece(dialect: str, tmp_path: Path
     """The upstream was done in the same moment."""
     frames, go_on = openai_frames(SHORT, usage=USED), asyncio.Event()
     script: list[Step] = [Head(), Send(b"".join(frames[:3])), Wait(go_on), Send(b"".join(frames[3:])), End()]
-    async with keeping(script, tmp_path, store=HOLD) as desk, await desk.gate.connect() as client:
-        secret = await desk.new_key(budget_nano=BUDGET)
+    async with keeping(script, tmp_path, store=HOLD) as setup, await setup.gate.connect() as client:
+        secret = await setup.new_key(budget_nano=BUDGET)
         await client.send(chat_request(path=path_of(dialect), key=secret, model="m", stream=True))
         body = await begun(client, SHORT[1])
         go_on.set()
         body += await rest(client)
         assert text_of(body) == "".join(SHORT)
-        row = await desk.row()
+        row = await setup.row()
         assert (row.verdict, row.usage_source, row.cost) == ("completed", "provider", sum(USED) * MILLI)
-        assert desk.up.aborts == []
+        assert setup.up.aborts == []
 
 
 async def test_what_was_cut_does_not_count_against_the_target(tmp_path: Path) -> None:
     """Five failures in a row would eject it."""
-    async with keeping(piecewise(bills_on=False), tmp_path, provider=billing(bills_on=False), store=HOLD) as desk:
+    async with keeping(piecewise(bills_on=False), tmp_path, provider=billing(bills_on=False), store=HOLD) as setup:
         for number in range(6):
-            secret = await desk.new_key(f"key {number}", budget_nano=BUDGET)
-            reply = await desk.gate.ask(key=secret, model="m", stream=True)
+            secret = await setup.new_key(f"key {number}", budget_nano=BUDGET)
+            reply = await setup.gate.ask(key=secret, model="m", stream=True)
             assert reply.status == 200
-        metrics = desk.gate.gateway.metrics_text().decode()
+        metrics = setup.gate.gateway.metrics_text().decode()
         assert 'outcome="stopped"' in metrics
-        assert len(desk.up.requests) == 6
+        assert len(setup.up.requests) == 6
 
 
 async def test_a_translated_stream_is_cut_as_well(tmp_path: Path) -> None:
     frames = anthropic_frames(LONG, usage=USED)
     script: list[Step] = [Head(), *(Send(frame) for frame in frames), End()]
     model = MODEL.replace("gpt-4o", "claude")
-    async with keeping(script, tmp_path, model, kind="anthropic", provider=billing(bills_on=True), store=HOLD) as desk:
-        secret = await desk.new_key(budget_nano=BUDGET)
-        reply = await desk.gate.ask(key=secret, model="m", stream=True)
+    async with keeping(script, tmp_path, model, kind="anthropic", provider=billing(bills_on=True), store=HOLD) as setup:
+        secret = await setup.new_key(budget_nano=BUDGET)
+        reply = await setup.gate.ask(key=secret, model="m", stream=True)
         assert len(assert_told(reply.body, "openai", BROKE["openai"])) <= MOST_DELIVERED
-        row = await desk.row()
+        row = await setup.row()
         assert (row.usage_source, row.cost) == ("provider", sum(USED) * MILLI)
 
 
 async def test_the_balance_of_a_workspace_cuts_too(tmp_path: Path) -> None:
-    async with keeping(piecewise(bills_on=True), tmp_path, provider=billing(bills_on=True), store=HOLD) as desk:
-        workspace = await desk.new_workspace("paid", BUDGET)
-        secret = await desk.new_key("paid", workspace)
-        reply = await desk.gate.ask(key=secret, model="m", stream=True)
+    async with keeping(piecewise(bills_on=True), tmp_path, provider=billing(bills_on=True), store=HOLD) as setup:
+        workspace = await setup.new_workspace("paid", BUDGET)
+        secret = await setup.new_key("paid", workspace)
+        reply = await setup.gate.ask(key=secret, model="m", stream=True)
         assert len(assert_told(reply.body, "openai", BROKE["openai"])) <= MOST_DELIVERED
-        await desk.gate.settled()
-        assert await desk.spent_and_held(workspace) == (sum(USED) * MILLI, 0)
+        await setup.gate.settled()
+        assert await setup.spent_and_held(workspace) == (sum(USED) * MILLI, 0)
 
 
 # A revoked key, and an operator who wants a stream ended.
@@ -268,13 +277,13 @@ UNWANTED: dict[str, dict[str, Any]] = {
 ENDINGS = {"key_revoked": REVOKED, "stopped_by_operator": UNWANTED}
 
 
-async def end_it(desk: Desk, code: str, secret: str) -> None:
+async def end_it(setup: AccountingSetup, code: str, secret: str) -> None:
     """As another process does it; this one finds out by itself."""
     if code == "key_revoked":
-        await desk.revoke(secret)
+        await setup.revoke(secret)
         return
-    (request_id,) = await desk.open_ids()
-    assert await desk.write(lambda conn: cancel(conn, request_id, None, now_ms()))
+    (request_id,) = await setup.open_ids()
+    assert await setup.write(lambda conn: cancel(conn, request_id, None, now_ms()))
 
 
 async def begun(client: RawClient, mark: str) -> bytes:
@@ -305,15 +314,15 @@ def in_the_midst(go_on: asyncio.Event) -> list[Step]:
 @pytest.mark.parametrize("code", ENDINGS)
 async def test_a_stream_that_is_ended(code: str, bills_on: bool, dialect: str, tmp_path: Path) -> None:
     go_on = asyncio.Event()
-    async with keeping(in_the_midst(go_on), tmp_path, provider=billing(bills_on)) as desk:
-        secret, other = await desk.new_key("one", max_streams=1), await desk.new_key("other")
-        clients = [await desk.gate.connect() for _ in range(2)]
+    async with keeping(in_the_midst(go_on), tmp_path, provider=billing(bills_on)) as setup:
+        secret, other = await setup.new_key("one", max_streams=1), await setup.new_key("other")
+        clients = [await setup.gate.connect() for _ in range(2)]
         bodies = []
         for client, key in zip(clients, (secret, other), strict=True):
             await client.send(chat_request(path=path_of(dialect), key=key, model="m", stream=True))
             bodies.append(await begun(client, TEXTS[1]))
             if key == secret:
-                await end_it(desk, code, secret)
+                await end_it(setup, code, secret)
         body = bodies[0] + await rest(clients[0])
         assert assert_told(body, dialect, ENDINGS[code][dialect]) == "".join(TEXTS[:2])
         go_on.set()
@@ -321,9 +330,9 @@ async def test_a_stream_that_is_ended(code: str, bills_on: bool, dialect: str, t
         assert text_of(bodies[1]) == "".join(TEXTS), "nobody else's"
         for client in clients:
             client.close()
-        await desk.gate.settled(2)
-        (row,) = [each for each in await desk.rows() if each.error is not None]
-        await assert_stopped(desk, row, code, 200)
+        await setup.gate.settled(2)
+        (row,) = [each for each in await setup.rows() if each.error is not None]
+        await assert_stopped(setup, row, code, 200)
         if bills_on:
             assert (row.usage_source, row.prompt_tokens, row.completion_tokens) == ("provider", 7, 5)
         else:
@@ -348,18 +357,18 @@ async def test_one_that_has_not_begun_is_told_by_its_status(
     go_on = asyncio.Event()
     body, kind = openai_whole(), "application/json"
     late: Script = [Hang()] if is_streamed else [Head(200, kind), Wait(go_on), Send(body), End()]
-    async with keeping(late, tmp_path, provider=billing(bills_on)) as desk, await desk.gate.connect() as client:
-        secret = await desk.new_key(rpm=10)
+    async with keeping(late, tmp_path, provider=billing(bills_on)) as setup, await setup.gate.connect() as client:
+        secret = await setup.new_key(rpm=10)
         await client.send(chat_request(key=secret, model="m", stream=is_streamed))
-        await desk.up.seen(1)
-        await until(lambda: _has_head(desk) or is_streamed)
-        await end_it(desk, code, secret)
+        await setup.up.seen(1)
+        await until(lambda: _has_head(setup) or is_streamed)
+        await end_it(setup, code, secret)
         reply = await client.response()
         assert error_of(reply) == ENDINGS[code]["openai"]
         assert reply.status == (401 if code == "key_revoked" else 503)
         go_on.set()
-        row = await desk.row()
-        await assert_stopped(desk, row, code, reply.status)
+        row = await setup.row()
+        await assert_stopped(setup, row, code, reply.status)
         if bills_on and not is_streamed:
             assert (row.usage_source, row.cost) == ("provider", 12 * MILLI)
         else:
@@ -367,8 +376,8 @@ async def test_one_that_has_not_begun_is_told_by_its_status(
             assert row.cost == (row.prompt_tokens or 0) * MILLI > 0
 
 
-def _has_head(desk: Desk) -> bool:
-    (handler,) = desk.gate.gateway._requests._tasks
+def _has_head(setup: AccountingSetup) -> bool:
+    (handler,) = setup.gate.gateway._requests._tasks
     return handler._relay is not None and handler._relay._upstream.status == 200
 
 
@@ -377,27 +386,27 @@ async def test_it_is_found_out_without_being_told(code: str, tmp_path: Path) -> 
     """Nobody calls: the process looks by itself, every second, or here every few milliseconds."""
     intervals = structs.replace(LONG_INTERVALS, tick_s=0.01)
     async with (
-        keeping(in_the_midst(asyncio.Event()), tmp_path, intervals=intervals) as desk,
-        await desk.gate.connect() as client,
+        keeping(in_the_midst(asyncio.Event()), tmp_path, intervals=intervals) as setup,
+        await setup.gate.connect() as client,
     ):
-        secret = await desk.new_key()
+        secret = await setup.new_key()
         await client.send(chat_request(key=secret, model="m", stream=True))
         body = await begun(client, TEXTS[1])
-        desk.looks = False
-        await end_it(desk, code, secret)
+        setup.looks = False
+        await end_it(setup, code, secret)
         assert assert_told(body + await rest(client), "openai", ENDINGS[code]["openai"]) == "".join(TEXTS[:2])
-        assert (await desk.row()).verdict == "stopped"
+        assert (await setup.row()).verdict == "stopped"
 
 
 async def test_an_expired_key_ends_nothing_that_runs(tmp_path: Path) -> None:
     go_on = asyncio.Event()
-    async with keeping(in_the_midst(go_on), tmp_path) as desk, await desk.gate.connect() as client:
+    async with keeping(in_the_midst(go_on), tmp_path) as setup, await setup.gate.connect() as client:
         expires_ms = now_ms() + 200
-        secret = await desk.new_key(expires_ms=expires_ms)
+        secret = await setup.new_key(expires_ms=expires_ms)
         await client.send(chat_request(key=secret, model="m", stream=True))
         body = await begun(client, TEXTS[1])
         await until(lambda: now_ms() > expires_ms)
-        assert (await desk.gate.ask(key=secret, model="m")).status == 401
+        assert (await setup.gate.ask(key=secret, model="m")).status == 401
         go_on.set()
         assert text_of(body + await rest(client)) == "".join(TEXTS)
-        await desk.gate.settled(2)
+        await setup.gate.settled(2)

@@ -19,7 +19,7 @@ import pytest
 from streamweir.server.telemetry.log import close_log, configure_log
 from streamweir.store.db.tables import metadata
 from streamweir.store.journal.entries import plain
-from support.accounting_gateway import MODEL, Desk
+from support.accounting_gateway import MODEL, AccountingSetup
 from support.answers import anthropic_whole, error_body, error_frame, openai_frames, openai_whole
 from support.gateway import chat_request, gateway, providers
 from support.key_store import dump
@@ -124,8 +124,8 @@ def _as_header(text: str) -> bytes:
 class Reader:
     """Who sends all this, and looks at the books in the end."""
 
-    def __init__(self, desk: Desk) -> None:
-        self.desk = desk
+    def __init__(self, setup: AccountingSetup) -> None:
+        self.setup = setup
         self.sent = 0
 
     async def send(self, text: str) -> None:
@@ -138,8 +138,8 @@ class Reader:
 
     async def check(self) -> None:
         """A row each, and in each nothing but plain and short texts."""
-        await self.desk.gate.gateway.drained()
-        rows = await self.desk.rows()
+        await self.setup.gate.gateway.drained()
+        rows = await self.setup.rows()
         assert len(rows) == len({row.request_id for row in rows}) == self.sent
         for row in rows:
             for name in ("model", "target", "completion_id", "client", "client_id", "peer"):
@@ -147,7 +147,7 @@ class Reader:
                 assert value is None or (len(value) <= _LONGEST and value == plain(value)), (name, value)
 
     async def answer(self, request: bytes) -> Reply:
-        async with await self.desk.gate.connect() as client:
+        async with await self.setup.gate.connect() as client:
             await client.send(request)
             return await client.response()
 
@@ -165,14 +165,14 @@ async def reading(
             toml = providers(up=up.base_url) + providers("anthropic", claude=up.base_url)
             toml += f'[server]\ntrusted_proxies = ["127.0.0.1"]\n[store]\nurl = "{url}"\n{MODEL}'
             async with gateway(toml, data_dir=folder) as gate:
-                reader = Reader(Desk(gate, up))
+                reader = Reader(AccountingSetup(gate, up))
                 yield reader, lines
                 await reader.check()
-                tables = await dump(reader.desk.storage.store)
-                await reader.desk.assert_sound()
+                tables = await dump(reader.setup.storage.store)
+                await reader.setup.assert_sound()
         assert set(tables) == {table.name for table in metadata.sorted_tables}
         assert not (folder / "journal" / "quarantine.jsonl").exists(), "no row was refused"
-        assert reader.desk.writer.batcher.quarantined == 0
+        assert reader.setup.writer.batcher.quarantined == 0
     finally:
         close_log()
     lines += log.getvalue().splitlines()
@@ -219,4 +219,4 @@ async def test_a_statement_is_no_key(database: str, tmp_path: Path) -> None:
                 reply = await reader.answer(request.replace(b"\r\n\r\n", head, 1))
                 assert reply.status == 401, text[:30]
                 assert not value or value not in reply.body
-        assert await reader.desk.rows() == [], "strangers leave none"
+        assert await reader.setup.rows() == [], "strangers leave none"

@@ -145,7 +145,7 @@ async def sizes(api: Api, first: Page, most: int) -> list[int]:
     return [int(each) async for each in pieces_of(api.context, RequestFilter(), first, encode, most)]
 
 
-class Leaving(FlakyStore):
+class FailingReads(FlakyStore):
     """Only so many reads of it succeed."""
 
     def __init__(self, store: Store, reads: int) -> None:
@@ -188,7 +188,7 @@ async def test_where_the_database_goes_away_the_connection_is_cut(tmp_path: Path
     async with api_on("sqlite", tmp_path) as api:
         await fill(api, 2 * MAX_ROWS + 1)
         auth = f"authorization: Bearer {api.one.admin.secret}"
-        async with on_a_socket(api, Leaving(api.storage.store, 2)) as (at, faults):
+        async with on_a_socket(api, FailingReads(api.storage.store, 2)) as (at, faults):
             async with await RawClient.open(at.address) as client:
                 await client.send(get("/api/requests/export?format=jsonl", auth))
                 await client.head()
@@ -205,7 +205,7 @@ async def test_where_the_database_goes_away_the_connection_is_cut(tmp_path: Path
 async def test_who_leaves_is_not_read_for_any_more(tmp_path: Path) -> None:
     async with api_on("sqlite", tmp_path) as api:
         await fill(api, 20 * MAX_ROWS)
-        store = Leaving(api.storage.store, 1000)
+        store = FailingReads(api.storage.store, 1000)
         async with on_a_socket(api, store) as (at, faults):
             async with await RawClient.open(at.address, receive_buffer=8192) as client:
                 await client.send(get("/api/requests/export", f"authorization: Bearer {api.one.admin.secret}"))

@@ -61,7 +61,7 @@ class CountedStore(Store):
         await until(lambda: self.reads >= wanted)
 
 
-class Onlooker:
+class Viewer:
     def __init__(self, pieces: AsyncGenerator[bytes, None]) -> None:
         self._pieces = pieces
         self._next: asyncio.Task[bytes] | None = None
@@ -110,12 +110,12 @@ async def always() -> bool:
 
 
 @asynccontextmanager
-async def looking(feed: LiveFeed, reach: str | None = None, is_good: Any = always) -> AsyncIterator[Onlooker]:
-    onlooker = Onlooker(feed.watch(reach, is_good))
+async def looking(feed: LiveFeed, reach: str | None = None, is_good: Any = always) -> AsyncIterator[Viewer]:
+    viewer = Viewer(feed.watch(reach, is_good))
     try:
-        yield onlooker
+        yield viewer
     finally:
-        await onlooker.leave()
+        await viewer.leave()
 
 
 @asynccontextmanager
@@ -146,24 +146,24 @@ async def feeding(
 async def test_what_runs_is_told_at_once_and_when_it_changes(database: str, tmp_path: Path) -> None:
     async with feeding(tmp_path, database=database) as (api, feed, store):
         first = await api.new_open(api.one)
-        async with looking(feed) as onlooker:
-            name, document = await onlooker.event()
+        async with looking(feed) as viewer:
+            name, document = await viewer.event()
             shown = (await api.ask("GET", "/api/live", **api.operator)).json()["data"]
             assert (name, document) == ("live", {"at_ms": api.clock.at_ms, "total": 1, "data": shown})
             assert [row["request_id"] for row in shown] == [first]
-            assert onlooker.waits
+            assert viewer.waits
             await store.looked()
-            assert onlooker.waits, "nothing has changed"
+            assert viewer.waits, "nothing has changed"
             second = await api.new_open(api.two)
-            assert await onlooker.ids() == [second, first]
+            assert await viewer.ids() == [second, first]
             await api.storage.store.write(lambda conn: cancel(conn, first, None, api.clock.at_ms))
-            _, document = await onlooker.event()
+            _, document = await viewer.event()
             assert [row["is_being_stopped"] for row in document["data"]] == [False, True]
 
 
 async def test_nothing_runs(tmp_path: Path) -> None:
-    async with feeding(tmp_path) as (api, feed, _), looking(feed) as onlooker:
-        assert await onlooker.event() == ("live", {"at_ms": api.clock.at_ms, "total": 0, "data": []})
+    async with feeding(tmp_path) as (api, feed, _), looking(feed) as viewer:
+        assert await viewer.event() == ("live", {"at_ms": api.clock.at_ms, "total": 0, "data": []})
 
 
 async def test_each_sees_what_is_within_his_reach(tmp_path: Path) -> None:
@@ -181,7 +181,7 @@ async def test_each_sees_what_is_within_his_reach(tmp_path: Path) -> None:
 
 async def test_all_of_them_cost_one_look(tmp_path: Path) -> None:
     async with feeding(tmp_path, STILL) as (api, feed, store):
-        onlookers = [Onlooker(feed.watch(None, always)) for _ in range(20)]
+        onlookers = [Viewer(feed.watch(None, always)) for _ in range(20)]
         frames = await asyncio.gather(*(each.frame() for each in onlookers))
         assert (len(set(frames)), len(feed), store.reads) == (1, 20, 1)
         async with looking(feed, api.one.workspace.id) as other:
@@ -194,21 +194,21 @@ async def test_all_of_them_cost_one_look(tmp_path: Path) -> None:
 async def test_the_newest_are_shown_and_all_are_counted(tmp_path: Path) -> None:
     async with feeding(tmp_path) as (api, feed, _):
         ids = [await api.new_open(api.one) for _ in range(MAX_SHOWN + 2)]
-        async with looking(feed) as onlooker:
-            _, document = await onlooker.event()
+        async with looking(feed) as viewer:
+            _, document = await viewer.event()
             assert document["total"] == MAX_SHOWN + 2
             assert [row["request_id"] for row in document["data"]] == ids[:1:-1]
 
 
 async def test_a_slow_reader_gets_the_newest_state(tmp_path: Path) -> None:
-    async with feeding(tmp_path) as (api, feed, store), looking(feed) as onlooker:
-        await onlooker.frame()
+    async with feeding(tmp_path) as (api, feed, store), looking(feed) as viewer:
+        await viewer.frame()
         ids: list[str] = []
         for _ in range(4):
             ids.insert(0, await api.new_open(api.one))
             await store.looked()
-        assert await onlooker.ids() == ids
-        assert onlooker.waits
+        assert await viewer.ids() == ids
+        assert viewer.waits
 
 
 async def test_a_sign_of_life_and_a_question_from_time_to_time(tmp_path: Path) -> None:
@@ -218,13 +218,13 @@ async def test_a_sign_of_life_and_a_question_from_time_to_time(tmp_path: Path) -
         return len(set(frames)) < 2 or frames.count(COMMENT) < 3
 
     intervals = structs.replace(QUICK, live_check_s=0.001)
-    async with feeding(tmp_path, intervals) as (_, feed, _store), looking(feed, None, is_good) as onlooker:
+    async with feeding(tmp_path, intervals) as (_, feed, _store), looking(feed, None, is_good) as viewer:
         while not frames or not frames[-1].startswith(b"event: over"):
-            frames.append(await onlooker.frame())
+            frames.append(await viewer.frame())
         assert frames[-1] == b"event: over\ndata: {}\n\n"
         assert frames.count(COMMENT) >= 3
         assert len(set(frames)) == 3
-        assert await onlooker.is_over()
+        assert await viewer.is_over()
         assert len(feed) == 0
 
 
@@ -234,22 +234,22 @@ async def test_it_is_asked_though_there_is_always_something_new(tmp_path: Path) 
 
     async with feeding(tmp_path, structs.replace(QUICK, live_check_s=0.0)) as (api, feed, _):
         await api.new_open(api.one)
-        async with looking(feed, None, never) as onlooker:
-            assert (await onlooker.event())[0] == "over"
+        async with looking(feed, None, never) as viewer:
+            assert (await viewer.event())[0] == "over"
 
 
 async def test_a_database_that_is_away(tmp_path: Path) -> None:
-    async with feeding(tmp_path) as (api, feed, store), looking(feed) as onlooker:
-        await onlooker.frame()
+    async with feeding(tmp_path) as (api, feed, store), looking(feed) as viewer:
+        await viewer.frame()
         store.fault = StoreUnavailable("it is away")
-        assert await onlooker.event() == ("away", {"at_ms": api.clock.at_ms})
-        assert onlooker.waits
+        assert await viewer.event() == ("away", {"at_ms": api.clock.at_ms})
+        assert viewer.waits
         await store.looked()
-        assert onlooker.waits, "it is told once"
+        assert viewer.waits, "it is told once"
         async with looking(feed, api.one.workspace.id) as late:
             assert (await late.event())[0] == "away"
         store.fault = None
-        assert await onlooker.ids() == [], "nothing has changed, but it is back"
+        assert await viewer.ids() == [], "nothing has changed, but it is back"
 
 
 async def test_so_many_and_no_more(tmp_path: Path) -> None:
@@ -288,8 +288,8 @@ async def test_nobody_looks_where_nobody_looks_on(tmp_path: Path) -> None:
     async with feeding(tmp_path) as (_, feed, store):
         assert store.reads == 0
         for _ in range(2):
-            async with looking(feed) as onlooker:
-                await onlooker.frame()
+            async with looking(feed) as viewer:
+                await viewer.frame()
         reads = store.reads
         for _ in range(20):
             await asyncio.sleep(0)
@@ -304,15 +304,15 @@ async def test_who_is_let_in_and_never_reads_takes_no_place(tmp_path: Path) -> N
 async def test_a_bug_is_told_and_those_who_look_on_see_when_it_is_over(tmp_path: Path) -> None:
     ends: asyncio.Queue[TaskEnd] = asyncio.Queue()
     background = BackgroundTasks(ends.put_nowait, backoff=Backoff(first_s=0.001))
-    async with feeding(tmp_path, background=background) as (_, feed, store), looking(feed) as onlooker:
-        assert await onlooker.ids() == []
+    async with feeding(tmp_path, background=background) as (_, feed, store), looking(feed) as viewer:
+        assert await viewer.ids() == []
         store.fault = ZeroDivisionError()
-        name, _document = await onlooker.event()
+        name, _document = await viewer.event()
         assert name == "away"
         end = await ends.get()
         assert (end.name, end.fault) == ("live feed", store.fault)
         store.fault = None
-        assert await onlooker.ids() == []
+        assert await viewer.ids() == []
 
 
 async def test_head_has_no_events(tmp_path: Path) -> None:
@@ -336,13 +336,13 @@ async def test_a_question_that_cannot_be_answered_is_no_end(tmp_path: Path) -> N
             body=Nothing(),
             at_ms=api.clock.at_ms,
         )
-        onlooker = Onlooker((await watch_live(call)).pieces)
+        viewer = Viewer((await watch_live(call)).pieces)
         store.fault = StoreUnavailable("it is away")
-        while await onlooker.frame() != COMMENT:
+        while await viewer.frame() != COMMENT:
             pass
-        assert await onlooker.frame() in (COMMENT, b'event: away\ndata: {"at_ms":%d}\n\n' % api.clock.at_ms)
+        assert await viewer.frame() in (COMMENT, b'event: away\ndata: {"at_ms":%d}\n\n' % api.clock.at_ms)
         store.fault = None
         await api.storage.store.write(lambda conn: end_sessions(conn, actor="cli", at_ms=api.clock.at_ms))
-        while not (await onlooker.frame()).startswith(b"event: over"):
+        while not (await viewer.frame()).startswith(b"event: over"):
             pass
-        assert await onlooker.is_over()
+        assert await viewer.is_over()

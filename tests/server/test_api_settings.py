@@ -7,7 +7,7 @@ from msgspec import structs
 
 from streamweir import __version__
 from support.api import HIDDEN, Api, api_on, app_of, bearer
-from support.canary import CANARIES, KEYS_TOML, Aviary, providers_toml
+from support.canary import CANARIES, KEYS_TOML, CanarySet, providers_toml
 
 ADDRESSES = ("host of a provider",)
 """Which the operator may see."""
@@ -74,7 +74,7 @@ proxy = "http://{CANARIES["key of a caller that is not good"]}@127.0.0.1:9"
     async with api_on("sqlite", tmp_path, providers_toml("http://127.0.0.1:9/v1") + quoted + KEYS_TOML) as api:
         reply = await api.ask("GET", "/api/settings", **api.operator)
         assert reply.status_code == 200
-        assert Aviary().hits(reply.content, *ADDRESSES) == []
+        assert CanarySet().hits(reply.content, *ADDRESSES) == []
         by_path = entries(reply.json())
         assert by_path["providers.careless.base_url"] == {
             "path": "providers.careless.base_url",

@@ -15,7 +15,7 @@ from streamweir.store.db.clock import now_ms
 from streamweir.store.db.tables import instances, sessions
 from streamweir.store.keys.keys import create_key
 from streamweir.store.keys.spec import KeySpec
-from support.accounting_gateway import MODEL, Desk, keeping
+from support.accounting_gateway import MODEL, AccountingSetup, keeping
 from support.answers import openai_stream
 from support.script import stream
 
@@ -44,33 +44,33 @@ def kill(background: BackgroundTasks, name: str) -> None:
 
 
 async def test_the_tasks_of_a_gateway(tmp_path: Path) -> None:
-    async with keeping(stream(openai_stream()), tmp_path, MODEL, intervals=PACE) as desk:
-        assert sorted(kept.name for kept in desk.gate.gateway.background.running) == TASKS
+    async with keeping(stream(openai_stream()), tmp_path, MODEL, intervals=PACE) as setup:
+        assert sorted(kept.name for kept in setup.gate.gateway.background.running) == TASKS
 
 
 @pytest.mark.parametrize("name", TASKS)
 async def test_whichever_is_killed_everything_goes_on(name: str, tmp_path: Path) -> None:
-    async with keeping(stream(openai_stream()), tmp_path, MODEL, intervals=PACE) as desk:
-        background = desk.gate.gateway.background
+    async with keeping(stream(openai_stream()), tmp_path, MODEL, intervals=PACE) as setup:
+        background = setup.gate.gateway.background
         background.backoff = QUICK
         kill(background, name)
         await until(lambda: background.ends[name] == 1 and all(kept.task for kept in background.running))
-        await works(desk)
-        text = desk.gate.gateway.metrics_text().decode()
+        await works(setup)
+        text = setup.gate.gateway.metrics_text().decode()
         assert f'streamweir_background_task_ends_total{{task="{name}"}} 1.0' in text
         assert sorted(kept.name for kept in background.running) == TASKS
 
 
-async def works(desk: Desk) -> None:
+async def works(setup: AccountingSetup) -> None:
     """Keys are learned, requests are served and written down, and signs of life are given."""
-    secret = (await desk.storage.store.write(new_key)).secret
-    await until(lambda: desk.storage.accounting.directory.find(secret) is not None)
-    assert (await desk.gate.ask(model="m", stream=True, key=secret)).status == 200
-    (row,) = await desk.rows()
+    secret = (await setup.storage.store.write(new_key)).secret
+    await until(lambda: setup.storage.accounting.directory.find(secret) is not None)
+    assert (await setup.gate.ask(model="m", stream=True, key=secret)).status == 200
+    (row,) = await setup.rows()
     assert (row.verdict, row.key_name) == ("completed", "learned")
-    before = await desk.storage.store.read(seen_ms)
+    before = await setup.storage.store.read(seen_ms)
     async with asyncio.timeout(60):
-        while await desk.storage.store.read(seen_ms) <= before:
+        while await setup.storage.store.read(seen_ms) <= before:
             await asyncio.sleep(0.001)
 
 
@@ -93,28 +93,28 @@ class Broken:
 
 async def test_a_fault_in_noting_progress_stops_neither_heartbeats_nor_the_look_at_keys(tmp_path: Path) -> None:
     """Once it did: after a minute every key of the store was refused."""
-    async with keeping(stream(openai_stream()), tmp_path, MODEL, intervals=PACE) as desk:
-        background = desk.gate.gateway.background
+    async with keeping(stream(openai_stream()), tmp_path, MODEL, intervals=PACE) as setup:
+        background = setup.gate.gateway.background
         background.backoff = NEVER_HEALTHY
-        desk.storage.accounting._open["r"] = Broken()  # type: ignore[assignment]
+        setup.storage.accounting._open["r"] = Broken()  # type: ignore[assignment]
         await until(lambda: background.ends["progress"] >= 3)
-        status, document = await ready(desk)
+        status, document = await ready(setup)
         assert (status, document["status"]) == (503, "failing")
         assert document["reasons"] == ["background tasks keep failing: progress"]
-        del desk.storage.accounting._open["r"]
+        del setup.storage.accounting._open["r"]
         background.backoff = QUICK
         await until(lambda: running(background, "progress"))
         kill(background, "progress")
-        await until(lambda: desk.gate.gateway.readiness.is_ready)
-        assert await ready(desk) == (200, {"status": "ok"})
-        desk.storage.accounting._open["r"] = Broken()  # type: ignore[assignment]
-        await works(desk)
-        del desk.storage.accounting._open["r"]
+        await until(lambda: setup.gate.gateway.readiness.is_ready)
+        assert await ready(setup) == (200, {"status": "ok"})
+        setup.storage.accounting._open["r"] = Broken()  # type: ignore[assignment]
+        await works(setup)
+        del setup.storage.accounting._open["r"]
         assert {name for name, ends in background.ends.items() if ends} == {"progress"}
 
 
-async def ready(desk: Desk) -> tuple[int, Any]:
-    async with await desk.gate.connect() as client:
+async def ready(setup: AccountingSetup) -> tuple[int, Any]:
+    async with await setup.gate.connect() as client:
         await client.send(b"GET /ready HTTP/1.1\r\nhost: gateway\r\n\r\n")
         reply = await client.response()
         return reply.status, json.loads(reply.body)
@@ -127,8 +127,8 @@ async def test_the_purge_goes_on_after_an_error_that_nobody_expected(tmp_path: P
     def left(conn: Connection) -> int:
         return len(conn.execute(select(sessions.c.digest)).all())
 
-    async with keeping(stream(openai_stream()), tmp_path, MODEL, intervals=PACE) as desk:
-        background, store = desk.gate.gateway.background, desk.storage.store
+    async with keeping(stream(openai_stream()), tmp_path, MODEL, intervals=PACE) as setup:
+        background, store = setup.gate.gateway.background, setup.storage.store
         background.backoff = QUICK
         await store.write(rename("sessions", "hidden"))
         kill(background, "purge")
@@ -145,7 +145,7 @@ async def test_the_purge_goes_on_after_an_error_that_nobody_expected(tmp_path: P
 
 
 async def test_a_journal_whose_thread_has_failed_makes_the_process_not_ready(tmp_path: Path) -> None:
-    async with keeping(stream(openai_stream()), tmp_path, MODEL, intervals=PACE) as desk:
-        desk.storage.journal.on_state("the journal has failed: restart this process")
-        status, document = await ready(desk)
+    async with keeping(stream(openai_stream()), tmp_path, MODEL, intervals=PACE) as setup:
+        setup.storage.journal.on_state("the journal has failed: restart this process")
+        status, document = await ready(setup)
         assert (status, document["reasons"]) == (503, ["the journal has failed: restart this process"])

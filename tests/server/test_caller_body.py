@@ -19,7 +19,7 @@ from support.answers import anthropic_whole, gemini_whole, openai_whole
 from support.gateway import KEY, MESSAGES, Gate, chat_request, gateway, gateway_to, nothing_left, providers
 from support.raw_client import RawClient, Reply
 from support.script import Seen, Step, in_turn, whole
-from support.scripted_upstream import Canary, ScriptedUpstream
+from support.scripted_upstream import ForbiddenServer, ScriptedUpstream
 from support.system import resident_bytes
 
 Refused = tuple[int, str, str | None]
@@ -59,7 +59,7 @@ async def assert_refused(gate: Gate, requests: list[tuple[bytes, Refused]]) -> N
 
 
 async def refuse_bodies(cases: list[tuple[bytes, Refused]]) -> None:
-    async with Canary() as canary, nothing_left(), gateway(providers(up=canary.base_url)) as gate:
+    async with ForbiddenServer() as canary, nothing_left(), gateway(providers(up=canary.base_url)) as gate:
         await assert_refused(gate, [(chat_request(body=body), expected) for body, expected in cases])
 
 
@@ -274,7 +274,7 @@ async def test_a_missing_member_is_named() -> None:
 
 
 async def test_no_member_of_the_body_chooses_where_we_connect() -> None:
-    async with Canary() as canary:
+    async with ForbiddenServer() as canary:
         values = {
             "api_base": canary.base_url,
             "base_url": canary.base_url,

@@ -97,7 +97,7 @@ def number_in(request: Seen) -> int:
 
 
 @dataclass(frozen=True)
-class Falter:
+class IdleTurns:
     """Some turns of the loop in which nothing is sent."""
 
     turns: int
@@ -112,14 +112,14 @@ def answer(plan: Plan, request: Seen) -> list[Step]:
     if not (request.json.get("stream") or "stream" in request.path):
         written = {"anthropic": anthropic_whole, "gemini": gemini_whole}.get(plan.provider, openai_whole)
         body = written("".join(texts), plan.usage)
-        return [Falter(plan.seed % 7), Head(200, "application/json", framing=len(body)), Send(body, 50), End()]
+        return [IdleTurns(plan.seed % 7), Head(200, "application/json", framing=len(body)), Send(body, 50), End()]
     frames = {"anthropic": anthropic_frames, "gemini": gemini_frames}.get(plan.provider, openai_frames)(
         texts, plan.usage
     )
     chance = random.Random(plan.seed)
-    steps: list[Step] = [Falter(chance.randrange(5)), Head()]
+    steps: list[Step] = [IdleTurns(chance.randrange(5)), Head()]
     for frame in frames:
-        steps += [Send(frame), Falter(chance.choice((0, 0, 0, 1, 3)))]
+        steps += [Send(frame), IdleTurns(chance.choice((0, 0, 0, 1, 3)))]
     return [*steps, End()]
 
 

@@ -30,7 +30,7 @@ from support.outcome import (
     serving,
 )
 from support.script import End, Fin, Hang, Head, Raw, Rst, Script, Seen, Send, Step, Wait, in_turn, stream, whole
-from support.scripted_upstream import Canary, ScriptedUpstream
+from support.scripted_upstream import ForbiddenServer, ScriptedUpstream
 from support.wire_samples import BEGUN, OPENAI
 
 pytestmark = pytest.mark.usefixtures("no_jitter")
@@ -112,7 +112,7 @@ async def test_at_most_three_targets_are_tried() -> None:
         ScriptedUpstream([Head(), End()]) as a,
         ScriptedUpstream(whole(error_body(CANARY), 500)) as b,
         ScriptedUpstream(whole(error_body(CANARY), 401)) as c,
-        Canary() as d,
+        ForbiddenServer() as d,
     ):
         targets = ", ".join(f'{{ provider = "{name}", model = "m" }}' for name in "abcd")
         alias = f'[[models]]\nid = "any"\ntargets = [{targets}]\n'
@@ -123,7 +123,10 @@ async def test_at_most_three_targets_are_tried() -> None:
 
 
 async def test_what_the_caller_did_wrong_is_wrong_everywhere() -> None:
-    async with ScriptedUpstream(whole(error_body("Too hot.", param="temperature"), 400)) as up, Canary() as other:
+    async with (
+        ScriptedUpstream(whole(error_body("Too hot.", param="temperature"), 400)) as up,
+        ForbiddenServer() as other,
+    ):
         async with gateway(providers(first=up.base_url, second=other.base_url) + ALIAS) as gate:
             assert_refused(await gate.ask(model="either", stream=True), "invalid_value", param="temperature")
             await assert_record(gate, "rejected", error="invalid_value", status=400)
@@ -151,7 +154,7 @@ async def test_u40_a_failure_after_the_first_word_is_final(
     seen = asyncio.Event()
     rest: list[Step] = [Send(fault), Hang()] if isinstance(fault, bytes) else [fault]
     script: list[Step] = [Head(), Send(OPENAI.begun), Wait(seen), *rest]
-    async with ScriptedUpstream(script) as up, Canary() as other:
+    async with ScriptedUpstream(script) as up, ForbiddenServer() as other:
         async with gateway(providers(first=up.base_url, second=other.base_url) + ALIAS + HASTE) as gate:
             reply = await ask_and_signal(gate, b'" from"', seen, path=path_of(dialect), model="either")
             assert_broken(reply, code, dialect, text=BEGUN)
@@ -176,7 +179,7 @@ async def test_u40_a_failure_after_the_status_is_final(
 ) -> None:
     """The longest time for which the status may be held back was up: the caller has 200 and no word yet."""
     committed = asyncio.Event()
-    async with ScriptedUpstream([Wait(committed), *steps]) as up, Canary() as other:
+    async with ScriptedUpstream([Wait(committed), *steps]) as up, ForbiddenServer() as other:
         toml = providers(first=up.base_url, second=other.base_url) + ALIAS + "[server.timeouts]\ncommit_s = 0\n"
         async with gateway(toml) as gate, await gate.connect() as client:
             await client.send(chat_request(path=path_of(dialect), model="either", stream=True))
@@ -299,10 +302,10 @@ async def test_u14_a_slow_last_target_is_waited_for(model: str) -> None:
         ScriptedUpstream(ANSWER) as quick,
     ):
         toml = hasty(mute=mute.base_url, slow=slow.base_url, quick=quick.base_url)
-        async with gateway(toml + alias("last", "mute", "slow") + alias("witness", "mute", "quick")) as gate:
+        async with gateway(toml + alias("last", "mute", "slow") + alias("checker", "mute", "quick")) as gate:
             asking = asyncio.ensure_future(gate.ask(model=model, stream=True))
             await slow.seen(1)
-            assert_completed(await gate.ask(model="witness", stream=True), text=FROM_SECOND)
+            assert_completed(await gate.ask(model="checker", stream=True), text=FROM_SECOND)
             assert not slow.aborts
             late.set()
             assert_completed(await asking, text=FROM_SECOND)
@@ -346,7 +349,7 @@ async def test_a_refusal_of_stream_options_is_found_out_once(body: bytes, status
 
 
 async def test_a_refusal_of_stream_options_is_no_reason_to_go_elsewhere() -> None:
-    async with ScriptedUpstream(picky(REFUSALS[0], 400)) as up, Canary() as other:
+    async with ScriptedUpstream(picky(REFUSALS[0], 400)) as up, ForbiddenServer() as other:
         async with gateway(providers(first=up.base_url, second=other.base_url) + ALIAS) as gate:
             assert_completed(await gate.ask(model="either", stream=True))
             record = await assert_record(gate, "completed", attempts=["invalid_value", None], source="estimate")

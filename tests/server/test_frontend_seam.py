@@ -203,10 +203,10 @@ async def test_silence_is_filled_as_often_as_its_clients_need(monkeypatch: pytes
 
 
 async def test_its_name_is_in_the_request_log(tmp_path: Path) -> None:
-    async with keeping(stream(openai_stream()), tmp_path) as desk:
-        secret = await desk.new_key("ci", dialect="aivene")  # what a key says is for paths that dialects share
-        reply = await ask(desk.gate, question(key=secret, to="m"))
-        row = await desk.row()
+    async with keeping(stream(openai_stream()), tmp_path) as setup:
+        secret = await setup.new_key("ci", dialect="aivene")  # what a key says is for paths that dialects share
+        reply = await ask(setup.gate, question(key=secret, to="m"))
+        row = await setup.row()
         assert (row.dialect, row.status, row.verdict) == ("lines", 200, "completed")
         assert documents(reply.body)[-1] == {"end": row.completion_id}
 

@@ -143,21 +143,21 @@ class BrokenUpstream:
 
 
 @dataclass
-class LawlessUpstream:
+class InvalidUpstream:
     """Tells of every head twice, or of none: against `upstream.base`."""
 
     inner: Upstream
     heads: int
 
     async def open(self, request: UpstreamRequest, receiver: Receiver, /) -> Call:
-        return await self.inner.open(request, LawlessReceiver(receiver, self.heads))
+        return await self.inner.open(request, InvalidReceiver(receiver, self.heads))
 
     async def close(self) -> None:
         await self.inner.close()
 
 
 @dataclass
-class LawlessReceiver:
+class InvalidReceiver:
     inner: Receiver
     heads: int
 
@@ -339,7 +339,7 @@ async def test_g5_a_bug_when_the_upstream_is_let_go_and_nothing_was_sent() -> No
 
 @pytest.mark.parametrize("heads", [0, 2])
 async def test_g5_an_upstream_that_breaks_its_contract_is_a_fault_with_a_name(heads: int) -> None:
-    async with broken(STREAM, upstream=lambda inner: LawlessUpstream(inner, heads)) as (gate, up):
+    async with broken(STREAM, upstream=lambda inner: InvalidUpstream(inner, heads)) as (gate, up):
         assert_refused_by_us(await gate.ask(model="up/m", stream=True), "internal_error")
         await assert_record(gate, 500)
         assert b'streamweir_faults_total{fault="UnexpectedInput"} 1.0' in gate.gateway.metrics_text()

@@ -33,7 +33,7 @@ from support.serve_process import BEGUN, REST, get
 # G6: at every await.
 
 
-class Meddled(Coroutine[Any, Any, None]):
+class InterruptedTask(Coroutine[Any, Any, None]):
     """A coroutine that tells when it has been suspended for the n-th time."""
 
     def __init__(self, inner: Coroutine[Any, Any, None], at: int, act: Callable[[], None]) -> None:
@@ -60,7 +60,7 @@ class Meddled(Coroutine[Any, Any, None]):
         return awaited
 
 
-class Meddler:
+class TaskInterrupter:
     """Makes the tasks of the loop, and acts when the request's own has been suspended for the n-th time."""
 
     def __init__(self, at: int, ways: Sequence[str]) -> None:
@@ -71,7 +71,7 @@ class Meddler:
 
     def __call__(self, loop: asyncio.AbstractEventLoop, coro: Any, **more: Any) -> "asyncio.Task[Any]":
         if getattr(coro, "__qualname__", "") == RequestHandler.run.__qualname__:
-            coro = Meddled(coro, self._at, lambda: void(loop.call_soon(self._act)))
+            coro = InterruptedTask(coro, self._at, lambda: void(loop.call_soon(self._act)))
         return asyncio.Task(coro, loop=loop, **more)
 
     def _act(self) -> None:
@@ -107,7 +107,7 @@ VERDICTS = {"cancelled": "shutdown", "left": "client_gone", "stopped": "shutdown
 
 async def meddle(at: int, ways: Sequence[str], is_streamed: bool) -> bool:
     """One request that is parsed in a thread, fails, waits, is tried again, and answered. False: it ended before."""
-    loop, meddler = asyncio.get_running_loop(), Meddler(at, ways)
+    loop, meddler = asyncio.get_running_loop(), TaskInterrupter(at, ways)
     answered = stream(openai_stream()) if is_streamed else whole(openai_whole())
     async with ScriptedUpstream(in_turn(FAILED, answered)) as up, gateway(providers(up=up.base_url)) as gate:
         meddler.gate = gate

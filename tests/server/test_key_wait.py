@@ -162,7 +162,7 @@ async def test_what_is_remembered_of_strangers_is_bounded() -> None:
 async def made_elsewhere(ships: Fleet, **spec: object) -> str:
     """By the first node; the second has not looked since."""
     wanted = KeySpec(name="new", **spec)  # type: ignore[arg-type]
-    made = await ships.desks[0].storage.store.write(
+    made = await ships.setups[0].storage.store.write(
         lambda conn: create_key(conn, "default", wanted, actor="test", at_ms=now_ms())
     )
     return made.secret
@@ -222,8 +222,8 @@ async def test_it_is_good_on_every_node_at_once(ask: Asking, tmp_path: Path) -> 
 
 async def test_a_caller_that_leaves_while_its_key_is_looked_for_leaves_nothing(tmp_path: Path) -> None:
     async with fleet(answers(False), tmp_path, count=2, database="postgres", toml=MODEL, intervals=STILL) as ships:
-        gate, desk = ships.gates[1], ships.desks[1]
-        async with desk.maintenance._loading:  # somebody else looks, and takes his time
+        gate, setup = ships.gates[1], ships.setups[1]
+        async with setup.maintenance._loading:  # somebody else looks, and takes his time
             async with await gate.connect() as client:
                 await client.send(get("/v1/models", secret_of(1)))
                 await until(lambda: bool(gate.gateway._late_keys._tasks))

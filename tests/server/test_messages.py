@@ -168,24 +168,24 @@ async def test_a_body_may_have_four_times_the_configured_size() -> None:
 
 
 async def test_limits_are_told_under_the_apis_names(tmp_path: Path) -> None:
-    async with keeping(stream(openai_stream()), tmp_path) as desk:
-        secret = await desk.new_key("ci", rpm=1)
-        reply = await ask(desk.gate, key=secret, model="m")
+    async with keeping(stream(openai_stream()), tmp_path) as setup:
+        secret = await setup.new_key("ci", rpm=1)
+        reply = await ask(setup.gate, key=secret, model="m")
         assert (reply.status, reply.header("anthropic-ratelimit-requests-limit")) == (200, "1")
         assert reply.header("anthropic-ratelimit-requests-remaining") == "0"
         assert str(reply.header("anthropic-ratelimit-requests-reset")).endswith("Z")
         assert reply.header("x-ratelimit-limit-requests") is None
-        reply = await ask(desk.gate, key=secret, model="m")
+        reply = await ask(setup.gate, key=secret, model="m")
         assert (reply.status, json.loads(reply.body)["error"]["type"]) == (429, "rate_limit_error")
         assert reply.header("retry-after") is not None
-        await desk.gate.settled(2)
+        await setup.gate.settled(2)
 
 
 async def test_its_name_is_in_the_request_log(tmp_path: Path) -> None:
-    async with keeping(stream(openai_stream()), tmp_path) as desk:
-        secret = await desk.new_key("ci", dialect="aivene")  # what a key says is for paths that dialects share
-        reply = await ask(desk.gate, key=secret, model="m")
-        row = await desk.row()
+    async with keeping(stream(openai_stream()), tmp_path) as setup:
+        secret = await setup.new_key("ci", dialect="aivene")  # what a key says is for paths that dialects share
+        reply = await ask(setup.gate, key=secret, model="m")
+        row = await setup.row()
         assert (row.dialect, row.status, row.verdict) == ("messages", 200, "completed")
         assert read_stream(reply.body)["id"] == row.completion_id
 

@@ -13,7 +13,7 @@ from streamweir.policy.prices import Rates, cost_of
 from streamweir.server.request.runtime import built_in_prices
 from streamweir.store.db.clock import now_ms
 from streamweir.store.requests.content import find_content
-from support.accounting_gateway import MILLI, Desk, answers, each_form, keeping
+from support.accounting_gateway import MILLI, AccountingSetup, answers, each_form, keeping
 from support.answers import TEXTS, anthropic_frames, anthropic_stream, anthropic_whole, openai_stream
 from support.console_session import Page, sign_in
 from support.gateway import until
@@ -53,11 +53,11 @@ def listed(model: str) -> Rates:
 async def test_caches_are_billed_by_the_price_list(tmp_path: Path, is_streamed: bool, has_buckets: bool) -> None:
     """Read, and written for five minutes and for an hour: each at its own rate. A sum alone is of five minutes."""
     told = USAGE if has_buckets else {name: count for name, count in USAGE.items() if name != "cache_creation"}
-    async with keeping(passed(is_streamed, told), tmp_path, "", kind="anthropic") as desk:
-        secret = await desk.new_key(budget_nano=10_000 * MILLI)
-        reply = await ask(desk.gate, key=secret, model=f"up/{CLAUDE}", stream=is_streamed, system=SYSTEM)
+    async with keeping(passed(is_streamed, told), tmp_path, "", kind="anthropic") as setup:
+        secret = await setup.new_key(budget_nano=10_000 * MILLI)
+        reply = await ask(setup.gate, key=secret, model=f"up/{CLAUDE}", stream=is_streamed, system=SYSTEM)
         assert reply.status == 200
-        row = await desk.row()
+        row = await setup.row()
         rates, hour = listed(CLAUDE), 500 if has_buckets else 0
         assert None not in (rates.cache_read, rates.cache_write, rates.cache_write_1h)
         assert len({rates.input, rates.cache_read, rates.cache_write, rates.cache_write_1h}) == 4
@@ -73,12 +73,12 @@ async def test_caches_are_billed_by_the_price_list(tmp_path: Path, is_streamed: 
         assert row.cost == cost_of(usage, rates)
         assert (row.prompt_tokens, row.completion_tokens, row.usage_source) == (12_003, 5, "provider")
         assert row.flags == []
-        kinds = await desk.ledger(row.request_id)
+        kinds = await setup.ledger(row.request_id)
         assert [kind for kind, _, _ in kinds] == ["hold", "settle"]
         assert -sum(amount for _, amount, _ in kinds) == row.cost == kinds[-1][2]
-        assert (await desk.spent_and_held())[0] == row.cost
-        page = await sign_in(desk.gate)
-        detail = (await get(desk, page, f"/api/requests/{row.request_id}"))["request"]
+        assert (await setup.spent_and_held())[0] == row.cost
+        page = await sign_in(setup.gate)
+        detail = (await get(setup, page, f"/api/requests/{row.request_id}"))["request"]
         lines = {line["what"]: line["tokens"] for line in detail["bill"]}
         assert {name: count for name, count in lines.items() if name.startswith("cache")} == {
             "cache_read": 10_000,
@@ -87,12 +87,12 @@ async def test_caches_are_billed_by_the_price_list(tmp_path: Path, is_streamed: 
         }
 
 
-async def get(desk: Desk, page: Page, path: str) -> Any:
-    return json.loads(await get_bytes(desk, path, page.safe_fields))
+async def get(setup: AccountingSetup, page: Page, path: str) -> Any:
+    return json.loads(await get_bytes(setup, path, page.safe_fields))
 
 
-async def get_bytes(desk: Desk, path: str, fields: tuple[tuple[str, str], ...] = ()) -> bytes:
-    async with await desk.gate.connect() as client:
+async def get_bytes(setup: AccountingSetup, path: str, fields: tuple[tuple[str, str], ...] = ()) -> bytes:
+    async with await setup.gate.connect() as client:
         head = "".join(f"{name}: {value}\r\n" for name, value in fields)
         await client.send(f"GET {path} HTTP/1.1\r\nhost: gateway\r\n{head}\r\n".encode())
         reply = await client.response()
@@ -102,48 +102,48 @@ async def get_bytes(desk: Desk, path: str, fields: tuple[tuple[str, str], ...] =
 
 async def test_the_log_says_which_api_was_spoken(tmp_path: Path) -> None:
     """List, filter, detail, export and metrics: `dialect` names the API."""
-    async with keeping(stream(openai_stream()), tmp_path) as desk:
-        reply = await ask(desk.gate, model="m", context_management={"edits": [{}]})
-        assert (await desk.gate.ask(model="m", stream=True)).status == 200
-        await desk.gate.settled(2)
-        row = (await desk.rows())[0]
+    async with keeping(stream(openai_stream()), tmp_path) as setup:
+        reply = await ask(setup.gate, model="m", context_management={"edits": [{}]})
+        assert (await setup.gate.ask(model="m", stream=True)).status == 200
+        await setup.gate.settled(2)
+        row = (await setup.rows())[0]
         assert (row.dialect, row.dropped) == ("messages", ["context_management"])
         assert reply.header("x-streamweir-dropped") == "context_management"
-        page = await sign_in(desk.gate)
+        page = await sign_in(setup.gate)
         for dialect in ("messages", "openai"):
-            (found,) = (await get(desk, page, f"/api/requests?dialect={dialect}"))["data"]
+            (found,) = (await get(setup, page, f"/api/requests?dialect={dialect}"))["data"]
             assert found["dialect"] == dialect
-            detail = (await get(desk, page, f"/api/requests/{found['request_id']}"))["request"]
+            detail = (await get(setup, page, f"/api/requests/{found['request_id']}"))["request"]
             assert detail["dialect"] == dialect
         lines = (
-            await get_bytes(desk, "/api/requests/export?format=jsonl&dialect=messages", page.safe_fields)
+            await get_bytes(setup, "/api/requests/export?format=jsonl&dialect=messages", page.safe_fields)
         ).splitlines()
         assert [json.loads(line)["dialect"] for line in lines] == ["messages"]
-        counted = re.findall(r"requests_total\{(.*)\} (.*)", (await get_bytes(desk, "/metrics")).decode())
+        counted = re.findall(r"requests_total\{(.*)\} (.*)", (await get_bytes(setup, "/metrics")).decode())
         assert [float(count) for labels, count in counted if 'dialect="messages"' in labels] == [1]
 
 
 @each_form
 async def test_what_is_not_passed_is_named_to_the_caller_too(tmp_path: Path, is_streamed: bool) -> None:
-    async with keeping(passed(is_streamed, USAGE), tmp_path, "", kind="anthropic") as desk:
+    async with keeping(passed(is_streamed, USAGE), tmp_path, "", kind="anthropic") as setup:
         model = f"up/{CLAUDE}"
-        reply = await ask(desk.gate, model=model, stream=is_streamed, system=SYSTEM, speed="fast", inference_geo="eu")
-        row = await desk.row()
+        reply = await ask(setup.gate, model=model, stream=is_streamed, system=SYSTEM, speed="fast", inference_geo="eu")
+        row = await setup.row()
         assert row.dropped == ["speed", "inference_geo"]
         assert reply.header("x-streamweir-dropped") == "speed, inference_geo"
-        assert not {"speed", "inference_geo"} & desk.up.requests[0].json.keys()
+        assert not {"speed", "inference_geo"} & setup.up.requests[0].json.keys()
 
 
 @each_form
 async def test_the_playground_answers_as_the_api_does(tmp_path: Path, is_streamed: bool) -> None:
-    async with keeping(answers(is_streamed), tmp_path) as desk:
-        page, key_id = await sign_in(desk.gate), desk.key_id(await desk.new_key("payer"))
+    async with keeping(answers(is_streamed), tmp_path) as setup:
+        page, key_id = await sign_in(setup.gate), setup.key_id(await setup.new_key("payer"))
         inner = json.dumps({**QUESTION, "model": "m", "stream": is_streamed}).encode()
         reply = await page.chat(key_id, dialect="messages", inner=inner)
         assert reply.status == 200
         message = read_stream(reply.body) if is_streamed else json.loads(reply.body)
         assert message["content"] == [{"type": "text", "text": "".join(TEXTS)}]
-        row = await desk.row()
+        row = await setup.row()
         assert (row.dialect, row.key_name, row.completion_id) == ("messages", "payer", message["id"])
         assert reply.header("request-id") == row.request_id
         reply = await page.chat(key_id, dialect="messages", model="m")
@@ -160,24 +160,24 @@ async def test_the_playground_answers_as_the_api_does(tmp_path: Path, is_streame
     ids=["budget", "models", "scopes"],
 )
 async def test_a_key_may_what_it_may_elsewhere(tmp_path: Path, spec: Any, expected: tuple[int, str]) -> None:
-    async with keeping(stream(openai_stream()), tmp_path) as desk:
-        secret = await desk.new_key("bound", **spec)
-        reply = await ask(desk.gate, key=secret, model="m")
+    async with keeping(stream(openai_stream()), tmp_path) as setup:
+        secret = await setup.new_key("bound", **spec)
+        reply = await ask(setup.gate, key=secret, model="m")
         assert (reply.status, json.loads(reply.body)["error"]["type"]) == expected
-        assert desk.up.requests == []
-        row = await desk.row()
+        assert setup.up.requests == []
+        row = await setup.row()
         assert (row.dialect, row.status, row.key_name) == ("messages", expected[0], "bound")
 
 
 async def test_what_was_said_is_kept_where_the_key_says_so(tmp_path: Path) -> None:
-    async with keeping(stream(anthropic_stream()), tmp_path, "", kind="anthropic") as desk:
-        secret = await desk.new_key(log_content=True)
-        reply = await ask(desk.gate, key=secret, model=f"up/{CLAUDE}")
-        row = await desk.row()
+    async with keeping(stream(anthropic_stream()), tmp_path, "", kind="anthropic") as setup:
+        secret = await setup.new_key(log_content=True)
+        reply = await ask(setup.gate, key=secret, model=f"up/{CLAUDE}")
+        row = await setup.row()
         assert row.has_content
-        queue = desk.storage.contents
+        queue = setup.storage.contents
         await until(lambda: not queue._waiting)
-        found = await desk.read(lambda conn: find_content(conn, row.request_id))
+        found = await setup.read(lambda conn: find_content(conn, row.request_id))
         assert found is not None
         content = found.unpack()
         assert json.loads(content.prompt) == {**QUESTION, "model": f"up/{CLAUDE}", "stream": True}

@@ -31,7 +31,7 @@ from support.answers import (
     openai_frames,
     openai_stream,
 )
-from support.forked_processes import nursery
+from support.forked_processes import fork_server
 from support.gateway import Gate, gateway_to, providers, until
 from support.ledger_reader import open_ledger_reader
 from support.messages import ask, messages_request, read_stream, said_in
@@ -174,26 +174,26 @@ async def test_c24_an_answer_beyond_its_budget_is_cut(kind: str, bills_on: bool,
     script: list[Step] = [Head(), *(Send(frame) for frame in frames[:-3]), *last]
     model = MODEL if kind == "openai" else MODEL.replace("gpt-4o", "claude")
     billing = f"cancel_stops_billing = {'false' if bills_on else 'true'}\n"
-    async with keeping(script, tmp_path, model, kind=kind, provider=billing) as desk:
+    async with keeping(script, tmp_path, model, kind=kind, provider=billing) as setup:
         request: dict[str, Any] = {"model": "m", "max_tokens": 10}
         prompt = len(messages_request(stream=True, **request).partition(b"\r\n\r\n")[2]) + 100
-        secret = await desk.new_key(budget_nano=(prompt + 10) * MILLI)
-        reply = await ask(desk.gate, key=secret, **request)
+        secret = await setup.new_key(budget_nano=(prompt + 10) * MILLI)
+        reply = await ask(setup.gate, key=secret, **request)
         assert reply.status == 200
         message = read_stream(reply.body)
         assert (message["error"]["type"], message["stop_reason"]) == ("billing_error", None)
         assert "".join(LONG).startswith(said_in(message))
         assert 0 < len(said_in(message)) < len("".join(LONG)) / 2
-        row = await desk.row()
+        row = await setup.row()
         assert (row.verdict, row.error, row.status, row.dialect) == ("stopped", "budget_exceeded", 200, "messages")
-        entries = [entry for entry, _, _ in await desk.ledger(row.request_id)]
+        entries = [entry for entry, _, _ in await setup.ledger(row.request_id)]
         assert (entries[0], entries[-1], entries.count("settle")) == ("hold", "settle", 1)
         if bills_on:
             assert (row.usage_source, row.prompt_tokens, row.completion_tokens) == ("provider", *USED)
         else:
             assert row.usage_source in ("tokenizer", "estimate")
             assert 0 < (row.completion_tokens or 0) <= len(said_in(message))
-            await desk.up.aborted(1)
+            await setup.up.aborted(1)
 
 
 # G1, G2, G3: a process that ends.
@@ -219,7 +219,7 @@ async def test_g1_a_drain_waits_for_streams_and_tells_those_that_are_left(tmp_pa
 
     async with ScriptedUpstream(script_for("openai")) as one, ScriptedUpstream(script_for("anthropic")) as two:
         toml = providers(openai=one.base_url) + providers("anthropic", anthropic=two.base_url)
-        async with nursery().served(tmp_path, toml) as program, AsyncExitStack() as stack:
+        async with fork_server().served(tmp_path, toml) as program, AsyncExitStack() as stack:
             await program.started()
             whole_ones = [await open_stream(stack, program, kind) for kind in STREAMS]
             cut_ones = [await open_stream(stack, program, kind) for kind in STREAMS]
@@ -249,7 +249,7 @@ async def test_g3_a_killed_process_leaves_one_row_for_each_stream_and_sums_that_
     async with ScriptedUpstream(script_for("openai")) as one, ScriptedUpstream(script_for("anthropic")) as two:
         toml = f'[store]\nurl = "{url}"\n' + providers(openai=one.base_url)
         toml += providers("anthropic", anthropic=two.base_url)
-        async with nursery().served(tmp_path, toml) as program, AsyncExitStack() as stack:
+        async with fork_server().served(tmp_path, toml) as program, AsyncExitStack() as stack:
             await program.started()
             streams = [await open_stream(stack, program, kind) for kind in STREAMS]
             program.signal(signal.SIGKILL)
@@ -259,7 +259,7 @@ async def test_g3_a_killed_process_leaves_one_row_for_each_stream_and_sums_that_
                 assert b"message_stop" not in each.so_far.body
             assert await program.status() == -signal.SIGKILL
         ids = {each.so_far.header("request-id") for each in streams}
-        async with nursery().served(tmp_path, toml) as program, open_ledger_reader(url, data) as accounting:
+        async with fork_server().served(tmp_path, toml) as program, open_ledger_reader(url, data) as accounting:
             await program.started()
             seen = await accounting.until(lambda seen: not seen.open and len(seen.rows) == 2)
             assert seen.rows.keys() == ids

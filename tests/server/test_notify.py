@@ -168,12 +168,12 @@ def test_with_a_watchdog_a_worker_whose_loop_hangs_is_replaced(tmp_path: Path, m
     manager = Manager(str(tmp_path / "notify"))
     monkeypatch.setenv("NOTIFY_SOCKET", manager.address)
     monkeypatch.setenv("WATCHDOG_USEC", "1000000")
-    with running(tmp_path, 2) as gang:
-        gang.start()
-        pid = gang.pids()[1]
+    with running(tmp_path, 2) as workers_process:
+        workers_process.start()
+        pid = workers_process.pids()[1]
         os.kill(pid, signal.SIGSTOP)
-        assert gang.wait("worker killed: its event loop did not answer", pid=pid)["number"] == 1
-        assert gang.wait("worker serves", number=1)["pid"] != pid
-        gang.signal(signal.SIGTERM)
-        assert gang.end() == 0
+        assert workers_process.wait("worker killed: its event loop did not answer", pid=pid)["number"] == 1
+        assert workers_process.wait("worker serves", number=1)["pid"] != pid
+        workers_process.signal(signal.SIGTERM)
+        assert workers_process.end() == 0
     manager.socket.close()

@@ -49,7 +49,7 @@ Asked = dict[str, Any]
 
 
 @dataclass
-class Told:
+class SdkResult:
     """What the SDK's user has in the end."""
 
     text: str = ""
@@ -75,10 +75,10 @@ class Told:
                 self.calls[call.index] = (name, arguments + (call.function.arguments or ""))
 
 
-def told_by(completion: ChatCompletion) -> Told:
+def told_by(completion: ChatCompletion) -> SdkResult:
     choice = completion.choices[0]
     calls = [call.function for call in choice.message.tool_calls or [] if call.type == "function"]
-    return Told(
+    return SdkResult(
         text=choice.message.content or "",
         reasoning=(choice.message.model_extra or {}).get("reasoning_content") or "",
         calls=[(call.name, call.arguments) for call in calls],
@@ -95,9 +95,9 @@ def with_usage(asked: Asked) -> Asked:
     return {**asked, "stream_options": {"include_usage": True}}
 
 
-async def by_sync_stream(at: Gate, asked: Asked) -> Told:
-    def read() -> Told:
-        told = Told()
+async def by_sync_stream(at: Gate, asked: Asked) -> SdkResult:
+    def read() -> SdkResult:
+        told = SdkResult()
         with OpenAI(base_url=at.base_url + "/v1", api_key=KEY) as client:
             try:
                 for chunk in client.chat.completions.create(**asked, stream=True):
@@ -109,8 +109,8 @@ async def by_sync_stream(at: Gate, asked: Asked) -> Told:
     return await asyncio.to_thread(read)
 
 
-async def by_async_stream(at: Gate, asked: Asked) -> Told:
-    told = Told()
+async def by_async_stream(at: Gate, asked: Asked) -> SdkResult:
+    told = SdkResult()
     async with AsyncOpenAI(base_url=at.base_url + "/v1", api_key=KEY) as client:
         try:
             async for chunk in await client.chat.completions.create(**asked, stream=True):
@@ -120,9 +120,9 @@ async def by_async_stream(at: Gate, asked: Asked) -> Told:
     return told
 
 
-async def by_sync_helper(at: Gate, asked: Asked) -> Told:
-    def read() -> Told:
-        told = Told()
+async def by_sync_helper(at: Gate, asked: Asked) -> SdkResult:
+    def read() -> SdkResult:
+        told = SdkResult()
         with OpenAI(base_url=at.base_url + "/v1", api_key=KEY) as client:
             try:
                 with client.chat.completions.stream(**asked) as stream:
@@ -137,8 +137,8 @@ async def by_sync_helper(at: Gate, asked: Asked) -> Told:
     return await asyncio.to_thread(read)
 
 
-async def by_async_helper(at: Gate, asked: Asked) -> Told:
-    told = Told()
+async def by_async_helper(at: Gate, asked: Asked) -> SdkResult:
+    told = SdkResult()
     async with AsyncOpenAI(base_url=at.base_url + "/v1", api_key=KEY) as client:
         try:
             async with client.chat.completions.stream(**asked) as stream:
@@ -151,12 +151,12 @@ async def by_async_helper(at: Gate, asked: Asked) -> Told:
     return told
 
 
-async def by_whole(at: Gate, asked: Asked) -> Told:
+async def by_whole(at: Gate, asked: Asked) -> SdkResult:
     async with AsyncOpenAI(base_url=at.base_url + "/v1", api_key=KEY) as client:
         return told_by(await client.chat.completions.create(**asked))
 
 
-Way = Callable[[Gate, Asked], Awaitable[Told]]
+Way = Callable[[Gate, Asked], Awaitable[SdkResult]]
 WAYS = [by_sync_stream, by_async_stream, by_sync_helper, by_async_helper]
 every_way = pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__.removeprefix("by_"))
 
@@ -298,7 +298,7 @@ async def test_the_headers_of_a_whole_answer(gate: Gate) -> None:
 
 async def test_the_headers_of_a_stream(gate: Gate) -> None:
     def ask() -> tuple[dict[str, str], str]:
-        told = Told()
+        told = SdkResult()
         with OpenAI(base_url=gate.base_url + "/v1", api_key=KEY) as client:
             response = client.chat.completions.with_raw_response.create(**question("sim/hello"), stream=True)
             for chunk in response.parse():

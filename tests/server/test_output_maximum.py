@@ -165,26 +165,26 @@ async def test_a_messages_request_that_is_translated_is_lowered(kind: str, model
 
 async def test_no_more_is_reserved_than_any_target_can_answer_with(tmp_path: Path) -> None:
     members: dict[str, Any] = {"model": "m", "max_tokens": WANTED}
-    async with keeping(ANSWER, tmp_path, MODEL) as desk:
+    async with keeping(ANSWER, tmp_path, MODEL) as setup:
         held = (max_prompt(**members) + 16_384) * MILLI
-        secret = await desk.new_key(budget_nano=held)
-        assert (await desk.gate.ask(key=secret, **members)).status == 200
-        row = await desk.row()
+        secret = await setup.new_key(budget_nano=held)
+        assert (await setup.gate.ask(key=secret, **members)).status == 200
+        row = await setup.row()
         assert (row.flags, row.held) == (["max_tokens_clamped"], held)
 
 
 async def test_what_is_left_may_be_less_than_the_maximum(tmp_path: Path) -> None:
     members: dict[str, Any] = {"model": "m", "max_tokens": WANTED}
-    async with keeping(ANSWER, tmp_path, MODEL) as desk:
-        secret = await desk.new_key(budget_nano=(max_prompt(**members) + 300) * MILLI)
-        assert (await desk.gate.ask(key=secret, **members)).status == 200
-        assert desk.up.requests[0].json["max_completion_tokens"] == 300
-        assert (await desk.row()).flags == ["max_tokens_lowered"]
+    async with keeping(ANSWER, tmp_path, MODEL) as setup:
+        secret = await setup.new_key(budget_nano=(max_prompt(**members) + 300) * MILLI)
+        assert (await setup.gate.ask(key=secret, **members)).status == 200
+        assert setup.up.requests[0].json["max_completion_tokens"] == 300
+        assert (await setup.row()).flags == ["max_tokens_lowered"]
 
 
 async def test_no_more_counts_against_a_limit_of_tokens_than_can_be_answered(tmp_path: Path) -> None:
-    async with keeping(ANSWER, tmp_path, MODEL) as desk:
-        secret = await desk.new_key(tpm=20_000)
-        reply = await desk.gate.ask(key=secret, model="m", max_tokens=WANTED)
+    async with keeping(ANSWER, tmp_path, MODEL) as setup:
+        secret = await setup.new_key(tpm=20_000)
+        reply = await setup.gate.ask(key=secret, model="m", max_tokens=WANTED)
         assert dict(reply.headers)["x-ratelimit-remaining-tokens"] == str(20_000 - PROMPT - 16_384)
-        await desk.row()
+        await setup.row()

@@ -33,12 +33,12 @@ ANSWER = whole(openai_whole(usage=(7, 5)))
 
 
 async def test_each_name_goes_to_the_target_of_its_pattern_at_that_price(tmp_path: Path) -> None:
-    async with keeping(ANSWER, tmp_path, TOML) as desk:
+    async with keeping(ANSWER, tmp_path, TOML) as setup:
         names = ("claude-opus-5-5", "claude-haiku-5-5", "claude-of-tomorrow")
         for name in names:
-            assert (await desk.gate.ask(model=name)).status == 200
-        assert [seen.json["model"] for seen in desk.up.requests] == ["gpt-4o", "gpt-4o-mini", "gpt-4o"]
-        rows = await desk.rows()
+            assert (await setup.gate.ask(model=name)).status == 200
+        assert [seen.json["model"] for seen in setup.up.requests] == ["gpt-4o", "gpt-4o-mini", "gpt-4o"]
+        rows = await setup.rows()
         assert {row.model: row.cost for row in rows} == dict(
             zip(names, (17 * MILLI, 17 * MILLI // 100, 17 * MILLI), strict=True)
         )

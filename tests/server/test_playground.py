@@ -19,7 +19,17 @@ from streamweir.server.http.security_headers import SECURITY_HEADERS
 from streamweir.store.db.clock import now_ms
 from streamweir.store.keys.changes import Changes, KeyState
 from streamweir.store.requests.content import find_content
-from support.accounting_gateway import EACH_DIALECT, MILLI, MODEL, Desk, answers, each_form, error_of, keeping, path_of
+from support.accounting_gateway import (
+    EACH_DIALECT,
+    MILLI,
+    MODEL,
+    AccountingSetup,
+    answers,
+    each_form,
+    error_of,
+    keeping,
+    path_of,
+)
 from support.answers import TEXTS, error_body
 from support.console_session import PATH, Page, played, sign_in, uses
 from support.deadlines import WAIT_TIMEOUT_S
@@ -49,23 +59,25 @@ def assert_sealed(reply: Reply) -> None:
     assert all(reply.header(name) == value for name, value in SECURITY_HEADERS)
 
 
-async def one_of_each(desk: Desk, page: Page, dialect: str, count: int, **members: Any) -> tuple[Reply, Reply]:
+async def one_of_each(
+    setup: AccountingSetup, page: Page, dialect: str, count: int, **members: Any
+) -> tuple[Reply, Reply]:
     """The same by `/v1` and by the playground, as two keys that are alike."""
-    secrets = [await desk.new_key(f"key {number}") for number in (count, count + 1)]
-    by_v1 = await desk.gate.ask(path=path_of(dialect), key=secrets[0], **members)
-    return by_v1, await page.chat(desk.key_id(secrets[1]), dialect=dialect, **members)
+    secrets = [await setup.new_key(f"key {number}") for number in (count, count + 1)]
+    by_v1 = await setup.gate.ask(path=path_of(dialect), key=secrets[0], **members)
+    return by_v1, await page.chat(setup.key_id(secrets[1]), dialect=dialect, **members)
 
 
 @each_form
 @pytest.mark.parametrize("dialect", EACH_DIALECT)
 async def test_it_answers_as_v1_does(tmp_path: Path, dialect: str, is_streamed: bool) -> None:
-    async with keeping(answers(is_streamed), tmp_path) as desk:
-        page = await sign_in(desk.gate)
-        by_v1, reply = await one_of_each(desk, page, dialect, 0, model="m", stream=is_streamed)
+    async with keeping(answers(is_streamed), tmp_path) as setup:
+        page = await sign_in(setup.gate)
+        by_v1, reply = await one_of_each(setup, page, dialect, 0, model="m", stream=is_streamed)
         assert by_v1.status == 200
         assert alike(reply) == alike(by_v1)
         assert_sealed(reply)
-        record = (await desk.gate.settled(2))[1]
+        record = (await setup.gate.settled(2))[1]
         assert (record.path, record.dialect, record.key, record.id) == (
             PATH,
             dialect,
@@ -82,10 +94,10 @@ async def test_errors_are_those_of_v1_too(tmp_path: Path, dialect: str) -> None:
         {"model": "m", "messages": []},
         {"model": "m", "stream": True, "n": 0},
     ]
-    async with keeping(whole(error_body("no"), 400), tmp_path) as desk:
-        page = await sign_in(desk.gate)
+    async with keeping(whole(error_body("no"), 400), tmp_path) as setup:
+        page = await sign_in(setup.gate)
         for number, members in enumerate([*bad, {"model": "m"}, {"model": "m", "stream": True}]):
-            by_v1, reply = await one_of_each(desk, page, dialect, 2 * number, **members)
+            by_v1, reply = await one_of_each(setup, page, dialect, 2 * number, **members)
             assert by_v1.status >= 400
             assert alike(reply) == alike(by_v1)
             assert_sealed(reply)
@@ -93,88 +105,88 @@ async def test_errors_are_those_of_v1_too(tmp_path: Path, dialect: str) -> None:
 
 @pytest.mark.parametrize("inner", [b'{"model":"m","model":"m"}', b"[]", b"7", b'{"a":"\xff"}'])
 async def test_a_body_that_cannot_be_read_is_told_as_v1_tells_it(tmp_path: Path, inner: bytes) -> None:
-    async with keeping(NEVER, tmp_path) as desk:
-        page, secret = await sign_in(desk.gate), await desk.new_key()
-        by_v1 = await desk.gate.ask(path=path_of("bitseek"), key=secret, body=inner)
-        reply = await page.chat(desk.key_id(secret), dialect="bitseek", inner=inner)
+    async with keeping(NEVER, tmp_path) as setup:
+        page, secret = await sign_in(setup.gate), await setup.new_key()
+        by_v1 = await setup.gate.ask(path=path_of("bitseek"), key=secret, body=inner)
+        reply = await page.chat(setup.key_id(secret), dialect="bitseek", inner=inner)
         assert by_v1.status == 400
         assert alike(reply) == alike(by_v1)
 
 
 async def test_the_key_pays(tmp_path: Path) -> None:
-    async with keeping(answers(True, (7, 5)), tmp_path) as desk:
-        page = await sign_in(desk.gate)
-        secret = await desk.new_key("payer", budget_nano=1000 * MILLI, dialect="opentoken", log_content=True)
-        key_id = desk.key_id(secret)
+    async with keeping(answers(True, (7, 5)), tmp_path) as setup:
+        page = await sign_in(setup.gate)
+        secret = await setup.new_key("payer", budget_nano=1000 * MILLI, dialect="opentoken", log_content=True)
+        key_id = setup.key_id(secret)
         reply = await page.chat(key_id, model="m", stream=True, max_tokens=50)
-        row = await desk.row()
+        row = await setup.row()
         assert (row.key_id, row.key_name, row.cost, row.dialect) == (key_id, "payer", 12 * MILLI, "opentoken")
         assert (row.request_id, row.has_content) == (reply.header("x-request-id"), True)
         held = row.held or 0
-        assert await desk.ledger(row.request_id) == [
+        assert await setup.ledger(row.request_id) == [
             ("hold", -held, None),
             ("settle", held - 12 * MILLI, 12 * MILLI),
         ]
-        await desk.change(secret, budget_nano=100 * MILLI)
-        (used,) = await uses(desk.gate)
+        await setup.change(secret, budget_nano=100 * MILLI)
+        (used,) = await uses(setup.gate)
         assert (used.actor, used.object, used.workspace_id) == ("admin", key_id, "default")
         assert used.detail == {"request_id": row.request_id, "model": "m"}
         assert (await page.chat(key_id, model="m", max_tokens=90)).status == 429, "of its budget 88 are left"
         assert (
             error_of(await page.chat(key_id, dialect="openai", model="m", max_tokens=90))["code"] == "budget_exceeded"
         )
-        await desk.gate.settled(3)
+        await setup.gate.settled(3)
 
 
 async def test_what_was_said_is_kept_as_it_was_meant_for_the_model(tmp_path: Path) -> None:
-    async with keeping(answers(False), tmp_path) as desk:
-        page, secret = await sign_in(desk.gate), await desk.new_key(log_content=True)
+    async with keeping(answers(False), tmp_path) as setup:
+        page, secret = await sign_in(setup.gate), await setup.new_key(log_content=True)
         inner = '{ "model":"m", "messages":[{"role":"user","content":"café"}] }'
-        reply = await page.chat(desk.key_id(secret), inner=inner.encode())
-        (record,) = await desk.gate.settled()
+        reply = await page.chat(setup.key_id(secret), inner=inner.encode())
+        (record,) = await setup.gate.settled()
         assert record.bytes_in == len(inner.encode())
-        await desk.gate.gateway._settlements.wait_settled()
-        await until(lambda: not desk.storage.contents._waiting)
-        kept = await desk.read(lambda conn: find_content(conn, reply.header("x-request-id") or ""))
+        await setup.gate.gateway._settlements.wait_settled()
+        await until(lambda: not setup.storage.contents._waiting)
+        kept = await setup.read(lambda conn: find_content(conn, reply.header("x-request-id") or ""))
         assert kept is not None
         assert kept.unpack().prompt == inner
-        assert desk.up.requests[0].json["messages"] == [{"role": "user", "content": "café"}]
+        assert setup.up.requests[0].json["messages"] == [{"role": "user", "content": "café"}]
 
 
 async def test_what_the_key_may_not_do_it_may_not_do_here(tmp_path: Path) -> None:
-    async with keeping(answers(False), tmp_path) as desk:
-        page = await sign_in(desk.gate)
+    async with keeping(answers(False), tmp_path) as setup:
+        page = await sign_in(setup.gate)
         at_ms = now_ms()
         secrets = {
-            "insufficient_permissions": await desk.new_key("a", scopes=("models",)),
-            "model_not_found": await desk.new_key("b", models=("other",)),
-            "key_revoked": await desk.new_key("c"),
-            "expired_api_key": await desk.new_key("d", at_ms=at_ms - 10, expires_ms=at_ms - 1),
-            "rate_limit_exceeded": await desk.new_key("e", rpm=1),
+            "insufficient_permissions": await setup.new_key("a", scopes=("models",)),
+            "model_not_found": await setup.new_key("b", models=("other",)),
+            "key_revoked": await setup.new_key("c"),
+            "expired_api_key": await setup.new_key("d", at_ms=at_ms - 10, expires_ms=at_ms - 1),
+            "rate_limit_exceeded": await setup.new_key("e", rpm=1),
         }
-        await desk.revoke(secrets["key_revoked"])
-        assert (await page.chat(desk.key_id(secrets["rate_limit_exceeded"]), model="m")).status == 200
+        await setup.revoke(secrets["key_revoked"])
+        assert (await page.chat(setup.key_id(secrets["rate_limit_exceeded"]), model="m")).status == 200
         for number, (code, secret) in enumerate(secrets.items()):
-            by_v1 = await desk.gate.ask(key=secret, model="m")
-            reply = await page.chat(desk.key_id(secret), model="m")
+            by_v1 = await setup.gate.ask(key=secret, model="m")
+            reply = await page.chat(setup.key_id(secret), model="m")
             assert error_of(by_v1)["code"] == code
             assert alike(reply) == alike(by_v1), code
-            record = (await desk.gate.settled(3 + 2 * number))[-1]
+            record = (await setup.gate.settled(3 + 2 * number))[-1]
             assert (record.key, record.status) == ("abcde"[number], by_v1.status)
-        assert [used.object for used in await uses(desk.gate)] == [
-            desk.key_id(secrets[code]) for code in ("rate_limit_exceeded", "model_not_found")
+        assert [used.object for used in await uses(setup.gate)] == [
+            setup.key_id(secrets[code]) for code in ("rate_limit_exceeded", "model_not_found")
         ], "what is refused by its head alone was no use of it"
-        assert len(await desk.rows()) == 11
+        assert len(await setup.rows()) == 11
 
 
 async def test_streams_at_once_are_counted_together(tmp_path: Path) -> None:
     go_on = asyncio.Event()
     script: list[Step] = [Head(), Send(BEGUN), Wait(go_on), Send(REST), End()]
-    async with keeping(script, tmp_path) as desk:
-        page, secret = await sign_in(desk.gate), await desk.new_key(max_streams=1)
-        async with await page.begin(desk.key_id(secret), model="m", stream=True) as client:
+    async with keeping(script, tmp_path) as setup:
+        page, secret = await sign_in(setup.gate), await setup.new_key(max_streams=1)
+        async with await page.begin(setup.key_id(secret), model="m", stream=True) as client:
             await client.read_until(TEXTS[1].encode())
-            refused = await desk.gate.ask(key=secret, model="m")
+            refused = await setup.gate.ask(key=secret, model="m")
             assert error_of(refused)["code"] == "concurrency_limit_exceeded"
             go_on.set()
             await client.read_until(b"[DONE]")
@@ -182,144 +194,144 @@ async def test_streams_at_once_are_counted_together(tmp_path: Path) -> None:
 
 async def test_who_leaves_ends_it(tmp_path: Path) -> None:
     script: list[Step] = [Head(), Send(BEGUN), Hang()]
-    async with keeping(script, tmp_path, provider="cancel_stops_billing = true") as desk:
-        page, secret = await sign_in(desk.gate), await desk.new_key()
+    async with keeping(script, tmp_path, provider="cancel_stops_billing = true") as setup:
+        page, secret = await sign_in(setup.gate), await setup.new_key()
         for count, request in enumerate(
-            [page.request(desk.key_id(secret), **STREAM), chat_request(key=secret, **STREAM)]
+            [page.request(setup.key_id(secret), **STREAM), chat_request(key=secret, **STREAM)]
         ):
-            async with await desk.gate.connect() as client:
+            async with await setup.gate.connect() as client:
                 await client.send(request)
                 await client.read_until(TEXTS[1].encode())
-            await desk.up.aborted(count + 1)
-            await desk.gate.settled(count + 1)
-        by_page, by_v1 = await desk.rows()
+            await setup.up.aborted(count + 1)
+            await setup.gate.settled(count + 1)
+        by_page, by_v1 = await setup.rows()
         assert (by_page.verdict, by_page.usage, by_page.cost) == (by_v1.verdict, by_v1.usage, by_v1.cost)
         assert by_page.verdict == Verdict.CLIENT_GONE
 
 
 async def test_a_revoked_key_and_the_operator_end_it(tmp_path: Path) -> None:
     script: list[Step] = [Head(), Send(BEGUN), Hang()]
-    async with keeping(script, tmp_path, provider="cancel_stops_billing = true") as desk:
-        page, secret = await sign_in(desk.gate), await desk.new_key()
-        async with await page.begin(desk.key_id(secret), model="m", stream=True) as client:
+    async with keeping(script, tmp_path, provider="cancel_stops_billing = true") as setup:
+        page, secret = await sign_in(setup.gate), await setup.new_key()
+        async with await page.begin(setup.key_id(secret), model="m", stream=True) as client:
             await client.read_until(TEXTS[1].encode())
-            await desk.revoke(secret)
+            await setup.revoke(secret)
             assert b"key_revoked" in await client.read_until(b"key_revoked")
-        await desk.gate.settled()
+        await setup.gate.settled()
 
 
 async def test_a_session_needs_its_token_and_a_page_of_ours(tmp_path: Path) -> None:
-    async with keeping(NEVER, tmp_path) as desk:
-        page, secret = await sign_in(desk.gate), await desk.new_key()
-        body = played(desk.key_id(secret), model="m")
+    async with keeping(NEVER, tmp_path) as setup:
+        page, secret = await sign_in(setup.gate), await setup.new_key()
+        body = played(setup.key_id(secret), model="m")
         token, cookie, origin = ("x-csrf-token", page.csrf), page.safe_fields[0], ("origin", "http://gateway")
         for fields in ((cookie, origin), (cookie, token), (cookie, token, ("origin", "http://evil.example"))):
-            reply = await desk.gate.ask(path=PATH, key=None, headers=fields, body=body)
+            reply = await setup.gate.ask(path=PATH, key=None, headers=fields, body=body)
             assert (reply.status, error_of(reply)["code"]) == (403, "insufficient_permissions")
             assert_sealed(reply)
-        assert (await desk.gate.ask(path=PATH, key=None, body=body)).status == 401
-        assert (await desk.gate.ask(path=PATH, key=secret, body=body)).status == 403
-        assert await uses(desk.gate) == []
+        assert (await setup.gate.ask(path=PATH, key=None, body=body)).status == 401
+        assert (await setup.gate.ask(path=PATH, key=secret, body=body)).status == 403
+        assert await uses(setup.gate) == []
 
 
 async def test_the_cookie_is_nothing_to_v1(tmp_path: Path) -> None:
-    async with keeping(NEVER, tmp_path) as desk:
-        page = await sign_in(desk.gate)
+    async with keeping(NEVER, tmp_path) as setup:
+        page = await sign_in(setup.gate)
         for path in ("/v1/chat/completions", path_of("openai")):
-            assert (await desk.gate.ask(path=path, key=None, headers=page.fields, model="m")).status == 401
-            assert (await desk.gate.ask(path=path, key=page.token, model="m")).status == 401
+            assert (await setup.gate.ask(path=path, key=None, headers=page.fields, model="m")).status == 401
+            assert (await setup.gate.ask(path=path, key=page.token, model="m")).status == 401
 
 
 async def test_an_admin_uses_the_keys_of_his_workspace_alone(tmp_path: Path) -> None:
-    async with keeping(answers(False), tmp_path) as desk:
-        other = await desk.new_workspace("other", 10_000 * MILLI)
-        admin = await desk.new_key("admin", other, scopes=("admin",))
-        foreign, own = await desk.new_key("foreign"), await desk.new_key("own", other)
-        for id in (desk.key_id(foreign), "key_unknown", "file:test", "\x00"):
-            reply = await desk.gate.ask(path=PATH, key=admin, body=played(id, model="m"))
+    async with keeping(answers(False), tmp_path) as setup:
+        other = await setup.new_workspace("other", 10_000 * MILLI)
+        admin = await setup.new_key("admin", other, scopes=("admin",))
+        foreign, own = await setup.new_key("foreign"), await setup.new_key("own", other)
+        for id in (setup.key_id(foreign), "key_unknown", "file:test", "\x00"):
+            reply = await setup.gate.ask(path=PATH, key=admin, body=played(id, model="m"))
             assert (reply.status, error_of(reply)["code"]) == (404, "not_found")
-        reply = await desk.gate.ask(path=PATH, key=admin, body=played(desk.key_id(own), model="m"))
+        reply = await setup.gate.ask(path=PATH, key=admin, body=played(setup.key_id(own), model="m"))
         assert reply.status == 200
-        reply = await desk.gate.ask(path=PATH, key=admin, body=played(desk.key_id(admin), model="m"))
+        reply = await setup.gate.ask(path=PATH, key=admin, body=played(setup.key_id(admin), model="m"))
         assert reply.status == 403, "its key may not chat"
-        (used,) = await uses(desk.gate)
-        assert (used.actor, used.object) == (f"key:{desk.key_id(admin)}", desk.key_id(own))
+        (used,) = await uses(setup.gate)
+        assert (used.actor, used.object) == (f"key:{setup.key_id(admin)}", setup.key_id(own))
         assert used.workspace_id == other
 
 
 async def test_what_the_browser_sent_for_the_console_goes_nowhere(tmp_path: Path) -> None:
-    async with keeping(answers(False), tmp_path) as desk:
-        page, secret = await sign_in(desk.gate), await desk.new_key()
+    async with keeping(answers(False), tmp_path) as setup:
+        page, secret = await sign_in(setup.gate), await setup.new_key()
         more = (("user-agent", f"me {page.token} {page.csrf}"), ("x-request-id", page.token), ("x-other", "secret-1"))
-        assert (await page.chat(desk.key_id(secret), model="m", more=more)).status == 200
-        (record,) = await desk.gate.settled()
+        assert (await page.chat(setup.key_id(secret), model="m", more=more)).status == 200
+        (record,) = await setup.gate.settled()
         assert (record.client, record.client_id) == ("me *** ***", None)
-        (sent,) = desk.up.requests
-        row = await desk.row()
+        (sent,) = setup.up.requests
+        row = await setup.row()
         for text in (repr(record), repr(sent.fields), repr(row)):
             assert all(hidden not in text for hidden in (page.token, page.csrf, "secret-1"))
 
 
 async def test_a_request_that_is_sent_again_is_known_by_its_name(tmp_path: Path) -> None:
-    async with keeping(answers(False), tmp_path) as desk:
-        page, secret = await sign_in(desk.gate), await desk.new_key()
+    async with keeping(answers(False), tmp_path) as setup:
+        page, secret = await sign_in(setup.gate), await setup.new_key()
         named = (("idempotency-key", "once"),)
-        assert (await page.chat(desk.key_id(secret), model="m", more=named)).status == 200
-        await desk.row()
-        again = await page.chat(desk.key_id(secret), model="m", more=named)
+        assert (await page.chat(setup.key_id(secret), model="m", more=named)).status == 200
+        await setup.row()
+        again = await page.chat(setup.key_id(secret), model="m", more=named)
         assert error_of(again)["code"] == "idempotency_completed"
-        by_v1 = await desk.gate.ask(key=secret, headers=named, model="m")
+        by_v1 = await setup.gate.ask(key=secret, headers=named, model="m")
         assert error_of(by_v1)["code"] == "idempotency_completed"
-        assert len(desk.up.requests) == 1
+        assert len(setup.up.requests) == 1
 
 
 async def test_a_body_may_be_as_large_as_on_v1(tmp_path: Path) -> None:
     bound = f"{MODEL}\n[server.limits]\nbody_bytes = 3000000"
-    async with keeping(answers(False), tmp_path, bound) as desk:
-        page, secret = await sign_in(desk.gate), await desk.new_key()
+    async with keeping(answers(False), tmp_path, bound) as setup:
+        page, secret = await sign_in(setup.gate), await setup.new_key()
         for size, status in ((2_900_000, 200), (3_000_000, 413)):
-            reply = await page.chat(desk.key_id(secret), model="m", messages=[{"role": "user", "content": "x" * size}])
+            reply = await page.chat(setup.key_id(secret), model="m", messages=[{"role": "user", "content": "x" * size}])
             assert reply.status == status
         assert error_of(reply)["code"] == "request_too_large"
-        assert len(desk.up.requests[0].json["messages"][0]["content"]) == 2_900_000
+        assert len(setup.up.requests[0].json["messages"][0]["content"]) == 2_900_000
 
 
 async def test_nobody_is_let_in_while_the_process_ends_and_who_is_in_is_waited_for(tmp_path: Path) -> None:
     go_on = asyncio.Event()
     script: list[Step] = [Head(), Send(BEGUN), Wait(go_on), Send(REST), End()]
-    async with keeping(script, tmp_path) as desk:
-        page, secret = await sign_in(desk.gate), await desk.new_key(dialect="aivene")
-        key_id = desk.key_id(secret)
+    async with keeping(script, tmp_path) as setup:
+        page, secret = await sign_in(setup.gate), await setup.new_key(dialect="aivene")
+        key_id = setup.key_id(secret)
         async with (
             await page.begin(key_id, dialect="openai", model="m", stream=True) as client,
-            await desk.gate.connect() as late,
+            await setup.gate.connect() as late,
         ):
             await client.read_until(TEXTS[1].encode())
             await late.send(page.request(key_id, model="m")[:-1])
-            await desk.gate.has_read()
-            desk.gate.gateway.stop_admitting()
+            await setup.gate.has_read()
+            setup.gate.gateway.stop_admitting()
             await late.send(page.request(key_id, model="m")[-1:])
-            refused, by_v1 = await late.response(), await desk.gate.ask(path=path_of("aivene"), key=secret, model="m")
+            refused, by_v1 = await late.response(), await setup.gate.ask(path=path_of("aivene"), key=secret, model="m")
             assert (refused.status, refused.header("connection")) == (503, "close")
             assert alike(refused)[1] == alike(by_v1)[1]
-            draining = asyncio.ensure_future(desk.gate.gateway.drained())
-            await desk.gate.has_read()
+            draining = asyncio.ensure_future(setup.gate.gateway.drained())
+            await setup.gate.has_read()
             assert not draining.done()
             go_on.set()
             await client.read_until(b"[DONE]")
             await draining
-        assert len(await uses(desk.gate)) == 1
+        assert len(await uses(setup.gate)) == 1
 
 
 async def test_the_end_of_the_process_is_told_in_a_frame(tmp_path: Path) -> None:
     script: list[Step] = [Head(), Send(BEGUN), Hang()]
-    async with keeping(script, tmp_path) as desk:
-        page, secret = await sign_in(desk.gate), await desk.new_key()
-        async with await page.begin(desk.key_id(secret), model="m", stream=True) as client:
+    async with keeping(script, tmp_path) as setup:
+        page, secret = await sign_in(setup.gate), await setup.new_key()
+        async with await page.begin(setup.key_id(secret), model="m", stream=True) as client:
             await client.read_until(TEXTS[1].encode())
-            desk.gate.gateway.end_streams(GatewayFault("server_shutting_down", "The gateway is shutting down."))
+            setup.gate.gateway.end_streams(GatewayFault("server_shutting_down", "The gateway is shutting down."))
             assert b"server_shutting_down" in await client.read_until(b"[DONE]")
-        assert (await desk.row()).verdict == Verdict.SHUTDOWN
+        assert (await setup.row()).verdict == Verdict.SHUTDOWN
 
 
 async def test_each_of_several_workers_has_it(tmp_path: Path) -> None:
@@ -344,9 +356,11 @@ async def test_each_of_several_workers_has_it(tmp_path: Path) -> None:
 
 
 @asynccontextmanager
-async def held_up(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Callable[[], Awaitable[None]]]:
+async def held_up(
+    setup: AccountingSetup, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[Callable[[], Awaitable[None]]]:
     """While the audit log is being written: gives what waits until it is. The end of the block lets it go on."""
-    store, reached, go_on = desk.storage.store, asyncio.Event(), asyncio.Event()
+    store, reached, go_on = setup.storage.store, asyncio.Event(), asyncio.Event()
     write = store.write
 
     async def slow(work: Callable[[Connection], Any], **more: Any) -> Any:
@@ -362,47 +376,47 @@ async def held_up(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[
         patch.setattr(store, "write", slow)
         yield wait
         go_on.set()
-        await until(lambda: len(desk.gate.records) > 0)
+        await until(lambda: len(setup.gate.records) > 0)
 
 
 async def test_who_left_before_it_began(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    async with keeping(NEVER, tmp_path) as desk:
-        page, secret = await sign_in(desk.gate), await desk.new_key()
-        async with held_up(desk, monkeypatch) as reached:
-            async with await page.begin(desk.key_id(secret), model="m"):
+    async with keeping(NEVER, tmp_path) as setup:
+        page, secret = await sign_in(setup.gate), await setup.new_key()
+        async with held_up(setup, monkeypatch) as reached:
+            async with await page.begin(setup.key_id(secret), model="m"):
                 await reached()
-            await desk.gate.gateway.server.emptied()
-        (record,) = desk.gate.records
+            await setup.gate.gateway.server.emptied()
+        (record,) = setup.gate.records
         assert (record.verdict, record.status, record.key) == (Verdict.CLIENT_GONE, 499, "key")
-        assert desk.up.requests == []
+        assert setup.up.requests == []
 
 
 async def test_a_key_that_was_revoked_before_it_began(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    async with keeping(NEVER, tmp_path) as desk:
-        page, secret = await sign_in(desk.gate), await desk.new_key(dialect="bitseek")
-        directory = desk.storage.accounting.directory
-        key = directory.find_id(desk.key_id(secret))
+    async with keeping(NEVER, tmp_path) as setup:
+        page, secret = await sign_in(setup.gate), await setup.new_key(dialect="bitseek")
+        directory = setup.storage.accounting.directory
+        key = directory.find_id(setup.key_id(secret))
         assert key is not None
-        async with held_up(desk, monkeypatch) as reached:
+        async with held_up(setup, monkeypatch) as reached:
             client = await page.begin(key.id, model="m")
             await reached()
             state = KeyState(key=structs.replace(key, revoked_at=1.0), digests={key.digest: None})
             directory.apply(Changes(version=directory.version + 1, keys=(state,)))
         async with client:
             reply = await client.response()
-            by_v1 = await desk.gate.ask(key=secret, model="m")
+            by_v1 = await setup.gate.ask(key=secret, model="m")
             assert (reply.status, alike(reply)) == (401, alike(by_v1))
             assert_sealed(reply)
-        await desk.gate.settled(2)
+        await setup.gate.settled(2)
 
 
 async def test_a_process_that_began_to_end_before_it_began(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    async with keeping(NEVER, tmp_path) as desk:
-        page, secret = await sign_in(desk.gate), await desk.new_key(dialect="bitseek")
-        async with held_up(desk, monkeypatch) as reached:
-            client = await page.begin(desk.key_id(secret), **STREAM)
+    async with keeping(NEVER, tmp_path) as setup:
+        page, secret = await sign_in(setup.gate), await setup.new_key(dialect="bitseek")
+        async with held_up(setup, monkeypatch) as reached:
+            client = await page.begin(setup.key_id(secret), **STREAM)
             await reached()
-            desk.gate.gateway.stop_admitting()
+            setup.gate.gateway.stop_admitting()
         async with client:
             assert error_of(await client.response())["code"] == "server_shutting_down"
-        assert desk.up.requests == []
+        assert setup.up.requests == []

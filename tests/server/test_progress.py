@@ -10,7 +10,7 @@ from streamweir.store.ledger.writer import Writer
 from support.deadlines import WAIT_TIMEOUT_S
 from support.entries import books_on, hold, open_ids, progress
 from support.flaky_store import FlakyStore
-from support.writer_setup import desk_on, release
+from support.writer_setup import release, writer_setup_on
 
 HOUR_S = 3600
 
@@ -18,15 +18,15 @@ HOUR_S = 3600
 async def test_an_outage_of_hours_is_a_few_entries(tmp_path: Path) -> None:
     async with books_on("sqlite", tmp_path) as real:
         store = FlakyStore(real)
-        async with desk_on(store, tmp_path / "journal") as desk:
-            desk.writer.put(hold("r1"))
-            await desk.flush()
+        async with writer_setup_on(store, tmp_path / "journal") as setup:
+            setup.writer.put(hold("r1"))
+            await setup.flush()
             store.gate.clear()
-            interval = ProgressInterval(desk.writer)
+            interval = ProgressInterval(setup.writer)
             written: list[int] = []
             for second in range(24 * HOUR_S):
                 if interval.may_write(second):
-                    desk.writer.put(progress(("r1", "p/m", second)))
+                    setup.writer.put(progress(("r1", "p/m", second)))
                     interval.note_written(second)
                     written.append(second)
             assert written[: int(SLOW_S)] == list(range(int(SLOW_S))), "a database that is only slow changes nothing"
@@ -34,7 +34,7 @@ async def test_an_outage_of_hours_is_a_few_entries(tmp_path: Path) -> None:
             gaps = [(after - before) / after for before, after in pairwise(written[1:])]
             assert max(gaps) <= 0.5, "none is older than a part of the outage"
             store.gate.set()
-            await desk.flush()
+            await setup.flush()
             assert interval.may_write(24 * HOUR_S)
             interval.note_written(24 * HOUR_S)
         assert await real.read(open_ids) == ["r1"]

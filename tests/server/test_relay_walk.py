@@ -88,7 +88,7 @@ class Traced(Relay):
             self.actions.pop()
 
 
-class Puppet:
+class ManualUpstream:
     """An upstream and its one call. It keeps to the law of `upstream.base`: see `Walk.may`."""
 
     def __init__(self) -> None:
@@ -98,7 +98,7 @@ class Puppet:
         self.is_paused = False
         self.resends = 0
 
-    async def open(self, _request: UpstreamRequest, _receiver: Receiver, /) -> "Puppet":
+    async def open(self, _request: UpstreamRequest, _receiver: Receiver, /) -> "ManualUpstream":
         await self.gate
         self.is_opened = True
         return self
@@ -124,7 +124,7 @@ class Walk:
     def __init__(self, run: Run, relay: Traced, stream: bool) -> None:
         self.run = run
         self.relay = relay
-        self.puppet = Puppet()
+        self.puppet = ManualUpstream()
         self.acts: list[str] = []
         self._is_stream = stream
         self._elapsed_s = 0.0

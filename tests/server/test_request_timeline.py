@@ -13,7 +13,7 @@ from streamweir.policy.prices import cost_of, decode_rates
 from streamweir.server.accounting.maintenance import orphan
 from streamweir.store.requests.live import OpenRequest, open_of
 from streamweir.store.requests.requests import RequestRow
-from support.accounting_gateway import MILLI, MODEL, PROMPT, UNPRICED, Desk, answers, keeping
+from support.accounting_gateway import MILLI, MODEL, PROMPT, UNPRICED, AccountingSetup, answers, keeping
 from support.answers import TEXTS, error_body, openai_frames, openai_stream, openai_whole
 from support.deadlines import WAIT_TIMEOUT_S
 from support.gateway import chat_request, text_of
@@ -33,29 +33,29 @@ def bill_sum(row: RequestRow) -> int:
     return sum(line.amount for line in bill_of(usage, decode_rates(row.rates), row.service_tier))
 
 
-async def live(desk: Desk) -> OpenRequest:
-    (found,) = await desk.read(lambda conn: open_of(conn, None, 10))
+async def live(setup: AccountingSetup) -> OpenRequest:
+    (found,) = await setup.read(lambda conn: open_of(conn, None, 10))
     return found
 
 
-def is_noted(desk: Desk) -> bool:
+def is_noted(setup: AccountingSetup) -> bool:
     """Notes the progress now. Whether there was any."""
-    journal = desk.writer._journal
+    journal = setup.writer._journal
     assert journal is not None
     before = journal.bytes
-    desk.storage.accounting.note_progress()
+    setup.storage.accounting.note_progress()
     return journal.bytes > before
 
 
 async def test_a_stream_from_its_admission_to_its_settlement(tmp_path: Path) -> None:
     go_on = asyncio.Event()
     script: list[Step] = [Head(), Send(FRAMES[0] + FRAMES[1]), Wait(go_on), Send(b"".join(FRAMES[2:])), End()]
-    async with keeping(script, tmp_path) as desk, await desk.gate.connect() as client:
+    async with keeping(script, tmp_path) as setup, await setup.gate.connect() as client:
         await client.send(chat_request(model="m", stream=True))
         await client.read_until(TEXTS[0].encode())
         go_on.set()
         await client.read_until(b"[DONE]")
-        row = await desk.row()
+        row = await setup.row()
         assert row.admitted_ms is not None
         assert row.ttft_ms is not None
         assert row.settled_ms is not None
@@ -72,10 +72,10 @@ async def test_a_stream_from_its_admission_to_its_settlement(tmp_path: Path) -> 
 @pytest.mark.parametrize("kind", ["whole", "refused", "unpriced", "unknown"])
 async def test_what_other_requests_have_of_it(kind: str, tmp_path: Path) -> None:
     script = whole(error_body("no"), 400) if kind == "refused" else answers(is_streamed=False)
-    async with keeping(script, tmp_path, MODEL + UNPRICED) as desk:
+    async with keeping(script, tmp_path, MODEL + UNPRICED) as setup:
         model = {"unpriced": "free", "unknown": "nobody-has-it"}.get(kind, "m")
-        await desk.gate.ask(model=model, max_tokens=5)
-        row = await desk.row()
+        await setup.gate.ask(model=model, max_tokens=5)
+        row = await setup.row()
         assert row.strip is None
         assert (row.admitted_ms is None) == (row.settled_ms is None) == (kind == "unknown")
         assert (row.rates is not None) == (kind == "whole"), "what nobody used was reckoned by nothing"
@@ -84,10 +84,10 @@ async def test_what_other_requests_have_of_it(kind: str, tmp_path: Path) -> None
 
 async def test_each_attempt_has_its_beginning(tmp_path: Path) -> None:
     down = whole(error_body("down"), 500)
-    async with keeping(down, tmp_path, SPARE, others={"spare": answers(is_streamed=True)}) as desk:
-        reply = await desk.gate.ask(model="m", stream=True)
+    async with keeping(down, tmp_path, SPARE, others={"spare": answers(is_streamed=True)}) as setup:
+        reply = await setup.gate.ask(model="m", stream=True)
         assert text_of(reply.body) == "".join(TEXTS)
-        first, second = (await desk.row()).attempts
+        first, second = (await setup.row()).attempts
         assert first["error"] is not None
         assert 0 < first["start_s"] <= first["start_s"] + first["duration_s"] <= second["start_s"] + 1e-5
 
@@ -101,9 +101,9 @@ async def test_the_service_tier_that_the_cost_was_reckoned_by(
 ) -> None:
     body = json.dumps({**json.loads(openai_whole(usage=(7, 5))), "service_tier": reported}).encode()
     toml = '[[models]]\nid = "listed"\ntargets = [{ provider = "up", model = "gpt-5" }]\n'
-    async with keeping(whole(body), tmp_path, toml) as desk:
-        await desk.gate.ask(model="listed", **({"service_tier": asked} if asked is not None else {}))
-        row = await desk.row()
+    async with keeping(whole(body), tmp_path, toml) as setup:
+        await setup.gate.ask(model="listed", **({"service_tier": asked} if asked is not None else {}))
+        row = await setup.row()
         assert row.service_tier == kept
         assert row.rates is not None
         rates = decode_rates(row.rates)
@@ -114,16 +114,16 @@ async def test_the_service_tier_that_the_cost_was_reckoned_by(
 
 async def test_a_secret_in_the_place_of_a_service_tier_is_not_kept(tmp_path: Path) -> None:
     body = json.dumps({**json.loads(openai_whole()), "service_tier": None}).encode()
-    async with keeping(whole(body), tmp_path) as desk:
-        secret = await desk.new_key()
-        await desk.gate.ask(model="m", key=secret, service_tier=secret)
-        assert (await desk.row()).service_tier == "***"
+    async with keeping(whole(body), tmp_path) as setup:
+        secret = await setup.new_key()
+        await setup.gate.ask(model="m", key=secret, service_tier=secret)
+        assert (await setup.row()).service_tier == "***"
 
 
 async def test_usage_that_was_counted_has_a_bill_too(tmp_path: Path) -> None:
-    async with keeping(stream(openai_stream(usage=None)), tmp_path) as desk:
-        await desk.gate.ask(model="m", stream=True)
-        row = await desk.row()
+    async with keeping(stream(openai_stream(usage=None)), tmp_path) as setup:
+        await setup.gate.ask(model="m", stream=True)
+        row = await setup.row()
         assert (row.usage_source, row.cost) != ("provider", None)
         assert bill_sum(row) == (row.cost or 0) * FEMTO
 
@@ -133,46 +133,46 @@ async def test_what_operators_see_of_a_stream_while_it_runs(tmp_path: Path) -> N
     begin, go_on, end = asyncio.Event(), asyncio.Event(), asyncio.Event()
     script: list[Step] = [Head(), Wait(begin), Send(FRAMES[0] + FRAMES[1]), Wait(go_on), Send(FRAMES[2]), Wait(end)]
     script += [Send(b"".join(FRAMES[3:])), End()]
-    async with keeping(script, tmp_path, intervals=STILL) as desk, await desk.gate.connect() as client:
-        assert not is_noted(desk)
+    async with keeping(script, tmp_path, intervals=STILL) as setup, await setup.gate.connect() as client:
+        assert not is_noted(setup)
         await client.send(chat_request(model="m", stream=True))
-        await desk.up.seen(1)
-        assert is_noted(desk)
-        seen = await live(desk)
+        await setup.up.seen(1)
+        assert is_noted(setup)
+        seen = await live(setup)
         assert (seen.target, seen.output_tokens, seen.first_ms, seen.last_ms) == ("up/gpt-4o", 0, None, None)
-        assert not is_noted(desk)
+        assert not is_noted(setup)
 
         begin.set()
         await client.read_until(TEXTS[0].encode())
-        assert is_noted(desk)
-        seen = await live(desk)
+        assert is_noted(setup)
+        seen = await live(setup)
         assert seen.first_ms is not None
         assert seen.at_ms <= seen.first_ms == seen.last_ms
         assert (seen.prompt_tokens, seen.output_tokens) == (PROMPT, 1)
         for _ in range(3):
-            assert not is_noted(desk), "it stands still"
+            assert not is_noted(setup), "it stands still"
 
         go_on.set()
         await client.read_until(TEXTS[1].encode())
-        assert is_noted(desk)
-        moved = await live(desk)
+        assert is_noted(setup)
+        moved = await live(setup)
         assert moved.last_ms is not None
         assert moved.first_ms == seen.first_ms <= moved.last_ms
         assert moved.output_tokens > seen.output_tokens
         end.set()
         await client.read_until(b"[DONE]")
-        await desk.row()
-        assert not is_noted(desk)
+        await setup.row()
+        assert not is_noted(setup)
 
 
 async def test_an_orphan_is_settled_by_what_was_noted(tmp_path: Path) -> None:
     script: list[Step] = [Head(), Send(FRAMES[0] + FRAMES[1]), Hang()]
-    async with keeping(script, tmp_path, intervals=STILL) as desk:
-        async with await desk.gate.connect() as client:
+    async with keeping(script, tmp_path, intervals=STILL) as setup:
+        async with await setup.gate.connect() as client:
             await client.send(chat_request(model="m", stream=True))
             await client.read_until(TEXTS[0].encode())
-            assert is_noted(desk)
-            seen = await live(desk)
+            assert is_noted(setup)
+            seen = await live(setup)
         row = orphan(seen, 0).row
         assert seen.first_ms is not None
         assert row.ttft_ms == seen.first_ms - seen.at_ms
@@ -188,18 +188,18 @@ async def test_a_target_that_has_changed_is_noted(tmp_path: Path) -> None:
 
     failing: list[Step] = [Wait(fails), *whole(error_body("down"), 500)]
     spare: list[Step] = [ask, Wait(answer), *answers(is_streamed=True)]
-    async with keeping(failing, tmp_path, SPARE, others={"spare": spare}, intervals=STILL) as desk:
-        async with await desk.gate.connect() as client:
+    async with keeping(failing, tmp_path, SPARE, others={"spare": spare}, intervals=STILL) as setup:
+        async with await setup.gate.connect() as client:
             await client.send(chat_request(model="m", stream=True))
-            await desk.up.seen(1)
-            assert is_noted(desk)
-            assert (await live(desk)).target == "up/gpt-4o"
+            await setup.up.seen(1)
+            assert is_noted(setup)
+            assert (await live(setup)).target == "up/gpt-4o"
             fails.set()
             async with asyncio.timeout(WAIT_TIMEOUT_S):
                 await is_asked.wait()
-            assert is_noted(desk)
-            seen = await live(desk)
+            assert is_noted(setup)
+            seen = await live(setup)
             assert (seen.target, seen.output_tokens, seen.first_ms) == ("spare/gpt-4o", 0, None)
             answer.set()
             await client.read_until(b"[DONE]")
-        assert (await desk.row()).target == "spare/gpt-4o"
+        assert (await setup.row()).target == "spare/gpt-4o"

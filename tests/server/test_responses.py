@@ -230,11 +230,11 @@ async def test_a_body_may_have_four_times_the_configured_size() -> None:
 
 
 async def test_its_name_is_in_the_request_log(tmp_path: Path) -> None:
-    async with keeping(stream(openai_stream()), tmp_path) as desk:
-        secret = await desk.new_key("ci", dialect="aivene", rpm=5)  # what a key says is for paths that dialects share
-        reply = await ask(desk.gate, key=secret, model="m")
+    async with keeping(stream(openai_stream()), tmp_path) as setup:
+        secret = await setup.new_key("ci", dialect="aivene", rpm=5)  # what a key says is for paths that dialects share
+        reply = await ask(setup.gate, key=secret, model="m")
         assert reply.header("x-ratelimit-limit-requests") == "5"
-        row = await desk.row()
+        row = await setup.row()
         assert (row.dialect, row.status, row.verdict) == ("responses", 200, "completed")
         assert read_stream(reply.body)["id"] == row.completion_id
 

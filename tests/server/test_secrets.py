@@ -18,8 +18,8 @@ from support.canary import (
     ANSWERS_MAY_HOLD,
     KEYS_TOML,
     LOGS_MAY_HOLD,
-    Aviary,
     C,
+    CanarySet,
     providers_toml,
     requests,
     script,
@@ -28,7 +28,7 @@ from support.gateway import Gate, chat_request, gateway, nothing_left
 from support.raw_client import RawClient, Reply
 from support.scripted_upstream import ScriptedUpstream
 
-hits = Aviary().hits
+hits = CanarySet().hits
 
 
 def toml(upstream: str) -> str:

@@ -35,7 +35,7 @@ FAILED = "upstream_server_error"
 REFUSED = whole(error_body(CANARY), 401)
 
 
-class Chance:
+class FixedRandom:
     """Numbers in place of chance, again and again: for what is drawn, and for the pause before a retry."""
 
     def __init__(self) -> None:
@@ -49,8 +49,8 @@ class Chance:
 
 
 @pytest.fixture
-def chance(monkeypatch: pytest.MonkeyPatch) -> Chance:
-    made = Chance()
+def chance(monkeypatch: pytest.MonkeyPatch) -> FixedRandom:
+    made = FixedRandom()
     monkeypatch.setattr("streamweir.server.request.request.random", made)
     return made
 
@@ -101,13 +101,13 @@ async def test_priority_takes_the_first_as_long_as_it_is_well() -> None:
         assert [len(up.requests) for up in ups.values()] == [7, 2]
 
 
-async def test_weighted_shares_the_requests_by_weight(chance: Chance) -> None:
+async def test_weighted_shares_the_requests_by_weight(chance: FixedRandom) -> None:
     chance.give(0.0, 0.3, 0.6, 0.9)
     async with routed(route("weighted", a=3, b=1), a=ANSWER, b=ANSWER) as (gate, _):
         assert await chosen(gate, 12) == "aaab" * 3
 
 
-async def test_weighted_tries_the_others_too(chance: Chance) -> None:
+async def test_weighted_tries_the_others_too(chance: FixedRandom) -> None:
     chance.give(0.0)
     async with routed(route("weighted", a=3, b=1), a=FAILURE, b=ANSWER) as (gate, _):
         assert await chosen(gate, 1) == "b"
@@ -115,7 +115,7 @@ async def test_weighted_tries_the_others_too(chance: Chance) -> None:
 
 
 @asynccontextmanager
-async def with_a_slow_a(chance: Chance) -> AsyncIterator[Gate]:
+async def with_a_slow_a(chance: FixedRandom) -> AsyncIterator[Gate]:
     """`a` is made slow by what happens while it is waited for: ten answers of `b`, one after the other."""
     chance.give(0.5)
     late = asyncio.Event()
@@ -130,18 +130,18 @@ async def with_a_slow_a(chance: Chance) -> AsyncIterator[Gate]:
         yield gate
 
 
-async def test_fastest_takes_the_one_whose_first_token_came_soonest(chance: Chance) -> None:
+async def test_fastest_takes_the_one_whose_first_token_came_soonest(chance: FixedRandom) -> None:
     async with with_a_slow_a(chance) as gate:
         assert await chosen(gate, 4) == "bbbb"
 
 
-async def test_fastest_looks_at_the_others_now_and_then(chance: Chance) -> None:
+async def test_fastest_looks_at_the_others_now_and_then(chance: FixedRandom) -> None:
     async with with_a_slow_a(chance) as gate:
         chance.give(0.04, 0.0)
         assert await chosen(gate, 1) == "a"
 
 
-async def test_fastest_begins_with_those_it_does_not_know(chance: Chance) -> None:
+async def test_fastest_begins_with_those_it_does_not_know(chance: FixedRandom) -> None:
     chance.give(0.5)
     async with routed(route("fastest", a=1, b=1, c=1), a=ANSWER, b=ANSWER, c=ANSWER) as (gate, _):
         assert sorted(await chosen(gate, 3)) == ["a", "b", "c"]
@@ -222,7 +222,7 @@ async def test_u39_what_is_no_fault_of_the_target_does_not_count(status: int) ->
         assert len(up.requests) == 10
 
 
-class Patient:
+class RecoveringUpstream:
     """An upstream that refuses us until it is well, and then answers when it is told to."""
 
     def __init__(self) -> None:
@@ -248,7 +248,7 @@ def no_time_away(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("no_time_away")
 async def test_u39_one_request_at_a_time_probes_a_target_that_was_away() -> None:
-    patient = Patient()
+    patient = RecoveringUpstream()
     async with serving(patient) as (gate, up):
         await eject(gate)
         patient.is_well = True
@@ -283,7 +283,7 @@ async def test_u39_a_probe_that_fails_sends_the_target_away_for_longer(monkeypat
 
 @pytest.mark.usefixtures("no_time_away")
 async def test_u39_a_probe_whose_caller_leaves_is_left_to_another() -> None:
-    patient = Patient()
+    patient = RecoveringUpstream()
     async with serving(patient) as (gate, up):
         await eject(gate)
         patient.is_well = True

@@ -30,7 +30,7 @@ from support.outcome import (
     serving,
 )
 from support.script import End, Fields, Fin, Hang, Head, Raw, Send, Step, stream, whole
-from support.scripted_upstream import Canary, ScriptedUpstream
+from support.scripted_upstream import ForbiddenServer, ScriptedUpstream
 from support.wire_samples import VOICES, Voice
 
 pytestmark = pytest.mark.usefixtures("no_jitter")
@@ -196,7 +196,7 @@ async def test_u27_identity_is_no_coding() -> None:
 @pytest.mark.parametrize("dialect", DIALECTS)
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
 async def test_u36_a_redirect_is_not_followed(status: int, dialect: str) -> None:
-    async with Canary() as elsewhere:
+    async with ForbiddenServer() as elsewhere:
         location = [("location", f"{elsewhere.base_url}/canary")]
         async with serving([Head(status, None, location, framing=0), End()]) as (gate, up):
             reply = await gate.ask(path=path_of(dialect), model="up/m", stream=True)

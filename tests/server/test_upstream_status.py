@@ -25,7 +25,7 @@ from support.outcome import (
     serving,
 )
 from support.script import Fields, Fin, Flood, Head, Rst, Send, Step, stream, whole
-from support.scripted_upstream import Canary, ScriptedUpstream
+from support.scripted_upstream import ForbiddenServer, ScriptedUpstream
 from support.wire_samples import VOICES, Voice
 
 pytestmark = pytest.mark.usefixtures("no_jitter")
@@ -175,7 +175,7 @@ async def test_u7_a_refused_key_in_each_dialect(dialect: str) -> None:
 async def test_u8_a_request_that_the_provider_refuses(
     kind: str, body: bytes, code: str, param: str | None, is_streamed: bool
 ) -> None:
-    async with ScriptedUpstream(whole(body, 400)) as up, Canary() as other:
+    async with ScriptedUpstream(whole(body, 400)) as up, ForbiddenServer() as other:
         async with gateway(providers(kind, first=up.base_url, second=other.base_url) + ALIAS) as gate:
             reply = await gate.ask(model="either", stream=is_streamed)
             message = assert_refused(reply, code, param=param)

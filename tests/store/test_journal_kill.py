@@ -37,9 +37,9 @@ def kill_many(folder: Path, count: int) -> dict[str, int]:
         for number in range(PROCESSES)
     ]
     said: dict[str, int] = {}
-    for nursery in nurseries:
-        output, _ = nursery.communicate(timeout=WAIT_TIMEOUT_S)
-        assert nursery.returncode == 0
+    for fork_server in nurseries:
+        output, _ = fork_server.communicate(timeout=WAIT_TIMEOUT_S)
+        assert fork_server.returncode == 0
         said |= {instance_of(int(seed)): int(acks) for seed, acks in (line.split() for line in output.splitlines())}
     assert len(said) == share * PROCESSES
     return said

@@ -37,7 +37,7 @@ from support.failing_disk import FailingDisk
 from support.flaky_store import FlakyStore
 from support.journal_files import segments_of
 from support.stores import each_database
-from support.writer_setup import Desk, desk_on, release
+from support.writer_setup import WriterSetup, release, writer_setup_on
 
 
 async def kinds_of(store: Store) -> list[tuple[str | None, str]]:
@@ -56,55 +56,61 @@ def leave(folder: Path, *entries: Entry, more: bytes = b"") -> None:
 async def test_what_is_put_is_in_the_books_and_leaves_no_journal(database: str, tmp_path: Path) -> None:
     folder = tmp_path / "journal"
     async with books_on(database, tmp_path) as store:
-        async with desk_on(store, folder) as desk:
-            await desk.writer.put(hold("r1")).written()
-            desk.writer.put(extend("r1"))
-            desk.writer.put(progress(("r1", "p/m", 3)))
-            desk.writer.put(refused("r2"))
-            desk.writer.put(settle("r1"), required=True)
-            desk.writer.put(hold("r3"))
-            await desk.flush()
-            assert desk.writer.waiting == 0
-            assert desk.writer.lag_s == 0.0
-            assert desk.writer.batcher.applied == 6
+        async with writer_setup_on(store, folder) as setup:
+            await setup.writer.put(hold("r1")).written()
+            setup.writer.put(extend("r1"))
+            setup.writer.put(progress(("r1", "p/m", 3)))
+            setup.writer.put(refused("r2"))
+            setup.writer.put(settle("r1"), required=True)
+            setup.writer.put(hold("r3"))
+            await setup.flush()
+            assert setup.writer.waiting == 0
+            assert setup.writer.lag_s == 0.0
+            assert setup.writer.batcher.applied == 6
             assert await kinds_of(store) == [("r1", "hold"), ("r1", "extend.1"), ("r1", "settle"), ("r3", "hold")]
             assert await store.read(open_ids) == ["r3"]
             assert set(await store.read(logged)) == {"r1", "r2"}
-        assert desk.facts == []
+        assert setup.facts == []
     assert list(folder.iterdir()) == []
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("journal")]
     assert len(asyncio.all_tasks()) == 1
 
 
 async def test_many_entries_are_few_transactions_in_order(tmp_path: Path) -> None:
-    async with books_on("sqlite", tmp_path) as store, desk_on(store, tmp_path / "journal", pause_s=60.0) as desk:
+    async with (
+        books_on("sqlite", tmp_path) as store,
+        writer_setup_on(store, tmp_path / "journal", pause_s=60.0) as setup,
+    ):
         for number in range(1200):
-            desk.writer.put(hold(f"r{number:04}"))
-        await desk.flush()
-        assert desk.writer.batcher.batches == 3
+            setup.writer.put(hold(f"r{number:04}"))
+        await setup.flush()
+        assert setup.writer.batcher.batches == 3
         assert await kinds_of(store) == [(f"r{number:04}", "hold") for number in range(1200)]
 
 
 async def test_between_batches_it_pauses_unless_somebody_waits(tmp_path: Path) -> None:
-    async with books_on("sqlite", tmp_path) as store, desk_on(store, tmp_path / "journal", pause_s=60.0) as desk:
-        await desk.writer.put(hold("r1")).written()
-        await desk.writer.put(hold("r2")).written()
-        assert desk.writer.waiting == 2
-        assert desk.writer.lag_s > 0.0
-        await desk.flush()
-        assert desk.writer.batcher.batches == 1
+    async with (
+        books_on("sqlite", tmp_path) as store,
+        writer_setup_on(store, tmp_path / "journal", pause_s=60.0) as setup,
+    ):
+        await setup.writer.put(hold("r1")).written()
+        await setup.writer.put(hold("r2")).written()
+        assert setup.writer.waiting == 2
+        assert setup.writer.lag_s > 0.0
+        await setup.flush()
+        assert setup.writer.batcher.batches == 1
 
 
 @each_database
 async def test_what_is_put_twice_counts_once(database: str, tmp_path: Path) -> None:
-    async with books_on(database, tmp_path) as store, desk_on(store, tmp_path / "journal") as desk:
+    async with books_on(database, tmp_path) as store, writer_setup_on(store, tmp_path / "journal") as setup:
         for _ in range(2):
-            desk.writer.put(hold("r1"))
-            await desk.flush()
-            desk.writer.put(settle("r1"), required=True)
-            await desk.flush()
+            setup.writer.put(hold("r1"))
+            await setup.flush()
+            setup.writer.put(settle("r1"), required=True)
+            await setup.flush()
         assert await kinds_of(store) == [("r1", "hold"), ("r1", "settle")]
-        assert desk.reported == []
+        assert setup.reported == []
 
 
 @each_database
@@ -115,13 +121,13 @@ async def test_a_commit_whose_answer_is_lost_is_repeated_and_counts_once(
     async with books_on(database, tmp_path) as store:
         flaky = FlakyStore(store)
         setattr(flaky, place, 2)
-        async with desk_on(flaky, tmp_path / "journal") as desk:
-            desk.writer.put(hold("r1"))
-            desk.writer.put(settle("r1"), required=True)
-            desk.writer.put(refused("r2"))
-            await desk.flush()
-            await desk.wait_for("database_back")
-            assert desk.reported == ["database_away", "database_back"]
+        async with writer_setup_on(flaky, tmp_path / "journal") as setup:
+            setup.writer.put(hold("r1"))
+            setup.writer.put(settle("r1"), required=True)
+            setup.writer.put(refused("r2"))
+            await setup.flush()
+            await setup.wait_for("database_back")
+            assert setup.reported == ["database_away", "database_back"]
         assert await kinds_of(store) == [("r1", "hold"), ("r1", "settle")]
 
 
@@ -132,13 +138,13 @@ async def test_a_poisonous_entry_is_quarantined_alone(database: str, tmp_path: P
     poison = hold("poison", 2**63)
     entries: list[Entry] = [hold(f"r{number:03}") for number in range(120)]
     entries[place] = poison
-    async with books_on(database, tmp_path) as store, desk_on(store, folder, pause_s=60.0) as desk:
+    async with books_on(database, tmp_path) as store, writer_setup_on(store, folder, pause_s=60.0) as setup:
         for entry in entries:
-            desk.writer.put(entry)
-        await desk.flush()
-        assert desk.reported == ["entry_quarantined"]
-        assert desk.facts[0][1]["request_id"] == "poison"
-        assert desk.writer.batcher.quarantined == 1
+            setup.writer.put(entry)
+        await setup.flush()
+        assert setup.reported == ["entry_quarantined"]
+        assert setup.facts[0][1]["request_id"] == "poison"
+        assert setup.writer.batcher.quarantined == 1
         expected = [(f"r{number:03}", "hold") for number in range(120) if number != place]
         assert await kinds_of(store) == expected
     (file,) = folder.iterdir()
@@ -150,52 +156,52 @@ async def test_a_poisonous_entry_is_quarantined_alone(database: str, tmp_path: P
 
 @each_database
 async def test_text_that_a_database_does_not_take_is_made_plain_rather_than_lost(database: str, tmp_path: Path) -> None:
-    async with books_on(database, tmp_path) as store, desk_on(store, tmp_path / "journal") as desk:
-        desk.writer.put(hold("r1", model="nul\0"))
-        desk.writer.put(hold("r2"))
-        await desk.flush()
+    async with books_on(database, tmp_path) as store, writer_setup_on(store, tmp_path / "journal") as setup:
+        setup.writer.put(hold("r1", model="nul\0"))
+        setup.writer.put(hold("r2"))
+        await setup.flush()
         assert await kinds_of(store) == [("r1", "hold"), ("r2", "hold")]
-        assert desk.reported == []
+        assert setup.reported == []
 
 
 async def test_what_the_journal_refused_has_not_taken_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    async with books_on("sqlite", tmp_path) as store, desk_on(store, tmp_path / "journal") as desk:
-        desk.writer.put(hold("r1"))
-        await desk.flush()
+    async with books_on("sqlite", tmp_path) as store, writer_setup_on(store, tmp_path / "journal") as setup:
+        setup.writer.put(hold("r1"))
+        await setup.flush()
         FailingDisk(monkeypatch).failures["write"] = 1
-        handle = desk.writer.put(hold("r2"))
-        desk.writer.put(settle("r1"), required=True)
-        desk.writer.put(refused("r3"))
+        handle = setup.writer.put(hold("r2"))
+        setup.writer.put(settle("r1"), required=True)
+        setup.writer.put(refused("r3"))
         with pytest.raises(JournalUnavailable):
             await handle.written()
-        await desk.flush()
+        await setup.flush()
         assert await kinds_of(store) == [("r1", "hold"), ("r1", "settle")]
         assert set(await store.read(logged)) == {"r1"}
 
 
 async def test_beyond_its_bound_only_what_must_be_taken_is(tmp_path: Path) -> None:
     async with books_on("sqlite", tmp_path) as store:
-        async with desk_on(store, tmp_path / "journal", pause_s=60.0, max_entries=3) as desk:
+        async with writer_setup_on(store, tmp_path / "journal", pause_s=60.0, max_entries=3) as setup:
             for number in range(3):
-                desk.writer.put(hold(f"r{number}"))
+                setup.writer.put(hold(f"r{number}"))
             with pytest.raises(JournalUnavailable):
-                desk.writer.put(hold("r3"))
-            desk.writer.put(settle("r0"), required=True)
-            assert desk.writer.refused == 1
-            await desk.flush()
-            desk.writer.put(hold("r4"))
+                setup.writer.put(hold("r3"))
+            setup.writer.put(settle("r0"), required=True)
+            assert setup.writer.refused == 1
+            await setup.flush()
+            setup.writer.put(hold("r4"))
         assert len(await kinds_of(store)) == 5
 
 
 async def test_closed_it_takes_nothing(tmp_path: Path) -> None:
     async with books_on("sqlite", tmp_path) as store:
-        async with desk_on(store, tmp_path / "journal") as desk:
+        async with writer_setup_on(store, tmp_path / "journal") as setup:
             pass
         with pytest.raises(JournalUnavailable):
-            desk.writer.put(settle("r1"), required=True)
+            setup.writer.put(settle("r1"), required=True)
         with pytest.raises(StoreUnavailable):
-            await desk.writer.decide(hold("r1"), [])
-        assert await desk.writer.close(WAIT_TIMEOUT_S)
+            await setup.writer.decide(hold("r1"), [])
+        assert await setup.writer.close(WAIT_TIMEOUT_S)
 
 
 async def test_without_a_journal_what_is_in_the_database_is_durable(tmp_path: Path) -> None:
@@ -216,16 +222,16 @@ async def test_not_flushed_in_time_it_ends_and_the_journal_keeps_the_rest(tmp_pa
     async with books_on("sqlite", tmp_path) as store:
         flaky = FlakyStore(store)
         flaky.gate.clear()
-        desk = Desk(flaky, folder, pause_s=0.0)
-        desk.writer.start()
-        await desk.writer.put(hold("r1")).written()
+        setup = WriterSetup(flaky, folder, pause_s=0.0)
+        setup.writer.start()
+        await setup.writer.put(hold("r1")).written()
         await flaky.reached.wait()
-        assert not await desk.writer.close(0.01)
-        assert desk.facts == [("database_behind", {"entries": 1})]
-        assert await desk.journal.close()
+        assert not await setup.writer.close(0.01)
+        assert setup.facts == [("database_behind", {"entries": 1})]
+        assert await setup.journal.close()
         assert len(asyncio.all_tasks()) == 1
         assert await kinds_of(store) == []
-        async with desk_on(store, folder, instance="next") as heir:
+        async with writer_setup_on(store, folder, instance="next") as heir:
             (dead,) = orphaned_journals(folder)
             assert await heir.writer.replay(dead) == 1
         assert await kinds_of(store) == [("r1", "hold")]
@@ -238,12 +244,12 @@ async def test_what_dead_processes_left_is_applied_once_and_told(database: str, 
     folder.mkdir()
     leave(folder, hold("r1"), settle("r1"), hold("r2"), more=b"torn")
     leave(folder, settle("r2"))
-    async with books_on(database, tmp_path) as store, desk_on(store, folder) as desk:
-        desk.writer.put(hold("r1"))  # already applied by the one who died
-        await desk.flush()
+    async with books_on(database, tmp_path) as store, writer_setup_on(store, folder) as setup:
+        setup.writer.put(hold("r1"))  # already applied by the one who died
+        await setup.flush()
         for dead in orphaned_journals(folder):
-            assert await desk.writer.replay(dead) == 4
-        assert desk.facts == [
+            assert await setup.writer.replay(dead) == 4
+        assert setup.facts == [
             ("journal_torn", {"instance": "dead", "entries": 3, "dropped_bytes": 4}),
             ("journal_replayed", {"instance": "dead", "entries": 4}),
         ]
@@ -257,7 +263,7 @@ async def test_a_replay_without_a_database_ends_with_its_reason_and_leaves_the_j
 ) -> None:
     folder = tmp_path / "journal"
     monkeypatch.setattr("streamweir.store.ledger.recovery.retry_s", lambda _: 0.0)
-    async with books_on("sqlite", tmp_path) as store, desk_on(store, folder) as desk:
+    async with books_on("sqlite", tmp_path) as store, writer_setup_on(store, folder) as setup:
         journal = Journal(folder, "dead")
         journal.open()
         await journal.append(hold("r1")).written()
@@ -265,11 +271,11 @@ async def test_a_replay_without_a_database_ends_with_its_reason_and_leaves_the_j
         await store.write(lambda conn: conn.exec_driver_sql("ALTER TABLE ledger RENAME TO hidden"))
         (dead,) = orphaned_journals(folder)
         with pytest.raises(StoreUnavailable, match="the database refuses to work"):
-            await desk.writer.replay(dead)
-        assert desk.reported == ["replay_waits"] * 11
+            await setup.writer.replay(dead)
+        assert setup.reported == ["replay_waits"] * 11
         await store.write(lambda conn: conn.exec_driver_sql("ALTER TABLE hidden RENAME TO ledger"))
         (again,) = orphaned_journals(folder)
-        assert await desk.writer.replay(again) == 1
+        assert await setup.writer.replay(again) == 1
 
 
 async def test_a_replay_that_is_broken_off_is_repeated_by_the_next(tmp_path: Path) -> None:
@@ -280,16 +286,16 @@ async def test_a_replay_that_is_broken_off_is_repeated_by_the_next(tmp_path: Pat
     async with books_on("sqlite", tmp_path) as store:
         flaky = FlakyStore(store)
         flaky.lost_after = 2
-        async with desk_on(flaky, folder, instance="first") as desk:
+        async with writer_setup_on(flaky, folder, instance="first") as setup:
             (dead,) = orphaned_journals(folder)
             flaky.gate.clear()
-            task = asyncio.create_task(desk.writer.replay(dead))
+            task = asyncio.create_task(setup.writer.replay(dead))
             await flaky.reached.wait()
             task.cancel()
             await asyncio.wait((task,))
             flaky.gate.set()
             (again,) = orphaned_journals(folder)
-            assert await desk.writer.replay(again) == 6
+            assert await setup.writer.replay(again) == 6
         assert len(await kinds_of(store)) == 6
         assert list(folder.iterdir()) == []
 
@@ -301,10 +307,10 @@ async def test_what_is_not_understood_is_quarantined_and_the_rest_applied(tmp_pa
     payload = strange[8:]
     head = len(payload).to_bytes(4, "little")
     leave(folder, hold("r2"), more=head + zlib.crc32(payload, len(payload)).to_bytes(4, "little") + payload)
-    async with books_on("sqlite", tmp_path) as store, desk_on(store, folder) as desk:
+    async with books_on("sqlite", tmp_path) as store, writer_setup_on(store, folder) as setup:
         (dead,) = orphaned_journals(folder)
-        await desk.writer.replay(dead)
-        assert desk.reported == ["entry_quarantined", "journal_replayed"]
+        await setup.writer.replay(dead)
+        assert setup.reported == ["entry_quarantined", "journal_replayed"]
         assert await kinds_of(store) == [("r2", "hold")]
         assert (folder / "quarantine.jsonl").exists()
 
@@ -316,16 +322,16 @@ async def test_after_a_fault_of_the_journal_what_must_be_taken_goes_to_the_datab
     def fail(*_: object) -> None:
         raise ZeroDivisionError
 
-    async with books_on("sqlite", tmp_path) as store, desk_on(store, tmp_path / "journal") as desk:
-        desk.writer.put(hold("r1"))
-        await desk.flush()
+    async with books_on("sqlite", tmp_path) as store, writer_setup_on(store, tmp_path / "journal") as setup:
+        setup.writer.put(hold("r1"))
+        await setup.flush()
         with monkeypatch.context() as patch:
             patch.setattr(os, "write", fail)
             with pytest.raises(JournalUnavailable):
-                await desk.writer.put(hold("r2")).written()
+                await setup.writer.put(hold("r2")).written()
         with pytest.raises(JournalUnavailable):
-            desk.writer.put(hold("r3"))
-        handle = desk.writer.put(settle("r1"), required=True)
+            setup.writer.put(hold("r3"))
+        handle = setup.writer.put(settle("r1"), required=True)
         await handle.written()
         assert handle.is_durable
         assert await kinds_of(store) == [("r1", "hold"), ("r1", "settle")]
@@ -335,14 +341,14 @@ async def test_a_database_that_refuses_to_work_is_away_until_it_does(tmp_path: P
     def rename(old: str, new: str) -> Callable[[Connection], object]:
         return lambda conn: conn.exec_driver_sql(f"ALTER TABLE {old} RENAME TO {new}")
 
-    async with books_on("sqlite", tmp_path) as store, desk_on(store, tmp_path / "journal") as desk:
+    async with books_on("sqlite", tmp_path) as store, writer_setup_on(store, tmp_path / "journal") as setup:
         await store.write(rename("ledger", "hidden"))
-        desk.writer.put(hold("r1"))
-        await desk.wait_for("database_away")
+        setup.writer.put(hold("r1"))
+        await setup.wait_for("database_away")
         await store.write(rename("hidden", "ledger"))
-        await desk.flush()
+        await setup.flush()
         assert await kinds_of(store) == [("r1", "hold")]
-        assert desk.writer.batcher.quarantined == 0
+        assert setup.writer.batcher.quarantined == 0
 
 
 async def test_after_a_fault_of_ours_the_writer_is_started_again_and_loses_nothing(
@@ -354,17 +360,17 @@ async def test_after_a_fault_of_ours_the_writer_is_started_again_and_loses_nothi
         raise ZeroDivisionError
 
     async with books_on("sqlite", tmp_path) as store:
-        desk = Desk(store, tmp_path / "journal", pause_s=0.0)
-        desk.writer.start(BackgroundTasks(ends.put_nowait, backoff=Backoff(first_s=0.0)))
+        setup = WriterSetup(store, tmp_path / "journal", pause_s=0.0)
+        setup.writer.start(BackgroundTasks(ends.put_nowait, backoff=Backoff(first_s=0.0)))
         with monkeypatch.context() as broken:
             broken.setattr("streamweir.store.ledger.posting.apply", fail)
-            desk.writer.put(hold("r1"))
+            setup.writer.put(hold("r1"))
             assert (await ends.get()).name == "writer"
-        await desk.flush()
-        assert await desk.writer.decide(hold("r2"), []) is None
-        assert await desk.writer.close(WAIT_TIMEOUT_S)
+        await setup.flush()
+        assert await setup.writer.decide(hold("r2"), []) is None
+        assert await setup.writer.close(WAIT_TIMEOUT_S)
         assert await kinds_of(store) == [("r1", "hold"), ("r2", "hold")]
-        assert await desk.journal.close()
+        assert await setup.journal.close()
 
 
 async def test_after_a_fault_of_ours_the_journal_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -373,18 +379,18 @@ async def test_after_a_fault_of_ours_the_journal_goes_on(tmp_path: Path, monkeyp
 
     folder = tmp_path / "journal"
     async with books_on("sqlite", tmp_path) as store:
-        desk = Desk(store, folder, pause_s=0.0)
+        setup = WriterSetup(store, folder, pause_s=0.0)
         ended = asyncio.Event()
-        desk.writer.start(BackgroundTasks(lambda _: ended.set(), backoff=Backoff(first_s=3600.0, max_delay_s=3600.0)))
+        setup.writer.start(BackgroundTasks(lambda _: ended.set(), backoff=Backoff(first_s=3600.0, max_delay_s=3600.0)))
         monkeypatch.setattr("streamweir.store.ledger.posting.apply", fail)
-        desk.writer.put(hold("r1"))
+        setup.writer.put(hold("r1"))
         await ended.wait()
-        assert desk.writer.is_unavailable
-        await desk.writer.put(settle("r1"), required=True).written()
+        assert setup.writer.is_unavailable
+        await setup.writer.put(settle("r1"), required=True).written()
         with pytest.raises(StoreUnavailable):
-            await desk.writer.decide(hold("r2"), [])
-        assert not await desk.writer.close(WAIT_TIMEOUT_S), "it does not wait for what cannot be"
-        assert await desk.journal.close()
+            await setup.writer.decide(hold("r2"), [])
+        assert not await setup.writer.close(WAIT_TIMEOUT_S), "it does not wait for what cannot be"
+        assert await setup.journal.close()
         (dead,) = orphaned_journals(folder)
         assert list(dead.entries()) == [hold("r1"), settle("r1")]
         dead.close()

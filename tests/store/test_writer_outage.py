@@ -17,7 +17,7 @@ from streamweir.store.journal.entries import Entry
 from support.deadlines import WAIT_TIMEOUT_S
 from support.entries import assert_sound, books_on, hold, key_charge, ledger_rows, settle
 from support.postgres import PrivatePostgres
-from support.writer_setup import Desk, desk_on
+from support.writer_setup import WriterSetup, writer_setup_on
 
 _LOCKER = """
 import sqlite3, sys
@@ -44,8 +44,8 @@ def locked(path: Path) -> Iterator[None]:
 class Load:
     """Requests that are held and settled, without end."""
 
-    def __init__(self, desk: Desk) -> None:
-        self._desk = desk
+    def __init__(self, setup: WriterSetup) -> None:
+        self._desk = setup
         self._numbers = itertools.count()
         self.expected: set[tuple[str, str]] = set()
         self._task = asyncio.create_task(self._run())
@@ -82,22 +82,22 @@ async def check_books(store: Store, expected: set[tuple[str, str]]) -> None:
 
 async def test_sqlite_locked_by_another_process(tmp_path: Path) -> None:
     async with books_on("sqlite", tmp_path) as store:
-        async with desk_on(store, tmp_path / "journal", apply_s=0.1, decision_s=0.1) as desk:
-            load = Load(desk)
+        async with writer_setup_on(store, tmp_path / "journal", apply_s=0.1, decision_s=0.1) as setup:
+            load = Load(setup)
             for _ in range(10):
                 await load.one()
             with locked(tmp_path / "streamweir.db"):
                 with pytest.raises(StoreUnavailable):
-                    await desk.writer.decide(hold("never"), [key_charge(100)])
-                await desk.wait_for("database_away")
+                    await setup.writer.decide(hold("never"), [key_charge(100)])
+                await setup.wait_for("database_away")
                 for _ in range(50):
                     await load.one()
-                assert desk.writer.is_unavailable
-                assert desk.writer.waiting >= 100
-                assert not await desk.writer.flush(0.01)
+                assert setup.writer.is_unavailable
+                assert setup.writer.waiting >= 100
+                assert not await setup.writer.flush(0.01)
             await load.stop()
-            await desk.flush()
-            await desk.wait_for("database_back")
+            await setup.flush()
+            await setup.wait_for("database_back")
         await check_books(store, load.expected)
 
 
@@ -113,20 +113,20 @@ async def test_postgres_goes_away_in_mid_load_and_comes_back(
 ) -> None:
     store = await open_store(server.make_database(), tmp_path)
     try:
-        async with desk_on(store, tmp_path / "journal", apply_s=0.5, decision_s=0.5) as desk:
-            load = Load(desk)
+        async with writer_setup_on(store, tmp_path / "journal", apply_s=0.5, decision_s=0.5) as setup:
+            load = Load(setup)
             for _ in range(10):
                 await load.one()
             await asyncio.to_thread(getattr(server, outage))
-            await desk.wait_for("database_away")
+            await setup.wait_for("database_away")
             for _ in range(50):
                 await load.one()
             with pytest.raises(StoreUnavailable):
-                await desk.writer.decide(hold("never"), [key_charge(100)])
+                await setup.writer.decide(hold("never"), [key_charge(100)])
             await asyncio.to_thread(server.resume if outage == "pause" else server.start)
-            await desk.wait_for("database_back")
+            await setup.wait_for("database_back")
             await load.stop()
-            await desk.flush()
+            await setup.flush()
         await check_books(store, load.expected)
     finally:
         await store.close()
@@ -137,17 +137,17 @@ async def test_postgres_killed_at_any_moment_of_a_commit(tmp_path: Path, server:
     chance = random.Random(kills)
     store = await open_store(server.make_database(), tmp_path)
     try:
-        async with desk_on(store, tmp_path / "journal", apply_s=2.0) as desk:
-            load = Load(desk)
+        async with writer_setup_on(store, tmp_path / "journal", apply_s=2.0) as setup:
+            load = Load(setup)
             for _ in range(kills):
-                wanted = desk.writer.batcher.batches + chance.randrange(1, 20)
+                wanted = setup.writer.batcher.batches + chance.randrange(1, 20)
                 async with asyncio.timeout(WAIT_TIMEOUT_S):
-                    while desk.writer.batcher.batches < wanted:
+                    while setup.writer.batcher.batches < wanted:
                         await asyncio.sleep(0)
                 await asyncio.to_thread(server.kill)
                 await asyncio.to_thread(server.start)
             await load.stop()
-            await desk.flush()
+            await setup.flush()
         await check_books(store, load.expected)
     finally:
         await store.close()

@@ -1,9 +1,9 @@
 """A gateway that keeps books, and the books as a test looks at them.
 
-    async with keeping(stream(openai_stream()), tmp_path, MODEL) as desk:
-        secret = await desk.new_key(budget_nano=13 * MILLI)
-        reply = await desk.gate.ask(model="m", key=secret)
-        (row,) = await desk.rows()
+    async with keeping(stream(openai_stream()), tmp_path, MODEL) as setup:
+        secret = await setup.new_key(budget_nano=13 * MILLI)
+        reply = await setup.gate.ask(model="m", key=secret)
+        (row,) = await setup.rows()
 
 The store is a real SQLite file, the upstream a scripted one with a count of its own. When the block
 is left, nothing may be open or held any more, every sum must be that of its rows, and what memory
@@ -64,7 +64,7 @@ each_form = pytest.mark.parametrize("is_streamed", [True, False], ids=["streamed
 T = TypeVar("T")
 
 
-class Desk:
+class AccountingSetup:
     def __init__(self, gate: Gate, up: ScriptedUpstream) -> None:
         self.gate = gate
         self.up = up
@@ -194,7 +194,7 @@ async def keeping(
     store: str = "",
     others: Mapping[str, Script] | None = None,
     intervals: Intervals = LONG_INTERVALS,
-) -> AsyncIterator[Desk]:
+) -> AsyncIterator[AccountingSetup]:
     """The provider `up` plays the script; `provider` is more TOML for it, `store` for the `[store]`.
 
     `others`: more providers by their names, all of the same kind.
@@ -205,10 +205,10 @@ async def keeping(
         url = await _database(folder)
         config += f'[store]\nurl = "{url}"\n{store}\n{toml}'
         async with gateway(config, data_dir=folder, intervals=intervals) as gate:
-            desk = Desk(gate, ups["up"])
-            yield desk
+            setup = AccountingSetup(gate, ups["up"])
+            yield setup
             await gate.vacated()
-            await desk.assert_balanced()
+            await setup.assert_balanced()
         for up in ups.values():
             await up.idle()
 

@@ -77,7 +77,7 @@ TROUBLES = ("redirect", "html", "empty", "cut", "reset", "silent", "broken", "er
 PATH = f"/v1/chat/completions?key={C['query string']}"
 
 
-class Aviary:
+class CanarySet:
     """The canaries that may be anywhere, and where none of them may be."""
 
     def __init__(self, *, without: tuple[str, ...] = ()) -> None:

@@ -23,10 +23,10 @@ from streamweir.server.accounting.intervals import Intervals
 from streamweir.server.control.api.context import Context
 from streamweir.server.control.api.live_feed import LiveFeed
 from streamweir.server.process.bootstrap import prepare_accounting
-from support.accounting_gateway import Desk
+from support.accounting_gateway import AccountingSetup
 from support.answers import error_body, openai_stream
 from support.api import Api, Clock
-from support.canary import KEYS_TOML, QUOTED, Aviary, C, files_of, providers_toml, script
+from support.canary import KEYS_TOML, QUOTED, C, CanarySet, files_of, providers_toml, script
 from support.gateway import configured, gateway, nothing_left
 from support.raw_client import Reply
 from support.script import Seen, Step, stream, whole
@@ -89,11 +89,13 @@ def play(request: Seen) -> list[Step]:
 
 
 class Drive:
-    def __init__(self, desk: Desk, api: Api, folder: Path, aviary: Aviary, valkey: ValkeyServer | None) -> None:
-        self.desk = desk
+    def __init__(
+        self, setup: AccountingSetup, api: Api, folder: Path, canary_set: CanarySet, valkey: ValkeyServer | None
+    ) -> None:
+        self.setup = setup
         self.api = api
         self.data = folder / "data"
-        self.aviary = aviary
+        self.canary_set = canary_set
         self.valkey = valkey
         self.answers: list[Reply] = []
         self.commands: list[str] = []
@@ -121,7 +123,7 @@ class Drive:
         return result.stdout
 
     def hits(self, text: str | bytes, *except_for: str) -> list[str]:
-        return self.aviary.hits(text, *except_for)
+        return self.canary_set.hits(text, *except_for)
 
     def search_files(self) -> list[str]:
         """The names of those that are there now, which hold nothing."""
@@ -134,7 +136,7 @@ class Drive:
     @asynccontextmanager
     async def database_away(self) -> AsyncIterator[None]:
         """Nobody else can write there for so long."""
-        if self.desk.storage.store.is_sqlite:
+        if self.setup.storage.store.is_sqlite:
             with closing(sqlite3.connect(self.data / "streamweir.db", isolation_level=None)) as other:
                 other.execute("BEGIN EXCLUSIVE")
                 yield
@@ -147,7 +149,7 @@ class Drive:
             await other.close()
 
     async def _send(self, request: bytes) -> Reply:
-        async with await self.desk.gate.connect() as client:
+        async with await self.setup.gate.connect() as client:
             await client.send(request)
             return await client.response()
 
@@ -155,9 +157,9 @@ class Drive:
 @asynccontextmanager
 async def driving(database: str, folder: Path) -> AsyncIterator[Drive]:
     """PostgreSQL comes with a Valkey. The configuration is written to `folder`, and the data lies in it."""
-    data, aviary, valkey = folder / "data", Aviary(), None
+    data, canary_set, valkey = folder / "data", CanarySet(), None
     data.mkdir()
-    aviary.canaries |= BOOKS
+    canary_set.canaries |= BOOKS
     async with AsyncExitStack() as stack:
         url, shared = await migrated_url(database, data), ""
         if database == "postgres":
@@ -172,18 +174,18 @@ async def driving(database: str, folder: Path) -> AsyncIterator[Drive]:
         (folder / "streamweir.toml").write_text(toml)
         admin = await prepare_accounting(configured(toml), data)
         assert admin is not None
-        aviary.add(admin_secret=admin)
+        canary_set.add(admin_secret=admin)
         gate = await stack.enter_async_context(gateway(toml, data_dir=data, intervals=_PACE))
-        desk = Desk(gate, up)
+        setup = AccountingSetup(gate, up)
         context = Context(
-            store=desk.storage.store,
-            accounting=desk.storage.accounting,
+            store=setup.storage.store,
+            accounting=setup.storage.accounting,
             runtime=lambda: gate.gateway.runtime,
             is_secure=False,
             playground=gate.gateway._playground(),
-            feed=LiveFeed(desk.storage.store, desk.storage.accounting),
-            refresh=desk.maintenance.load_changes,
+            feed=LiveFeed(setup.storage.store, setup.storage.accounting),
+            refresh=setup.maintenance.load_changes,
         )
-        api = Api(desk.storage, admin, context, Clock(), [])
+        api = Api(setup.storage, admin, context, Clock(), [])
         stack.push_async_callback(api.close)
-        yield Drive(desk, api, folder, aviary, valkey)
+        yield Drive(setup, api, folder, canary_set, valkey)

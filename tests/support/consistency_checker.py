@@ -1,11 +1,11 @@
 """What callers of a gateway that may be killed have seen, and whether its books say the same.
 
-    witness = Witness(store, seed)
-    async with ScriptedUpstream(witness.script) as up, ...:
-        async with witness.asking(program, callers=6):
-            await witness.steps(20)
+    checker = ConsistencyChecker(store, seed)
+    async with ScriptedUpstream(checker.script) as up, ...:
+        async with checker.asking(program, callers=6):
+            await checker.steps(20)
             program.signal(signal.SIGKILL)
-        await witness.check()               # in the next life, before that is asked anything
+        await checker.check()               # in the next life, before that is asked anything
 
 Every request asks with a prompt of another length, so that the amount of its hold alone tells who sent it:
 also of a caller who was never told an id. A request is acknowledged when its caller has the head of an
@@ -93,7 +93,7 @@ class Page(Struct):
     faults: list[Fault]
 
 
-class Witness:
+class ConsistencyChecker:
     def __init__(self, store: Store, seed: int) -> None:
         self.sent: list[Sent] = []
         self.verdicts: Counter[str] = Counter()

@@ -1,7 +1,7 @@
 """A page of the console, as its server sees it: a session's cookie, its token, and an origin.
 
-page = await sign_in(desk)
-reply = await page.chat(desk.key_id(secret), model="m", stream=True)
+page = await sign_in(setup)
+reply = await page.chat(setup.key_id(secret), model="m", stream=True)
 """
 
 import json

@@ -25,7 +25,7 @@ from streamweir.store.ledger.accounts import balance_of
 from streamweir.store.ledger.check import check_sums
 from streamweir.store.limits.shared import SharedLimits
 from streamweir.store.requests.requests import RequestFilter, RequestRow, list_requests
-from support.accounting_gateway import MODEL, Desk
+from support.accounting_gateway import MODEL, AccountingSetup
 from support.deadlines import PROGRAM_TIMEOUT_S
 from support.gateway import Gate, gateway, nothing_left, providers
 from support.program_deadlines import LONG_INTERVALS
@@ -38,41 +38,41 @@ T = TypeVar("T")
 
 
 class Fleet:
-    def __init__(self, desks: list[Desk], up: ScriptedUpstream) -> None:
-        self.desks = desks
+    def __init__(self, setups: list[AccountingSetup], up: ScriptedUpstream) -> None:
+        self.setups = setups
         self.up = up
 
     @property
     def gates(self) -> list[Gate]:
-        return [desk.gate for desk in self.desks]
+        return [setup.gate for setup in self.setups]
 
     async def look(self) -> None:
         """Everyone knows what has changed."""
-        for desk in self.desks:
-            await desk.maintenance.load_changes()
+        for setup in self.setups:
+            await setup.maintenance.load_changes()
 
     async def count_peers(self) -> None:
         """Everyone knows how many they are."""
-        for desk in self.desks:
-            desk.maintenance._heartbeat_at = 0.0
-            await desk.maintenance._send_heartbeat()
-        assert {desk.storage.node.peers for desk in self.desks} == {len(self.desks)}
+        for setup in self.setups:
+            setup.maintenance._heartbeat_at = 0.0
+            await setup.maintenance._send_heartbeat()
+        assert {setup.storage.node.peers for setup in self.setups} == {len(self.setups)}
 
     async def new_key(self, name: str = "key", workspace_id: str = "default", **spec: Any) -> str:
-        secret = await self.desks[0].new_key(name, workspace_id, **spec)
+        secret = await self.setups[0].new_key(name, workspace_id, **spec)
         await self.look()
         return secret
 
     async def new_workspace(self, name: str, credit: int) -> str:
-        made = await self.desks[0].new_workspace(name, credit)
+        made = await self.setups[0].new_workspace(name, credit)
         await self.look()
         return made
 
     async def read(self, work: Callable[[Connection], T]) -> T:
         """Of a database that has everything which any of them has written down."""
-        for desk in self.desks:
-            assert await desk.writer.flush(PROGRAM_TIMEOUT_S)
-        return await self.desks[0].storage.store.read(work, timeout_s=PROGRAM_TIMEOUT_S)
+        for setup in self.setups:
+            assert await setup.writer.flush(PROGRAM_TIMEOUT_S)
+        return await self.setups[0].storage.store.read(work, timeout_s=PROGRAM_TIMEOUT_S)
 
     async def rows(self, key_id: str | None = None) -> list[RequestRow]:
         page = await self.read(lambda conn: list_requests(conn, RequestFilter(key_id=key_id), limit=1000))
@@ -90,19 +90,19 @@ class Fleet:
         assert await self.read(lambda conn: list(conn.scalars(select(open_requests.c.request_id)))) == []
         found = await self.read(lambda conn: conn.execute(select(accounts)).all())
         assert [account.id for account in found if account.held] == []
-        for desk in self.desks:
-            assert desk.storage.accounting.open_count == 0
-            assert desk.writer.batcher.quarantined == 0
-            if isinstance(desk.limiter, SharedLimiter):
-                assert desk.limiter._local_ids == set()
-                assert all(key.streams == 0 for key in desk.limiter._local._keys.values())
+        for setup in self.setups:
+            assert setup.storage.accounting.open_count == 0
+            assert setup.writer.batcher.quarantined == 0
+            if isinstance(setup.limiter, SharedLimiter):
+                assert setup.limiter._local_ids == set()
+                assert all(key.streams == 0 for key in setup.limiter._local._keys.values())
 
     async def assert_shared_agrees(self) -> None:
         """Valkey says of every account what the database says, or nothing."""
-        for desk in self.desks:
-            await shared_is_told(desk)
+        for setup in self.setups:
+            await wait_until_shared(setup)
         found = await self.read(lambda conn: conn.execute(select(accounts)).all())
-        shared = shared_of(self.desks[0])
+        shared = shared_of(self.setups[0])
         for account in found:
             known = await shared.used(account.id)
             assert known in (None, account.spent + account.held), (account, known)
@@ -117,21 +117,21 @@ def metric(gate: Gate, name: str) -> float:
     raise AssertionError(f"no metric {name}")
 
 
-def arbiter_of(desk: Desk) -> SharedLimiter:
-    limiter = desk.limiter
+def limiter_of(setup: AccountingSetup) -> SharedLimiter:
+    limiter = setup.limiter
     assert isinstance(limiter, SharedLimiter)
     return limiter
 
 
-def shared_of(desk: Desk) -> SharedLimits:
-    shared = arbiter_of(desk)._shared
+def shared_of(setup: AccountingSetup) -> SharedLimits:
+    shared = limiter_of(setup)._shared
     assert shared is not None
     return shared
 
 
-async def shared_is_told(desk: Desk) -> None:
+async def wait_until_shared(setup: AccountingSetup) -> None:
     """Until Valkey has heard of all that this gateway had to tell it."""
-    limiter = arbiter_of(desk)
+    limiter = limiter_of(setup)
     async with asyncio.timeout(PROGRAM_TIMEOUT_S):
         while limiter._tasks:
             await asyncio.wait(set(limiter._tasks))
@@ -159,7 +159,7 @@ async def fleet(
     shared = "" if valkey is None else f'[shared]\nurl = "{valkey.url}"\n'
     async with nothing_left(), ScriptedUpstream(script) as up:
         async with AsyncExitStack() as stack:
-            desks = []
+            setups = []
             for number, each in enumerate([url] * count + list(others)):
                 config = f'{providers(up=up.base_url)}\n[store]\nurl = "{each}"\n{store}\n{shared}{toml}'
                 data_dir = folder if are_workers else folder / f"node{number}"
@@ -168,8 +168,8 @@ async def fleet(
                 gate = await stack.enter_async_context(
                     gateway(config, data_dir=data_dir, is_worker=is_worker, intervals=intervals)
                 )
-                desks.append(Desk(gate, up))
-            ships = Fleet(desks, up)
+                setups.append(AccountingSetup(gate, up))
+            ships = Fleet(setups, up)
             yield ships
             for gate in ships.gates:
                 await gate.vacated()

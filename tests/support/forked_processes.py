@@ -1,6 +1,6 @@
 """`streamweir` by the hundred: processes that are forked from one which has loaded the program already.
 
-    async with nursery().served(tmp_path, toml) as program:
+    async with fork_server().served(tmp_path, toml) as program:
         await program.started()
         program.signal(signal.SIGKILL)
         assert await program.status() == -signal.SIGKILL
@@ -48,7 +48,7 @@ _LONGEST = 65536
 class Child:
     """As `asyncio.subprocess.Process`, for what `Program` asks of one."""
 
-    def __init__(self, cradle: "Cradle", pid: int, stdout: "_Pipe", stderr: "_Pipe") -> None:
+    def __init__(self, cradle: "ForkServer", pid: int, stdout: "_Pipe", stderr: "_Pipe") -> None:
         self.pid = pid
         self.stdout = stdout.reader
         self.stderr = stderr.reader
@@ -79,7 +79,7 @@ class Done(NamedTuple):
     errors: str
 
 
-class Cradle:
+class ForkServer:
     """Shared by all tests of a process, and ended with it."""
 
     def __init__(self) -> None:
@@ -140,8 +140,8 @@ class Cradle:
 
 
 @functools.cache
-def nursery() -> Cradle:
-    return Cradle()
+def fork_server() -> ForkServer:
+    return ForkServer()
 
 
 class _Pipe(NamedTuple):

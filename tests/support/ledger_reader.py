@@ -37,7 +37,7 @@ class Seen(Struct):
     """By instance, when it gave its last sign of life."""
 
 
-class Onlooker:
+class LedgerReader:
     def __init__(self, store: Store) -> None:
         self.store = store
         self.seen = Seen({}, {}, {}, {})
@@ -57,10 +57,10 @@ class Onlooker:
 
 
 @asynccontextmanager
-async def open_ledger_reader(url: str, data_dir: Path) -> AsyncIterator[Onlooker]:
+async def open_ledger_reader(url: str, data_dir: Path) -> AsyncIterator[LedgerReader]:
     store = await open_store(url, data_dir)
     try:
-        yield Onlooker(store)
+        yield LedgerReader(store)
     finally:
         await store.close()
 

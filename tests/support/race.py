@@ -136,6 +136,6 @@ async def money_for_three(ships: Fleet, name: str, code: str) -> tuple[str, str]
 async def assert_books(ships: Fleet, secret: str, workspace_id: str, code: str) -> None:
     for gate in ships.gates:
         await gate.vacated()
-    assert_settled(await ships.rows(ships.desks[0].key_id(secret)), code)
+    assert_settled(await ships.rows(ships.setups[0].key_id(secret)), code)
     assert await ships.spent_and_held(workspace_id) == (FITTING * COST, 0)
     await ships.assert_balanced()

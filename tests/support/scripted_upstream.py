@@ -280,7 +280,7 @@ class ScriptedUpstream:
         self._watch.set()
 
 
-class Canary(ScriptedUpstream):
+class ForbiddenServer(ScriptedUpstream):
     """A server that nobody may reach: leaving the block fails where anyone has connected."""
 
     def __init__(self) -> None:

@@ -53,7 +53,7 @@ class Line:
         self.close()
 
 
-class Gang:
+class SupervisorProcess:
     def __init__(self, folder: Path, workers: int, *more: str, delay_s: float = 0.1) -> None:
         environ = {**os.environ, "TINY_DELAY_S": str(delay_s), "PYTHONPATH": os.pathsep.join(sys.path)}
         command = [sys.executable, "-m", "support.tiny_supervisor", str(workers), str(folder), *more]
@@ -103,7 +103,7 @@ class Gang:
         return event
 
     def wait_for_all(self) -> None:
-        """Until no process of the gang is left: only they hold the other end of the pipe."""
+        """Until no process of the workers_process is left: only they hold the other end of the pipe."""
         while self.next() is not None:
             pass
 
@@ -144,18 +144,20 @@ class Gang:
 
 
 @contextmanager
-def running(folder: Path, workers: int, *more: str, word: str = "fine", delay_s: float = 0.1) -> Iterator[Gang]:
+def running(
+    folder: Path, workers: int, *more: str, word: str = "fine", delay_s: float = 0.1
+) -> Iterator[SupervisorProcess]:
     (folder / "tiny.toml").write_text(word)
-    gang = Gang(folder, workers, *more, delay_s=delay_s)
+    workers_process = SupervisorProcess(folder, workers, *more, delay_s=delay_s)
     try:
-        yield gang
+        yield workers_process
     finally:
-        if gang.process.poll() is None:
-            gang.process.kill()
-        for event in list(gang.events):
+        if workers_process.process.poll() is None:
+            workers_process.process.kill()
+        for event in list(workers_process.events):
             if event.get("event") == "worker started":
                 _end(event["pid"])
-        gang.end()
+        workers_process.end()
 
 
 def _end(pid: int) -> None:

@@ -17,12 +17,12 @@ from streamweir.server.telemetry.log import configure_log, logger
 from support.tiny_gateway import TinyGateway
 
 
-class DeafGateway(TinyGateway):
+class HangingGateway(TinyGateway):
     def stop_admitting(self) -> None:
         time.sleep(3600)
 
 
-class MortalGateway(TinyGateway):
+class CrashingGateway(TinyGateway):
     async def listen(self, listener: socket.socket) -> None:
         await super().listen(listener)
         asyncio.get_running_loop().call_later(0.01, os._exit, 3)  # when it has told that it serves
@@ -36,7 +36,7 @@ class SlowGateway(TinyGateway):
         await super().listen(listener)
 
 
-GATEWAYS = {"slow": SlowGateway, "deaf": DeafGateway, "mortal": MortalGateway}
+GATEWAYS = {"slow": SlowGateway, "deaf": HangingGateway, "mortal": CrashingGateway}
 
 
 async def build(start: StartOptions) -> Assembly:

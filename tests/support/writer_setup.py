@@ -19,7 +19,7 @@ def release(hold: Hold) -> Settle:
     return settle(hold.request_id, 0, verdict="rejected", status=503, account=hold.account)
 
 
-class Desk:
+class WriterSetup:
     """`facts`: what was told, by name."""
 
     def __init__(self, store: Store, folder: Path, instance: str = "test", **more: Any) -> None:
@@ -49,14 +49,14 @@ class Desk:
 
 
 @asynccontextmanager
-async def desk_on(store: Store, folder: Path, **more: Any) -> AsyncIterator[Desk]:
+async def writer_setup_on(store: Store, folder: Path, **more: Any) -> AsyncIterator[WriterSetup]:
     """Works without pauses unless told otherwise; all is written when the block is over."""
-    desk = Desk(store, folder, **{"pause_s": 0.0, **more})
-    desk.writer.start()
+    setup = WriterSetup(store, folder, **{"pause_s": 0.0, **more})
+    setup.writer.start()
     try:
-        yield desk
+        yield setup
     finally:
-        is_flushed = await desk.writer.close(WAIT_TIMEOUT_S)
-        is_closed = await desk.journal.close(WAIT_TIMEOUT_S)
+        is_flushed = await setup.writer.close(WAIT_TIMEOUT_S)
+        is_closed = await setup.journal.close(WAIT_TIMEOUT_S)
     assert is_flushed
     assert is_closed

@@ -303,12 +303,12 @@ async def test_close_does_not_wait_for_one_that_was_let_go() -> None:
         await peer.gone()
 
 
-class Mishap(Exception):
+class ExpectedError(Exception):
     pass
 
 
 def mishap() -> None:
-    raise Mishap
+    raise ExpectedError
 
 
 @pytest.mark.parametrize(
@@ -336,7 +336,7 @@ async def test_a_receiver_that_fails(moment: str, data: bytes, how: str | None) 
             peer.reset()
         await recorder.until(lambda: moment in recorder.calls)
         await settled(lambda: seen != [])
-        assert isinstance(seen[0]["exception"], Mishap)
+        assert isinstance(seen[0]["exception"], ExpectedError)
         assert (upstream.in_use, upstream.idle) == (0, 0)
         await peer.gone()
         call.abort()
