@@ -92,7 +92,7 @@ async def test_u17_u18_u20_a_stream_cut(way: str) -> None:
 
 @each_way
 async def test_u14_an_upstream_that_falls_silent(way: str) -> None:
-    steps = [Head(), Send(b"".join(FRAMES[:BEGUN])), Hang()]
+    steps: list[Step] = [Head(), Send(b"".join(FRAMES[:BEGUN])), Hang()]
     async with gateway_to(steps, "[server.timeouts]\nidle_s = 0.05\n", provider=OURS) as (gate, _):
         assert_failed(await ask(gate, way), way, "stream_idle_timeout")
         (record,) = await gate.settled()
@@ -142,7 +142,7 @@ async def test_u22_a_frame_that_cannot_be_read(way: str, broken: bytes) -> None:
 @each_way
 @pytest.mark.parametrize("streamed", [True, False], ids=["streamed", "whole"])
 async def test_u11_an_answer_of_another_kind(way: str, streamed: bool) -> None:
-    script = [Head(200, "text/html"), Send(b"<html>Hello</html>"), End()]
+    script: list[Step] = [Head(200, "text/html"), Send(b"<html>Hello</html>"), End()]
     async with gateway_to(script, provider=OURS) as (gate, _):
         assert_failed(await ask(gate, way, streamed=streamed), way, "upstream_bad_response")
         await gate.settled()
