@@ -7,6 +7,7 @@ import gc
 
 from hypothesis import HealthCheck, settings
 
+from support.memory_folder import pytest_configure
 from support.soak import SOAKS, pytest_collection_modifyitems
 from support.watchdog_plugin import pytest_asyncio_loop_factories, pytest_runtest_call, pytest_runtest_teardown
 
@@ -14,15 +15,20 @@ __all__ = [
     "SOAKS",
     "pytest_asyncio_loop_factories",
     "pytest_collection_modifyitems",
+    "pytest_configure",
     "pytest_runtest_call",
     "pytest_runtest_teardown",
 ]
+
+
+gc.disable()  # until the tests are collected: nothing becomes garbage
 
 
 def pytest_collection_finish() -> None:
     """Thousands of tests stay in memory to the end: the garbage collector need not go through them each time."""
     gc.collect()
     gc.freeze()
+    gc.enable()
 
 
 settings.register_profile("test", max_examples=40, derandomize=True, deadline=None, database=None)

@@ -6,6 +6,7 @@ asked for. `PrivatePostgres` is a server of the test's own, to be stopped, kille
 not wait for the disk: what is killed here is our own program, never the machine.
 """
 
+import atexit
 import ctypes
 import functools
 import importlib.util
@@ -15,6 +16,7 @@ import pwd
 import shutil
 import signal
 import subprocess
+import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -32,6 +34,8 @@ _SETTINGS = {
 }
 _IPC_RMID = 0
 _numbers = itertools.count(1)
+_first_cluster: list[Path] = []
+"""Of this process, before it was started."""
 
 
 class PrivatePostgres(OwnServer):
@@ -114,11 +118,22 @@ class PrivatePostgres(OwnServer):
             return False
 
     def _make_cluster(self) -> None:
+        """A copy of the first one of this process: a third of the work of initdb."""
+        data = self.folder / "data"
+        if _first_cluster:
+            shutil.copytree(_first_cluster[0], data)
+            if self.identity():
+                subprocess.run(["chown", "-R", "nobody", str(data)], check=True)  # noqa: S603, S607
+            return
         options = ["-U", "postgres", "--auth=trust", "--encoding=utf8", "--locale=C", "--no-sync", "--no-instructions"]
         with self.log_path.open("ab") as log:
-            command = [str(self._programs / "initdb"), "-D", str(self.folder / "data"), *options]
+            command = [str(self._programs / "initdb"), "-D", str(data), "--wal-segsize=1", *options]
             status = self.run(command, log.fileno()).wait(WAIT_TIMEOUT_S)
         assert status == 0, self.log_path.read_text()
+        copy = Path(tempfile.mkdtemp(prefix="streamweir-cluster-")) / "data"
+        atexit.register(shutil.rmtree, copy.parent, ignore_errors=True)
+        shutil.copytree(data, copy)
+        _first_cluster.append(copy)
 
 
 @functools.cache

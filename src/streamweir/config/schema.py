@@ -9,6 +9,7 @@ never show a secret.
 from collections.abc import Mapping, Sequence
 from datetime import UTC, date, datetime
 from difflib import get_close_matches
+from functools import cache
 from json import dumps
 from typing import Any, NamedTuple, cast
 
@@ -72,6 +73,11 @@ def describe(info: inspect.Type) -> str:
     return "text"
 
 
+@cache
+def _struct_info(model: type) -> inspect.StructType:
+    return cast(inspect.StructType, inspect.type_info(model))
+
+
 class Reader:
     def __init__(self, environ: Mapping[str, str]) -> None:
         self.problems: list[ConfigProblem] = []
@@ -82,7 +88,7 @@ class Reader:
     def read(self, value: object, model: type) -> object:
         """`value` as the struct `model`; None if there are problems."""
         try:
-            return self._table(value, cast(inspect.StructType, inspect.type_info(model)), "")
+            return self._table(value, _struct_info(model), "")
         except _Invalid:
             return None
 
