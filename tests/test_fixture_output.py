@@ -17,6 +17,7 @@ from support.dialect_output import Output, passed_frames, read_stream, read_whol
 from support.dialect_rules import DIALECTS, Rules
 from support.expected import Choice
 from support.messages import documents_of, read_documents
+from support.soak import one_of_each
 
 ROOT = Path(__file__).parent / "fixtures"
 BODIES = sorted([*ROOT.glob("*/*/response.sse"), *ROOT.glob("*/*/response.json")])
@@ -26,6 +27,10 @@ UPDATES = os.environ.get("STREAMWEIR_UPDATE_FIXTURES") == "1"
 
 def named(path: Path) -> str:
     return f"{path.parent.parent.name}/{path.parent.name}"
+
+
+def named_value(value: Path | Rules) -> str:
+    return named(value) if isinstance(value, Path) else value.name
 
 
 def body_of(case: Path) -> bytes:
@@ -45,8 +50,7 @@ def test_bytes_are_those_of_the_fixture(path: Path) -> None:
     assert out == path.read_bytes()
 
 
-@pytest.mark.parametrize("path", BODIES, ids=named)
-@pytest.mark.parametrize("rules", DIALECTS, ids=lambda rules: rules.name)
+@pytest.mark.parametrize(("path", "rules"), one_of_each(BODIES, DIALECTS), ids=named_value)
 def test_output_obeys_the_dialect(path: Path, rules: Rules) -> None:
     body, source = path.read_bytes(), source_of(path.parent)
     passed = passed_frames(body)

@@ -33,6 +33,7 @@ def test_the_page_has_the_rules(script: ModuleType) -> None:
     assert script.with_rules(PAGE) == PAGE, HOW
 
 
+@pytest.mark.soak
 @pytest.mark.skipif(not (CORPUS / "manifest.json").exists(), reason=WHY_MISSING)
 def test_the_page_has_what_the_recordings_show(script: ModuleType) -> None:
     assert script.with_providers(PAGE, CORPUS) == PAGE, HOW

@@ -23,7 +23,7 @@ STREAMED = [
 """Those that answer a request like the first one of the plan."""
 
 
-@pytest.mark.parametrize("defect", part_of(STREAMED, 3), ids=lambda defect: f"{defect.dialect}-{defect.rule}")
+@pytest.mark.parametrize("defect", part_of(STREAMED, 8), ids=lambda defect: f"{defect.dialect}-{defect.rule}")
 async def test_a_spoiled_stream_is_found_out(defect: Defect) -> None:
     recording = defect.recording
 

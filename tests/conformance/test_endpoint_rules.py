@@ -15,6 +15,7 @@ from support.conformance_check import assert_conforms, checked, found, held
 from support.dialect_rules import DIALECTS as FORMS
 from support.dialect_rules import Rules
 from support.endpoint_defects import CASES, PAUSE_S, Case
+from support.soak import part_of
 
 CLOCKED = {"delivery.as-made"}
 """Rules about when frames arrive: a busy machine may break one, which says nothing about the others."""
@@ -30,7 +31,7 @@ async def test_a_right_endpoint_breaks_no_rule(rules: Rules) -> None:
     assert {rule.id for rule in RULES if rule.applies_to(dialect)} - held(report) <= skips
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.rule)
+@pytest.mark.parametrize("case", part_of(CASES, 2), ids=lambda case: case.rule)
 async def test_a_defect_is_found_by_its_rule(case: Case) -> None:
     async with BrokenEndpoint(case.rules, case.make(), pause_s=case.pause_s) as endpoint:
         report = await checked(endpoint.base_url, case.rules.name, MODEL, KEY)

@@ -46,6 +46,7 @@ from support.race import (
 from support.raw_client import RawClient
 from support.scripted_upstream import ScriptedUpstream
 from support.serve_process import Program, get, served
+from support.soak import part_of
 from support.valkey import ValkeyServer
 
 
@@ -103,7 +104,7 @@ async def disturbed(valkey: ValkeyServer, disturbance: str) -> AsyncIterator[Non
         await task
 
 
-@pytest.mark.parametrize("disturbance", DISTURBANCES)
+@pytest.mark.parametrize("disturbance", part_of(list(DISTURBANCES), 3))
 @pytest.mark.parametrize("times", [1, pytest.param(100, marks=pytest.mark.soak)])
 async def test_c27_while_valkey_comes_and_goes(tmp_path: Path, disturbance: str, times: int) -> None:
     """Whatever it says, or does not say, the database lets in three."""

@@ -294,6 +294,7 @@ async def test_where_a_tokenizer_fails_the_rule_of_thumb_counts_and_nothing_stay
             assert row.cost > 0
 
 
+@pytest.mark.diagonal
 @pytest.mark.parametrize(
     ("asked_for", "given", "rate"),
     [

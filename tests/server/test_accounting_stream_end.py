@@ -312,6 +312,7 @@ def in_the_midst(go_on: asyncio.Event) -> list[Step]:
     [("openai", True), ("openai", False), ("opentoken", False), ("aivene", True), ("bitseek", False)],
 )
 @pytest.mark.parametrize("code", ENDINGS)
+@pytest.mark.diagonal
 async def test_a_stream_that_is_ended(code: str, bills_on: bool, dialect: str, tmp_path: Path) -> None:
     go_on = asyncio.Event()
     async with keeping(in_the_midst(go_on), tmp_path, provider=billing(bills_on)) as setup:

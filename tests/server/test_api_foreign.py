@@ -19,6 +19,7 @@ from streamweir.store.keys import audit
 from support.api import Api, api_on, bearer, in_path
 from support.api_calls import make_call, make_id, name_of
 from support.key_store import dump
+from support.soak import part_of
 from support.untrusted_texts import FOREIGN
 
 WITH_ID = [operation for operation in OPERATIONS if "{id}" in operation.path]
@@ -181,11 +182,11 @@ async def test_any_text_in_any_parameter(tmp_path: Path) -> None:
         before, count = await dump(api.storage.store), 0
         for operation in OPERATIONS:
             for name, _ in fields_of(operation.query):
-                for text in FOREIGN:
+                for text in part_of(FOREIGN, 3):
                     reply = await api.ask(operation.method, f"{operation.path}?{name}={in_path(text)}", **api.operator)
                     assert_told(reply, (operation.path, name, text[:20]))
                     count += 1
-        assert count > 200
+        assert count > 60
         after = await dump(api.storage.store)
         changed = {name for name in after if after[name] != before[name]}
         assert changed == {"audit", "counters"}, "exports are told, and nothing else changes"
@@ -197,7 +198,7 @@ async def test_any_text_as_an_id(tmp_path: Path) -> None:
         for operation in WITH_ID:
             body = (await make_call(api, operation)).sent if operation.method not in SAFE else {}
             before = await dump(api.storage.store)
-            for text in FOREIGN:
+            for text in part_of(FOREIGN, 3):
                 path = operation.path.replace("{id}", in_path(text))
                 reply = await api.ask(operation.method, path, **body, **api.operator)
                 assert_told(reply, (operation.path, text[:20]))

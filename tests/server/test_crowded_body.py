@@ -34,6 +34,7 @@ def code_of(reply: Reply) -> str:
     return code
 
 
+@pytest.mark.diagonal
 @pytest.mark.parametrize("messages", MESSAGES.values(), ids=MESSAGES)
 @pytest.mark.parametrize("kind", ANSWERS)
 async def test_many_small_things_are_served(kind: str, messages: list[dict[str, Any]]) -> None:

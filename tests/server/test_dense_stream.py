@@ -41,6 +41,7 @@ STREAMS: dict[str, tuple[bytes, str | None]] = {
 }
 
 
+@pytest.mark.diagonal
 @pytest.mark.parametrize("kind", ["openai", "openai-compatible"])
 @pytest.mark.parametrize(("dense", "error"), STREAMS.values(), ids=STREAMS)
 async def test_no_turn_takes_long(dense: bytes, error: str | None, kind: str) -> None:

@@ -220,6 +220,7 @@ BREAKS = {
 }
 
 
+@pytest.mark.diagonal
 @every_way
 @pytest.mark.parametrize(("model", "code"), BREAKS.items())
 async def test_a_stream_that_breaks_off_is_an_error(gate: Gate, way: Way, model: str, code: str) -> None:

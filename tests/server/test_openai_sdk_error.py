@@ -17,6 +17,7 @@ from support.certificate import make_certificate
 from support.gateway import KEY, Gate, gateway
 from support.script import whole
 from support.scripted_upstream import ScriptedUpstream
+from support.soak import part_of
 
 READER = "sk-a-key-that-may-list-models"
 EXPIRED = "sk-a-key-of-the-last-century"
@@ -274,7 +275,7 @@ async def everything(folder: Path) -> AsyncIterator[Gate]:
 
 @pytest.mark.parametrize(
     ("row", "case"),
-    [pytest.param(row, case, id=f"{row.status}-{case.code}") for row in ROWS for case in row.cases],
+    part_of([pytest.param(row, case, id=f"{row.status}-{case.code}") for row in ROWS for case in row.cases], 3),
 )
 async def test_each_refusal_reaches_the_caller(tmp_path: Path, row: Row, case: Case) -> None:
     async with everything(tmp_path) as at:

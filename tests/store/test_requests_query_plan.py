@@ -69,6 +69,7 @@ def explained(conn: Connection, work: Callable[[Connection], object]) -> list[st
     ]
 
 
+@pytest.mark.diagonal
 @pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize("other", OTHERS)
 async def test_sqlite_walks_along_one_index(order: str, other: str, tmp_path: Path) -> None:
