@@ -19,7 +19,7 @@ def _much_memory(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_folder_of_this_process_is_named_in_the_environment(tmp_path: Path) -> None:
     environ: dict[str, str] = {}
     folder = use_memory(environ, tmp_path)
-    assert folder == tmp_path / f"streamweir-{os.getpid()}"
+    assert folder == tmp_path / f"sw-{os.getpid()}"
     assert folder.is_dir()
     assert environ == {"TMPDIR": str(folder)}
 
@@ -40,7 +40,7 @@ def test_little_memory_is_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyP
 def test_what_a_killed_session_left_is_removed_and_nothing_else(tmp_path: Path) -> None:
     ended = subprocess.run([sys.executable, "-c", "import os; print(os.getpid())"], capture_output=True, check=True)
     left, running, foreign = (
-        tmp_path / f"streamweir-{name}" for name in (ended.stdout.decode().strip(), os.getppid(), "other")
+        tmp_path / f"sw-{name}" for name in (ended.stdout.decode().strip(), os.getppid(), "other")
     )
     for folder in (left, running, foreign):
         (folder / "inside").mkdir(parents=True)

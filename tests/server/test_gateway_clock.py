@@ -27,8 +27,9 @@ ALLOWED = {
     "server/process/gateway.py": {"begin", "serve", "_may_read_metrics", "_show_models"},
     "server/request/attempt_setup.py": {"_now"},  # `created`
     "server/http/ids.py": {"new_id"},  # ids in the order of arrival
-    "server/telemetry/log.py": {"_date", "_word_dropped", "log_request"},
+    "server/telemetry/log.py": {"_date", "_dropped_line", "log_request"},
     "server/http/answers.py": {"failure_answer"},  # the times of limits, as above
+    "server/request/error_answer.py": {"error_answer"},
     "server/request/request.py": {"_make_relay"},
     "server/request/playground.py": {"admit", "_handle"},  # whether a key has expired
     "server/http/response.py": {"_head", "http_date"},  # the header `date`

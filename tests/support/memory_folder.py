@@ -22,23 +22,25 @@ def use_memory(environ: dict[str, str] | os._Environ[str], memory: Path = MEMORY
     """The new folder for temporary files, named in `TMPDIR`; None if the usual one is used."""
     if "TMPDIR" in environ or not memory.is_dir() or not os.access(memory, os.W_OK):
         return None
-    for left in memory.glob("streamweir-*"):
-        if not _is_running(left.name.removeprefix("streamweir-")):
+    for left in memory.glob("sw-*"):
+        if not _is_running(left.name.removeprefix("sw-")):
             shutil.rmtree(left, ignore_errors=True)
     if shutil.disk_usage(memory).free < NEEDED_BYTES or _available_bytes() < NEEDED_BYTES:
         return None
-    folder = memory / f"streamweir-{os.getpid()}"
+    folder = memory / f"sw-{os.getpid()}"
     folder.mkdir(mode=0o711)  # PostgreSQL runs as another user where the tests run as root
     environ["TMPDIR"] = str(folder)
     return folder
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
     if hasattr(config, "workerinput"):
         return  # a worker has the folder of its session
     folder = use_memory(os.environ)
     if folder is not None:
         tempfile.tempdir = None  # it is read again
+        config.option.basetemp = config.option.basetemp or str(folder / "t")  # short: names of sockets must be
         config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))
 
 
