@@ -17,11 +17,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from streamweir.conformance import Outcome, Recording, RequestInfo, Rule, check, nearest
+from streamweir.conformance import Outcome, Recording, Report, RequestInfo, Rule, check, check_responses, nearest
 from streamweir.conformance.endpoint.table import RULES as ENDPOINT_RULES
 from streamweir.conformance.messages.api import MESSAGES_API
 from streamweir.conformance.messages.endpoint import SESSION_RULES
 from streamweir.conformance.messages.table import OWN
+from streamweir.conformance.responses.api import RESPONSES_API
+from streamweir.conformance.responses.endpoint import SESSION_RULES as RESPONSES_SESSION_RULES
+from streamweir.conformance.responses.table import OWN as RESPONSES_OWN
 from streamweir.conformance.rules.table import RULES
 from streamweir.frontends.chat.table import DIALECTS
 
@@ -29,10 +32,18 @@ ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "conformance.md"
 CORPUS = ROOT.parent / "shared" / "corpus"
 FAMILY = "openai-chat"
+RESPONSES_FAMILY = "openai-responses"
 
 INVENTED = {
-    "recorded-normalised": ("identity.created", "identity.id-form", "framing.data-prefix", "framing.unique-members"),
-    "recorded-reframed": ("framing.", "keepalive.one", "keepalive.between", "end."),
+    "recorded-normalised": (
+        "identity.created",
+        "identity.id-form",
+        "framing.data-prefix",
+        "framing.unique-members",
+        "response.id",
+        "item.id-form",
+    ),
+    "recorded-reframed": ("framing.", "keepalive.one", "keepalive.between", "end.", "event.name", "event.no-done"),
 }
 """What the recorder rewrote, by the corpus's own README: no rule may speak of it."""
 LEFT_OUT = ("fixture-edited", "test-literal")
@@ -123,16 +134,21 @@ def provider_results(corpus: Path) -> tuple[dict[str, Provider], Counter[str]]:
         invented = list(INVENTED.get(entry["provenance"], ()))
         if recording.body.endswith(b"[DONE]"):
             invented.append("framing.last-frame")  # a file that was kept as text lost its last line ends
-        is_clean = True
-        for verdict in check(recording, DIALECTS["openai"]).verdicts:
-            if verdict.outcome is Outcome.SKIPPED or verdict.rule.id.startswith(tuple(invented)):
-                continue
-            provider.looked[verdict.rule.id] += 1
-            if verdict.outcome is not Outcome.HOLDS:
-                is_clean = False
-                (provider.broken if verdict.outcome is Outcome.BROKEN else provider.odd)[verdict.rule.id] += 1
-        provider.clean += is_clean
+        count_verdicts(provider, check(recording, DIALECTS["openai"]), invented)
     return found, provenances
+
+
+def count_verdicts(provider: Provider, report: Report, invented: Iterable[str]) -> None:
+    """`invented`: what the recorder rewrote."""
+    is_clean = True
+    for verdict in report.verdicts:
+        if verdict.outcome is Outcome.SKIPPED or verdict.rule.id.startswith(tuple(invented)):
+            continue
+        provider.looked[verdict.rule.id] += 1
+        if verdict.outcome is not Outcome.HOLDS:
+            is_clean = False
+            (provider.broken if verdict.outcome is Outcome.BROKEN else provider.odd)[verdict.rule.id] += 1
+    provider.clean += is_clean
 
 
 def told(counts: Counter[str], looked: Counter[str]) -> str:
@@ -143,9 +159,9 @@ def _most(item: tuple[str, int]) -> tuple[int, str]:
     return -item[1], item[0]
 
 
-def provider_tables(found: dict[str, Provider], provenances: Counter[str]) -> str:
+def provider_table(found: dict[str, Provider]) -> str:
     names = sorted(found, key=lambda name: (-found[name].streams, name))
-    by_provider = [
+    rows = [
         (
             name,
             str(found[name].streams),
@@ -155,6 +171,11 @@ def provider_tables(found: dict[str, Provider], provenances: Counter[str]) -> st
         )
         for name in names
     ]
+    return table(("provider", "streams", "without a finding", "broken", "odd"), rows)
+
+
+def provider_tables(found: dict[str, Provider], provenances: Counter[str]) -> str:
+    names = sorted(found, key=lambda name: (-found[name].streams, name))
     by_rule = []
     for rule in RULES:
         for severity, counted in (("broken", "broken"), ("odd", "odd")):
@@ -177,7 +198,7 @@ def provider_tables(found: dict[str, Provider], provenances: Counter[str]) -> st
             + f"; {' and '.join(LEFT_OUT)} are not among the {streams}.",
             "### By provider",
             "How many of the provider's streams break the rule, of those that gave it something to look at.",
-            table(("provider", "streams", "without a finding", "broken", "odd"), by_provider),
+            provider_table(found),
             "### By rule",
             table(("rule", "severity", "streams", "providers", "who"), [row for _, row in by_rule]),
         ]
@@ -196,19 +217,34 @@ def put_between(page: str, mark: str, text: str) -> str:
 def with_rules(page: str) -> str:
     rules: list[Rule[Any, Any]] = [*RULES, *ENDPOINT_RULES]
     page = put_between(page, "rules", rule_tables(rules))
-    return put_between(page, "messages-rules", messages_table([*OWN, *SESSION_RULES]))
+    page = put_between(page, "messages-rules", api_table([*OWN, *SESSION_RULES], MESSAGES_API))
+    responses_rules: list[Rule[Any, Any]] = [*RESPONSES_OWN, *RESPONSES_SESSION_RULES]
+    return put_between(page, "responses-rules", api_table(responses_rules, RESPONSES_API))
 
 
-def messages_table(rules: Iterable[Rule[Any, Any]]) -> str:
+def api_table(rules: Iterable[Rule[Any, Any]], api: object) -> str:
     rows = [
-        (f"`{rule.id}`", rule.text, rule.value(MESSAGES_API) or "-", str(rule.severity), rule.why, rule.source)
-        for rule in rules
+        (f"`{rule.id}`", rule.text, rule.value(api) or "-", str(rule.severity), rule.why, rule.source) for rule in rules
     ]
     return table(("rule", "says", "value", "severity", "why", "source"), rows)
 
 
 def with_providers(page: str, corpus: Path) -> str:
-    return put_between(page, "providers", provider_tables(*provider_results(corpus)))
+    page = put_between(page, "providers", provider_tables(*provider_results(corpus)))
+    return put_between(page, "responses-providers", provider_table(responses_results(corpus)))
+
+
+def responses_results(corpus: Path) -> dict[str, Provider]:
+    """What the recorded streams of the Responses API break, by provider."""
+    found: dict[str, Provider] = defaultdict(Provider)
+    for entry in json.loads((corpus / "manifest.json").read_bytes()):
+        if entry["family"] != RESPONSES_FAMILY or entry["provenance"] in (*LEFT_OUT, "fixture"):
+            continue
+        recording = Recording(body=(corpus / entry["file"]).read_bytes(), status=entry["status"])
+        provider = found[entry["provider"]]
+        provider.streams += 1
+        count_verdicts(provider, check_responses(recording), INVENTED.get(entry["provenance"], ()))
+    return found
 
 
 def main() -> None:

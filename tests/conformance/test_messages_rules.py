@@ -26,6 +26,7 @@ SENT_SO = {
     "anthropic/emoji_cut_in_two": {"framing.whole-characters"},
     "anthropic/empty_answer": {"stop.sequence"},
     "gemini/emoji_cut_in_two": {"framing.whole-characters"},
+    "openai-responses/emoji_cut_in_two": {"framing.whole-characters"},
     "openai/custom_tool_call": {"call.arguments"},  # free-form text, which no caller of this API can ask for
     "openai/lone_surrogate": {"framing.whole-characters"},
     "openai-compatible/tool_without_name": {"call.id"},

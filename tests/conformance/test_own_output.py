@@ -25,6 +25,7 @@ SENT_SO = {
     "gemini/emoji_cut_in_two": {"framing.whole-characters"},
     "gemini/wrong_types_that_do_not_matter": {"usage.some"},
     "openai/lone_surrogate": {"framing.whole-characters"},
+    "openai-responses/emoji_cut_in_two": {"framing.whole-characters"},
     "openai-compatible/arguments_absent": {"tool.arguments-json", "whole.tool-calls"},
     "openai-compatible/tool_without_name": {"tool.name"},
     "openrouter/tool_calls_though_native_length": {"tool.arguments-json", "whole.tool-calls"},

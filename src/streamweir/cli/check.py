@@ -1,4 +1,4 @@
-"""`streamweir check`: checks whether an endpoint, or a recorded answer, conforms to a dialect or to the Messages API.
+"""`streamweir check`: checks whether an endpoint, or a recorded answer, conforms to a dialect or to an API.
 
 Requests, rules and formats are in `streamweir.conformance`; this command only selects the target and writes the
 report. The key can be set in the environment, because a command line is visible to other users; it is never printed.
@@ -7,13 +7,23 @@ Exit status: 0 every rule holds, 1 a rule is broken or odd, 2 could not be check
 
 import asyncio
 import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 import click
 
 from streamweir.cli.localkey import development_key
-from streamweir.conformance import Nearest, Recording, Report, RequestInfo, check, check_messages, nearest
+from streamweir.conformance import (
+    Nearest,
+    Recording,
+    Report,
+    RequestInfo,
+    check,
+    check_messages,
+    check_responses,
+    nearest,
+)
 from streamweir.conformance.messages.answer import speaks_messages
 from streamweir.conformance.messages.api import MESSAGES_API
 from streamweir.conformance.report import (
@@ -27,11 +37,31 @@ from streamweir.conformance.report import (
     lines,
     nearest_summary,
 )
+from streamweir.conformance.responses.answer import speaks_responses
+from streamweir.conformance.responses.api import RESPONSES_API
 from streamweir.frontends.chat.dialect import Dialect
 from streamweir.frontends.chat.table import DIALECTS
 
 if TYPE_CHECKING:
     from streamweir.conformance.probe_session import ProbeSession
+
+
+class _Api(NamedTuple):
+    """An API without dialects."""
+
+    name: str
+    speaks: Callable[[Recording], bool]
+    """A recorded answer has its form."""
+    check: Callable[[Recording], Report]
+
+
+_APIS = {
+    api.name: api
+    for api in (
+        _Api(RESPONSES_API.name, speaks_responses, check_responses),
+        _Api(MESSAGES_API.name, speaks_messages, check_messages),
+    )
+}
 
 INTERRUPTED = 130
 _MAX_FILE_BYTES = 64 * 1024 * 1024
@@ -52,8 +82,8 @@ class NotChecked(click.ClickException):
 @click.option(
     "--dialect",
     "name",
-    type=click.Choice([*sorted(DIALECTS), MESSAGES_API.name]),
-    help="Dialect of chat completions, or messages.  [default: the closest one]",
+    type=click.Choice([*sorted(DIALECTS), *sorted(_APIS)]),
+    help="Dialect of chat completions, or messages, or responses.  [default: the closest one]",
 )
 @click.option(
     "--key", metavar="K", envvar="STREAMWEIR_KEY", help="API key.  [env: STREAMWEIR_KEY; default: the local gateway's]"
@@ -84,10 +114,10 @@ def command(
     as_json: bool,
     junit_file: Path | None,
 ) -> NoReturn:
-    """Check the endpoint at URL, or the recorded answer in FILE, against every rule of a dialect or the Messages API.
+    """Check the endpoint at URL, or the recorded answer in FILE, against every rule of a dialect or an API.
 
     URL is the endpoint or its base URL (https://host/v1). It gets about two dozen small requests, at its usual prices.
-    An address that ends with /messages is checked as the Messages API.
+    An address that ends with /messages is checked as the Messages API, one with /responses as the Responses API.
     FILE (- is standard input) holds the body of an answer, with or without its head, as `curl -i` writes it.
 
     Exit status: 0 every rule holds, 1 a rule is broken or odd, 2 could not be checked, 130 after Ctrl-C.
@@ -95,15 +125,16 @@ def command(
     dialect = DIALECTS.get(name) if name is not None else None
     facts: dict[str, Any]
     if target.lower().startswith(("http://", "https://")):
-        speaks = name == MESSAGES_API.name or (name is None and target.rstrip("/").endswith("/messages"))
-        report, near, facts = _check_endpoint(target, model, dialect, key, requests, timeout, as_messages=speaks)
+        last = target.rstrip("/").rpartition("/")[2]
+        api = _APIS.get(name if name is not None else last)
+        report, near, facts = _check_endpoint(target, model, dialect, key, requests, timeout, api)
     else:
         request = RequestInfo(include_usage=usage, model=model)
         recording = read_recording(_read(target), target, request)
-        speaks = name == MESSAGES_API.name or (name is None and speaks_messages(recording))
-        near = nearest([recording]) if dialect is None and not speaks else None
-        if speaks:
-            report = check_messages(recording)
+        api = _APIS.get(name) if name is not None else _api_of(recording)
+        near = nearest([recording]) if dialect is None and api is None else None
+        if api is not None:
+            report = api.check(recording)
         else:
             report = check(recording, near.dialect if near is not None else _given(dialect))
         facts = {"target": escape_text(target)}
@@ -111,6 +142,11 @@ def command(
         _write(junit_file, junit(report, facts["target"]))
     _show(report, near, facts, as_json=as_json)
     sys.exit(exit_status(report))
+
+
+def _api_of(recording: Recording) -> _Api | None:
+    """By the form of the answer. None: chat completions, or neither."""
+    return next((api for api in _APIS.values() if api.speaks(recording)), None)
 
 
 def read_recording(data: bytes, name: str, request: RequestInfo) -> Recording:
@@ -134,8 +170,7 @@ def _check_endpoint(
     key: str | None,
     requests: int,
     timeout_s: float,
-    *,
-    as_messages: bool,
+    api: _Api | None,
 ) -> tuple[Report, Nearest | None, dict[str, Any]]:
     try:
         from streamweir.conformance.probe import InvalidAddress, ProbeLimits, find_endpoint, probe
@@ -147,13 +182,16 @@ def _check_endpoint(
     from streamweir.conformance.messages.endpoint import evaluate_messages_session
     from streamweir.conformance.messages.plan import MESSAGES_PLAN
     from streamweir.conformance.plan import CHAT_PLAN
+    from streamweir.conformance.responses.endpoint import evaluate_responses_session
+    from streamweir.conformance.responses.plan import RESPONSES_PLAN
 
     if model is None:
         raise click.UsageError("checking an endpoint needs a model: add --model")
     key = key if key is not None else development_key(target)
     if not (key.isascii() and key.isprintable() and " " not in key):
         raise click.UsageError("the key contains characters that are not allowed in a key")
-    plan = MESSAGES_PLAN if as_messages else CHAT_PLAN
+    plans = {MESSAGES_API.name: MESSAGES_PLAN, RESPONSES_API.name: RESPONSES_PLAN}
+    plan = plans[api.name] if api is not None else CHAT_PLAN
     try:
         endpoint = find_endpoint(target, plan)
     except InvalidAddress as reason:
@@ -168,8 +206,9 @@ def _check_endpoint(
     if not session.has_answer:
         raise NotChecked(_why_unanswered(session))
     facts = {"target": escape_text(endpoint.shown_url), "requests": session.request_count}
-    if as_messages:
-        return evaluate_messages_session(session), None, facts
+    if api is not None:
+        evaluate = {MESSAGES_API.name: evaluate_messages_session, RESPONSES_API.name: evaluate_responses_session}
+        return evaluate[api.name](session), None, facts
     near = nearest_dialect(session) if dialect is None else None
     return evaluate_session(session, near.dialect if near is not None else _given(dialect)), near, facts
 

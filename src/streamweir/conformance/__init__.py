@@ -1,8 +1,9 @@
-"""Checks whether answers conform to a dialect, or to the Messages API: recorded answers, and those of an endpoint."""
+"""Checks whether answers, recorded or of an endpoint, conform to a dialect, the Messages API or the Responses API."""
 
 from streamweir.conformance.evaluate import Nearest, Report, check, nearest
 from streamweir.conformance.messages.evaluate import check_messages
 from streamweir.conformance.recording import Exchange, Piece, Recording, RequestInfo
+from streamweir.conformance.responses.evaluate import check_responses
 from streamweir.conformance.rule import Finding, Outcome, Rule, Severity, Verdict, Violation
 
 __all__ = [
@@ -20,5 +21,6 @@ __all__ = [
     "Violation",
     "check",
     "check_messages",
+    "check_responses",
     "nearest",
 ]

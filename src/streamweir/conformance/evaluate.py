@@ -12,6 +12,7 @@ from msgspec import Struct
 from streamweir.conformance.messages.api import MessagesApi
 from streamweir.conformance.parsed_answer import ParsedAnswer, parse_answer
 from streamweir.conformance.recording import Recording
+from streamweir.conformance.responses.api import ResponsesApi
 from streamweir.conformance.rule import EXCERPT_BYTES, Finding, Form, Outcome, Rule, Severity, Verdict
 from streamweir.conformance.rules.table import RULES
 from streamweir.frontends.chat.dialect import Dialect
@@ -24,7 +25,7 @@ MAX_FINDINGS = 5
 
 
 class Report(Struct, frozen=True, kw_only=True):
-    dialect: Dialect | MessagesApi
+    dialect: Dialect | MessagesApi | ResponsesApi
     verdicts: tuple[Verdict, ...]
 
     def with_outcome(self, outcome: Outcome) -> list[Verdict]:

@@ -189,6 +189,7 @@ class _Prober:
             is_bearer = probe_request.key_header == "authorization"
             headers[probe_request.key_header] = f"Bearer {secret}" if is_bearer else secret
         url = self._endpoint.unknown_path if probe_request.is_unknown_path else self._endpoint.url
+        url = url.copy_with(path=url.path + probe_request.path)
         return self._client.build_request(probe_request.method, url, content=content, headers=headers)
 
     def _key_for(self, probe_request: ProbeRequest) -> str | None:

@@ -2,9 +2,10 @@
 
 from collections.abc import Iterator
 
+from streamweir.conformance.api_group import lacking
 from streamweir.conformance.messages.answer import Block, MessagesAnswer
 from streamweir.conformance.messages.api import MessagesApi
-from streamweir.conformance.messages.group import MessagesGroup, lacking
+from streamweir.conformance.messages.group import MessagesGroup
 from streamweir.conformance.parsed_answer import parse_json
 from streamweir.conformance.rule import Severity, Violation
 from streamweir.conformance.rules.group import quote, quote_names, violation_in

@@ -2,9 +2,10 @@
 
 from collections.abc import Iterator
 
+from streamweir.conformance.api_group import lacking
 from streamweir.conformance.messages.answer import MessagesAnswer
 from streamweir.conformance.messages.api import MessagesApi
-from streamweir.conformance.messages.group import ERRORS, REFERENCE, MessagesGroup, lacking
+from streamweir.conformance.messages.group import ERRORS, REFERENCE, MessagesGroup
 from streamweir.conformance.messages.stream import lacks_words, wrong_call_reason
 from streamweir.conformance.parsed_answer import is_count
 from streamweir.conformance.recording import Kind

@@ -4,17 +4,25 @@ The expected status and type of a refusal are those that the gateway itself answ
 (`frontends.messages.errors`), so the gateway and the checker use one table.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 
 from msgspec import Struct
 
+from streamweir.conformance.api_session import (
+    COMPLETE,
+    KEEPS_SECRETS,
+    answered,
+    before_stream,
+    is_of_kind,
+    request_ids,
+)
 from streamweir.conformance.evaluate import Report, apply_rules
 from streamweir.conformance.messages.answer import MessagesAnswer, parse_messages_answer
 from streamweir.conformance.messages.api import MESSAGES_API, MessagesApi
 from streamweir.conformance.messages.evaluate import check_messages
 from streamweir.conformance.messages.group import ERRORS, REFERENCE
 from streamweir.conformance.plan import FUNCTION, TIGHT_LIMIT
-from streamweir.conformance.probe_session import FailureKind, ProbeSession, why_inconclusive
+from streamweir.conformance.probe_session import ProbeSession, why_inconclusive
 from streamweir.conformance.recording import Kind
 from streamweir.conformance.rule import Rule, Severity, Violation
 from streamweir.conformance.rules.group import quote
@@ -98,25 +106,6 @@ def _answer(session: ProbeSession, name: str) -> MessagesAnswer:
     return parse_messages_answer(session.recording(name))
 
 
-def _answered(*names: str) -> Callable[[ProbeSession, MessagesApi], str | None]:
-    return lambda session, _: session.why_unanswered(*names)
-
-
-def _before_stream(session: ProbeSession, _: MessagesApi) -> Iterator[Violation]:
-    recording = session.recording("unknown-model-streamed")
-    if recording.kind is Kind.STREAM or (recording.status or 0) < 400:
-        yield Violation("the refusal is a stream, or has no error status", recording.body)
-
-
-def _kind_of(name: str, kind: Kind) -> Callable[[ProbeSession, MessagesApi], Iterable[Violation]]:
-    def check(session: ProbeSession, _: MessagesApi) -> Iterator[Violation]:
-        recording = session.recording(name)
-        if recording.kind is not kind:
-            yield Violation(f"the answer is of the kind {recording.kind}", recording.body, answer=name)
-
-    return check
-
-
 def _why_key_does_not_matter(session: ProbeSession, _: MessagesApi) -> str | None:
     return session.why_missing("x-api-key") or session.why_unanswered("streamed")
 
@@ -184,52 +173,18 @@ def _count(value: object) -> int:
     return value if isinstance(value, int) else 0
 
 
-def _complete(session: ProbeSession, _: MessagesApi) -> Iterator[Violation]:
-    for each in session.exchanges:
-        if each.failure_kind is FailureKind.CUT:
-            yield Violation(each.failure or "the endpoint broke off", answer=each.name)
-
-
-def _request_ids(session: ProbeSession, _: MessagesApi) -> Iterator[Violation]:
-    ids = [each.recording.header("request-id") for each in session.exchanges if each.recording is not None]
-    told = [id for id in ids if id]
-    if len(set(told)) < len(told):
-        yield Violation("two answers have the same `request-id`")
-
-
-def _secrets(session: ProbeSession, _: MessagesApi) -> Iterator[Violation]:
-    for each in session.exchanges:
-        if each.leaked_key:
-            yield Violation("the answer repeats the key", answer=each.name)
-
-
 SESSION_RULES: tuple[SessionRule, ...] = (
     *[_refuses(case) for case in _CASES],
-    Rule(
-        id="refused.before-stream",
-        title="A refusal is no stream",
-        text="A streamed request that is refused gets a status and a JSON body, not a stream.",
-        why="SDKs raise by the status, and may retry; an error inside a stream is final.",
-        source=ERRORS,
-        skip_reason=lambda session, _: session.why_missing("unknown-model-streamed"),
-        check=_before_stream,
-    ),
-    Rule(
-        id="refused.keeps-secrets",
-        title="No answer repeats the key",
-        text="No answer contains the key that was sent.",
-        why="Answers are logged and shown.",
-        source="docs/spec/security.md S1",
-        check=_secrets,
-    ),
+    before_stream("unknown-model-streamed", ERRORS),
+    KEEPS_SECRETS,
     Rule(
         id="asked.stream",
         title="A stream is a stream",
         text="With `stream: true` the answer is an event stream.",
         why="A client that waits for events sees nothing.",
         source=REFERENCE,
-        skip_reason=_answered("streamed"),
-        check=_kind_of("streamed", Kind.STREAM),
+        skip_reason=answered("streamed"),
+        check=is_of_kind("streamed", Kind.STREAM),
     ),
     Rule(
         id="asked.whole",
@@ -237,8 +192,8 @@ SESSION_RULES: tuple[SessionRule, ...] = (
         text="Without `stream` the answer is one JSON body.",
         why="Clients parse it as such. Claude Code asks so after a stream that failed.",
         source=REFERENCE,
-        skip_reason=_answered("buffered"),
-        check=_kind_of("buffered", Kind.WHOLE),
+        skip_reason=answered("buffered"),
+        check=is_of_kind("buffered", Kind.WHOLE),
     ),
     Rule(
         id="asked.key-header",
@@ -255,7 +210,7 @@ SESSION_RULES: tuple[SessionRule, ...] = (
         text="An answer that is longer than `max_tokens` ends with the stop reason `max_tokens`.",
         why="Else a cut answer is taken for a whole one.",
         source=REFERENCE,
-        skip_reason=_answered("streamed", "limited"),
+        skip_reason=answered("streamed", "limited"),
         check=_limit,
     ),
     Rule(
@@ -273,7 +228,7 @@ SESSION_RULES: tuple[SessionRule, ...] = (
         text="No two answers have the same id.",
         why="Clients keep messages by it.",
         source=REFERENCE,
-        skip_reason=_answered("streamed", "x-api-key"),
+        skip_reason=answered("streamed", "x-api-key"),
         check=_ids,
     ),
     Rule(
@@ -291,27 +246,11 @@ SESSION_RULES: tuple[SessionRule, ...] = (
         text="The same prompt has the same number of tokens, streamed and whole.",
         why="It is billed.",
         source=REFERENCE,
-        skip_reason=_answered("streamed", "buffered"),
+        skip_reason=answered("streamed", "buffered"),
         check=_same_usage,
     ),
-    Rule(
-        id="connection.complete",
-        title="Answers come to their end",
-        text="No connection breaks off inside of an answer.",
-        why="The client gets a part.",
-        source="RFC 9112 section 8",
-        check=_complete,
-    ),
-    Rule(
-        id="connection.request-ids",
-        title="Requests have ids of their own",
-        text="No two answers have the same `request-id`.",
-        why="By it a user names the request that went wrong.",
-        source=ERRORS,
-        severity=Severity.ODD,
-        skip_reason=lambda session, _: None if len(session.exchanges) > 1 else "fewer than two answers",
-        check=_request_ids,
-    ),
+    COMPLETE,
+    request_ids("request-id", ERRORS),
 )
 
 

@@ -5,11 +5,19 @@ from typing import Any
 
 from msgspec import structs
 
-from streamweir.conformance.plan import FUNCTION, TIGHT_LIMIT, UNKNOWN_MODEL, KeyUse, Plan, ProbeRequest, RequestOptions
+from streamweir.conformance.plan import (
+    FORCED,
+    FUNCTION,
+    SHORT,
+    TIGHT_LIMIT,
+    UNKNOWN_MODEL,
+    KeyUse,
+    Plan,
+    ProbeRequest,
+    RequestOptions,
+)
 from streamweir.wire.messages import VERSION
 
-_SHORT = "Say hello in one short sentence."
-_FORCED = "What is the weather in Paris? Use the tool."
 _TOOL = {
     "name": FUNCTION,
     "description": "The weather in a city.",
@@ -31,30 +39,30 @@ def _plan(options: RequestOptions) -> list[ProbeRequest]:
 
 def _probe_requests(options: RequestOptions) -> Iterable[ProbeRequest]:
     streamed: dict[str, Any] = {"stream": True}
-    yield ProbeRequest(name="streamed", body=options.body(_SHORT, **streamed))
-    yield ProbeRequest(name="x-api-key", body=options.body(_SHORT, **streamed), key_header="x-api-key")
-    yield ProbeRequest(name="buffered", body=options.body(_SHORT))
+    yield ProbeRequest(name="streamed", body=options.body(SHORT, **streamed))
+    yield ProbeRequest(name="x-api-key", body=options.body(SHORT, **streamed), key_header="x-api-key")
+    yield ProbeRequest(name="buffered", body=options.body(SHORT))
 
     # Requests that must be refused. They cost nothing.
     unknown = structs.replace(options, model=UNKNOWN_MODEL)
-    yield ProbeRequest(name="unknown-model", body=unknown.body(_SHORT))
-    yield ProbeRequest(name="unknown-model-streamed", body=unknown.body(_SHORT, **streamed))
-    yield ProbeRequest(name="wrong-key", body=options.body(_SHORT, **streamed), key=KeyUse.WRONG)
-    yield ProbeRequest(name="no-key", body=options.body(_SHORT, **streamed), key=KeyUse.NONE)
+    yield ProbeRequest(name="unknown-model", body=unknown.body(SHORT))
+    yield ProbeRequest(name="unknown-model-streamed", body=unknown.body(SHORT, **streamed))
+    yield ProbeRequest(name="wrong-key", body=options.body(SHORT, **streamed), key=KeyUse.WRONG)
+    yield ProbeRequest(name="no-key", body=options.body(SHORT, **streamed), key=KeyUse.NONE)
     yield ProbeRequest(name="not-json", body=b'{"model": "')
-    yield ProbeRequest(name="wrong-type", body={**options.body(_SHORT), "messages": _SHORT})
+    yield ProbeRequest(name="wrong-type", body={**options.body(SHORT), "messages": SHORT})
     yield ProbeRequest(name="no-messages", body={"model": options.model, options.limit: TIGHT_LIMIT})
-    without_limit = options.body(_SHORT, **streamed)
+    without_limit = options.body(SHORT, **streamed)
     del without_limit[options.limit]
     yield ProbeRequest(name="no-max-tokens", body=without_limit)
 
-    yield ProbeRequest(name="limited", body=options.body(_SHORT, TIGHT_LIMIT, **streamed))
+    yield ProbeRequest(name="limited", body=options.body(SHORT, TIGHT_LIMIT, **streamed))
     forced = {"type": "tool", "name": FUNCTION}
-    yield ProbeRequest(name="tool", body=options.body(_FORCED, tools=[_TOOL], tool_choice=forced, **streamed))
-    yield ProbeRequest(name="tool-buffered", body=options.body(_FORCED, tools=[_TOOL], tool_choice=forced))
+    yield ProbeRequest(name="tool", body=options.body(FORCED, tools=[_TOOL], tool_choice=forced, **streamed))
+    yield ProbeRequest(name="tool-buffered", body=options.body(FORCED, tools=[_TOOL], tool_choice=forced))
     thinking = {"thinking": {"type": "enabled", "budget_tokens": _THINKING}}
     plain = structs.replace(options, deterministic=())  # thinking cannot be combined with a temperature
-    yield ProbeRequest(name="thinking", body=plain.body(_SHORT, 2 * _THINKING, **thinking, **streamed))
+    yield ProbeRequest(name="thinking", body=plain.body(SHORT, 2 * _THINKING, **thinking, **streamed))
 
 
 MESSAGES_PLAN = Plan("/messages", _plan, _options)

@@ -3,9 +3,10 @@
 from collections.abc import Iterator
 from typing import Any
 
+from streamweir.conformance.api_group import lacking
 from streamweir.conformance.messages.answer import TERMINAL, MessageEvent, MessagesAnswer
 from streamweir.conformance.messages.api import MessagesApi
-from streamweir.conformance.messages.group import ERRORS, MessagesGroup, lacking
+from streamweir.conformance.messages.group import ERRORS, MessagesGroup
 from streamweir.conformance.parsed_answer import is_count
 from streamweir.conformance.rule import Severity, Violation
 from streamweir.conformance.rules.group import quote, quote_names, violation_in

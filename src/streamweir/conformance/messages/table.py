@@ -1,8 +1,9 @@
 """All rules for one recorded answer of the Messages API, in the order of the report."""
 
+from streamweir.conformance.api_group import shared
 from streamweir.conformance.messages.block import BLOCK, CALL, DELTA, SIGNATURE
 from streamweir.conformance.messages.document import FAILURE, HEADER, WHOLE
-from streamweir.conformance.messages.group import MessagesRule, shared
+from streamweir.conformance.messages.group import MessagesRule
 from streamweir.conformance.messages.stream import COUNT, ERROR, EVENT, START, STOP
 from streamweir.conformance.rules.framing import FRAMING
 from streamweir.conformance.rules.header import HEADER as CHAT_HEADER
