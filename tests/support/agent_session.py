@@ -31,16 +31,17 @@ from support.serve_process import Program, served
 
 PROMPT = "Write a poem of one line into poem.txt, then read it and write its copy."
 DIRECT = "direct"
-ROUTES = (DIRECT, "openai", "anthropic", "gemini")
+ROUTES = (DIRECT, *WIRES)
 MAX_OUTPUT_TOKENS = 20_000
 """Of the target behind the gateway. Claude Code and opencode ask for more, Codex for no limit."""
 UPSTREAM_KEY = "sk-upstream-secret"
 TARGETS = {
-    "openai": ("deepseek", "deepseek-reasoner"),
-    "anthropic": ("anthropic", "claude-opus-4-8"),
-    "gemini": ("gemini", "gemini-3-pro-preview"),
+    "openai": ("deepseek", "deepseek-reasoner", ""),
+    "anthropic": ("anthropic", "claude-opus-4-8", ""),
+    "gemini": ("gemini", "gemini-3-pro-preview", ""),
+    "responses": ("openai", "gpt-5.5", 'wire = "responses"\n'),
 }
-"""For each wire a kind of provider that has reasoning on it, and a model."""
+"""For each wire a kind of provider that has reasoning on it, a model, and further settings of the provider."""
 
 
 SHOWN_CALLS = (
@@ -89,8 +90,10 @@ async def agent_session(
 
 
 def _config(route: str, base_url: str) -> str:
-    kind, name = TARGETS[route]
-    provider = f'[[providers]]\nname = "up"\nkind = "{kind}"\nbase_url = "{base_url}"\napi_key = "{UPSTREAM_KEY}"\n'
+    kind, name, more = TARGETS[route]
+    provider = (
+        f'[[providers]]\nname = "up"\nkind = "{kind}"\nbase_url = "{base_url}"\napi_key = "{UPSTREAM_KEY}"\n{more}'
+    )
     target = f'{{ provider = "up", model = "{name}", max_output_tokens = {MAX_OUTPUT_TOKENS} }}'
     prices = "{ input = 1.0, output = 2.0, cache_read = 0.1 }"
     models = (f'[[models]]\nid = "{id}"\ntargets = [{target}]\nprice = {prices}\n' for id in ("claude-*", "gpt-*"))
