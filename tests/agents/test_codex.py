@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from support.agent_model import FINAL_TEXT, TURN_TOKENS, context_exceeded
+from support.agent_model import FINAL_TEXT, TURN_TOKENS, AgentModel, context_exceeded
 from support.agent_process import CODEX, CODEX_RESUME, PATCH_MODEL, SCRIPT_MODEL
 from support.agent_responses_wire import context_exceeded_in_stream
 from support.agent_session import (
@@ -16,6 +16,16 @@ from support.agent_session import (
     assert_completed,
     assert_received,
 )
+from support.agent_tools import other_call
+from support.agent_turn import Fault, ModelRequest, Turn
+
+
+class TeamModel(AgentModel):
+    """It calls a tool of the namespace `collaboration`."""
+
+    def turn(self, request: ModelRequest, number: int) -> Turn:
+        return Turn(texts=FINAL_TEXT) if number else Turn(calls=(other_call(request, 1, "list_agents"),))
+
 
 each_route = pytest.mark.parametrize("route", ROUTES)
 
@@ -33,9 +43,27 @@ async def test_custom_tools_and_tools_in_a_namespace(name: str, route: str, tmp_
 
 
 @each_route
+async def test_a_call_in_a_namespace(route: str, tmp_path: Path) -> None:
+    async with agent_session(CODEX, route, tmp_path, name=SCRIPT_MODEL, model_class=TeamModel) as session:
+        run = await session.run()
+        assert (run.status, run.error, run.texts) == (0, "", ["".join(FINAL_TEXT)])
+        _, request = session.model.task_requests
+        assert [call.name for turn in request.turns for call in turn.calls] == ["collaboration__list_agents"]
+        assert "/root" in request.results[0].text, "the agents that there are"
+
+
+@each_route
 async def test_a_conversation_that_is_too_long_is_compacted_in_the_next_turn(route: str, tmp_path: Path) -> None:
-    faults = (context_exceeded_in_stream if route == DIRECT else context_exceeded,)
-    async with agent_session(CODEX, route, tmp_path, faults=faults, fault_turn=1) as session:
+    fault = context_exceeded_in_stream if route == DIRECT else context_exceeded
+    await compacts_after(fault, route, tmp_path)
+
+
+async def test_a_conversation_that_is_found_to_be_too_long_in_the_stream_is_compacted(tmp_path: Path) -> None:
+    await compacts_after(context_exceeded_in_stream, "responses", tmp_path)
+
+
+async def compacts_after(fault: Fault, route: str, tmp_path: Path) -> None:
+    async with agent_session(CODEX, route, tmp_path, faults=(fault,), fault_turn=1) as session:
         run = await session.run()
         assert run.status != 0
         assert "context window" in run.error

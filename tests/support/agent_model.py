@@ -82,7 +82,7 @@ class AgentModel:
             raise AssertionError(f"the agent does not come to an end: {request.results}")
         number = (len(request.results) + 1) // 2  # of no result, one result, three results
         fault = (self.faults.pop(0) if self.faults else self.fault) if number == self.fault_turn else None
-        return self._steps(request, self._turn(request, number), TURN_TOKENS[number], raw.number, fault)
+        return self._steps(request, self.turn(request, number), TURN_TOKENS[number], raw.number, fault)
 
     def signature_of(self, reasoning: Sequence[str]) -> str:
         return base64.b64encode(f"signed: {reasoning[0]}".encode()).decode()
@@ -98,7 +98,7 @@ class AgentModel:
             return [Head(), *(Send(frame) for frame in frames), End()]
         return whole(self.wire.whole(turn, tokens, answer_id))
 
-    def _turn(self, request: ModelRequest, number: int) -> Turn:
+    def turn(self, request: ModelRequest, number: int) -> Turn:
         poem, copy = str(self.workspace / FILE), str(self.workspace / COPY)
         if number == 0:
             write = write_call(request, 1, poem, POEM)

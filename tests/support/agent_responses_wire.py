@@ -14,6 +14,7 @@ from support.script import End, Head, Seen, Send, Step
 
 Item = dict[str, Any]
 _KINDS = {401: "invalid_request_error", 429: "requests"}
+_BETWEEN = "__"
 _CUSTOM = {"type": "object", "properties": {"input": {"type": "string"}}, "required": ["input"]}
 """The schema that a custom tool has on the other wires."""
 
@@ -84,7 +85,10 @@ class ResponsesWire:
             message = {"id": f"msg_{number}", "type": "message", "status": "completed"}
             items.append({**message, "content": [part], "role": "assistant"})
         for index, call in enumerate(turn.calls):
-            named: Item = {"status": "completed", "call_id": call.id, "name": call.name}
+            namespace, _, name = call.name.rpartition(_BETWEEN)
+            named: Item = {"status": "completed", "call_id": call.id, "name": name}
+            if namespace:
+                named["namespace"] = namespace
             if call.is_custom:
                 text = {"type": "custom_tool_call", "input": call.arguments["input"]}
                 items.append({"id": f"ctc_{number}{index}", **named, **text})
@@ -163,13 +167,18 @@ def _sse_frames(events: Iterable[Item], first_number: int = 0) -> list[bytes]:
     ]
 
 
-def _flat(tools: Iterable[Item]) -> Iterator[Item]:
+def _flat(tools: Iterable[Item], namespace: str = "functions") -> Iterator[Item]:
     """The tools that a model can call; those of the service itself are left out."""
     for tool in tools:
         if tool["type"] == "namespace":
-            yield from _flat(tool["tools"])
+            yield from _flat(tool["tools"], tool["name"])
         elif tool["type"] in ("function", "custom"):
-            yield tool
+            yield {**tool, "name": _flat_name(namespace, tool["name"])}
+
+
+def _flat_name(namespace: str, name: str) -> str:
+    """As the other wires have it. In the namespace `functions` are also those that are in none."""
+    return name if namespace == "functions" else f"{namespace}{_BETWEEN}{name}"
 
 
 def _turns(items: Iterable[Item]) -> Iterator[Turn]:
@@ -194,9 +203,10 @@ def _turn(row: list[Item]) -> Turn:
 
 
 def _call(item: Item) -> ToolCall:
+    name = _flat_name(item.get("namespace", "functions"), item["name"])
     if item["type"] == "custom_tool_call":
-        return ToolCall(item["call_id"], item["name"], {"input": item["input"]}, is_custom=True)
-    return ToolCall(item["call_id"], item["name"], json.loads(item["arguments"]))
+        return ToolCall(item["call_id"], name, {"input": item["input"]}, is_custom=True)
+    return ToolCall(item["call_id"], name, json.loads(item["arguments"]))
 
 
 def _begun(item: Item) -> Item:

@@ -73,13 +73,14 @@ async def agent_session(
     *,
     name: str = MODEL,
     settings: str = "",
+    model_class: type[AgentModel] = AgentModel,
     faults: tuple[Fault, ...] = (),
     fault: Fault | None = None,
     fault_turn: int = 0,
 ) -> AsyncIterator[AgentSession]:
     """`name` and `settings` are those of `AgentSetup`, the faults those of `AgentModel`."""
     wire = WIRES[agent.wire if route == DIRECT else route]
-    model = AgentModel(wire, folder / "workspace", list(faults), fault, fault_turn)
+    model = model_class(wire, folder / "workspace", list(faults), fault, fault_turn)
     async with ScriptedUpstream(model.script) as upstream:
         if route == DIRECT:
             base_url = upstream.base_url.removesuffix("/v1")

@@ -37,6 +37,12 @@ def read_call(request: ModelRequest, number: int, path: str) -> ToolCall:
     return _call(request, "read", number, filepath=path)
 
 
+def other_call(request: ModelRequest, number: int, tool: str) -> ToolCall:
+    """Of a tool without arguments, in whatever namespace."""
+    name = next(each for each in request.tools if each.endswith(tool))
+    return ToolCall(f"call_{number:02d}scripted", name, {})
+
+
 def _patch(path: str, content: str) -> str:
     added = "".join(f"+{line}\n" for line in content.splitlines())
     return f"*** Begin Patch\n*** Add File: {path}\n{added}*** End Patch\n"
