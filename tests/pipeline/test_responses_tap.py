@@ -1,6 +1,7 @@
 """OpenAI's Responses on their way to callers of the same API: passed to the byte, and never complete when cut."""
 
 import json
+import re
 from typing import Any
 
 import pytest
@@ -219,3 +220,25 @@ def test_the_facts_are_those_of_a_translated_answer() -> None:
         record = meter.record
         members.append((record.delivered.getvalue(), record.reasoning_text.getvalue(), record.usage, record.finishes))
     assert members[0] == members[1]
+
+
+def test_what_fails_after_a_commit_by_time_begins_with_created() -> None:
+    made, _ = exchange()
+    assert made.release() == b""
+    out = made.feed(frame_of({"type": "error", "error": {"type": "server_error", "message": "no"}})) + made.finish()
+    assert read_stream(out)["status"] == "failed"
+
+
+def test_a_provider_that_numbers_nothing_is_not_begun_again() -> None:
+    answer = ResponsesAnswer().text("a", "b")
+    frames = [re.sub(rb',"sequence_number":\d+', b"", each) for each in answer.frames()]
+    assert not any(b"sequence_number" in each for each in frames)
+    made, _ = exchange()
+    passed = b"".join([made.feed(each) for each in frames[:6]])
+    assert passed == b"".join(frames[:6])
+    last = made.fail(UpstreamError("upstream_stream_reset", "It broke off."))
+    assert [json.loads(each.partition(b"data: ")[2])["type"] for each in last.split(b"\n\n")[:-1]] == [
+        "error",
+        "response.failed",
+    ]
+    assert f'"id":"{answer.id}"'.encode() in last

@@ -54,6 +54,7 @@ async def test_a_large_answer_passes_byte_for_byte_too() -> None:
         assert (record.usage.prompt_tokens, record.usage.completion_tokens) == (7, 5)
 
 
+@pytest.mark.usefixtures("no_jitter")
 @pytest.mark.parametrize(
     ("status", "kind", "code"),
     [
@@ -68,7 +69,7 @@ async def test_a_large_answer_passes_byte_for_byte_too() -> None:
 async def test_a_failure_keeps_its_status_and_its_words(status: int, kind: str, code: str | None) -> None:
     script = whole(error_body("Try something else.", kind, code, "input[0]"), status)
     for streams in (True, False):
-        async with gateway_to(script, "[server.timeouts]\ncommit_s = 0\n", provider=OURS) as (gate, _):
+        async with gateway_to(script, provider=OURS) as (gate, _):
             reply = await ask(gate, stream=streams)
             error = {"message": "Try something else.", "type": kind, "param": "input[0]", "code": code}
             assert (reply.status, json.loads(reply.body)["error"]) == (status, error)
@@ -86,9 +87,7 @@ async def test_a_failure_of_the_account_is_not_shown(status: int) -> None:
 
 async def test_an_error_before_the_first_words_is_a_status_and_behind_them_a_frame() -> None:
     error = {"type": "tokens", "code": "rate_limit_exceeded", "message": "Try again in 7s.", "param": None}
-    async with gateway_to(
-        stream(ResponsesAnswer().stream(error=error)), "[server.timeouts]\ncommit_s = 0\n", provider=OURS
-    ) as (gate, _):
+    async with gateway_to(stream(ResponsesAnswer().stream(error=error)), provider=OURS) as (gate, _):
         reply = await ask(gate)
         assert reply.status == 429
         assert json.loads(reply.body)["error"]["message"] == "Try again in 7s."

@@ -5,6 +5,7 @@ import math
 from contextlib import suppress
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -290,3 +291,8 @@ def test_a_key_that_stands_twice_is_found_whatever_stands_around_it(value: Any, 
             jsonio.decode_body(data)
     else:
         assert jsonio.decode_body(data) == json.loads(data)
+
+
+def test_what_was_encoded_before_stands_beside_half_of_a_character() -> None:
+    value = {"a": "\ud83d", "b": msgspec.Raw(b'{"c":"\\ude00"}')}
+    assert jsonio.encode(value) == b'{"a":"\\ud83d","b":{"c":"\\ude00"}}'

@@ -49,11 +49,11 @@ class ResponsesTap:
 
     @property
     def next_number(self) -> int:
-        """The `sequence_number` of the frame behind the last one that was passed on."""
+        """The `sequence_number` of the frame behind the last one that was passed on. 0: there is none."""
         if self._last is None:
             return 0
         number = jsonio.decode(self._last).get("sequence_number")
-        return number + 1 if isinstance(number, int) and number >= 0 else 0
+        return number + 1 if isinstance(number, int) and number >= 0 else 1  # not everybody numbers them
 
     def feed(self, frame: Frame, /) -> bytes | None:
         data, raw = frame.data, frame.raw

@@ -51,8 +51,13 @@ def encode(value: Any) -> bytes:
         return _encoder.encode(value)
     except UnicodeEncodeError:
         # Only a lone surrogate gets here. It has no UTF-8 form; its escape is the same character.
-        text = json.dumps(msgspec.to_builtins(value), ensure_ascii=False, separators=(",", ":"))
+        text = json.dumps(msgspec.to_builtins(value, enc_hook=_decode_raw), ensure_ascii=False, separators=(",", ":"))
         return text.encode("utf-8", "backslashreplace")
+
+
+def _decode_raw(value: Any) -> Any:
+    """A part that was encoded before (`msgspec.Raw`)."""
+    return decode(bytes(value))
 
 
 def to_members(value: Any) -> dict[str, Any]:

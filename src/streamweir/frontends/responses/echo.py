@@ -2,7 +2,8 @@
 
 The request's own values are repeated, or what holds where it had none. What the gateway does not do is not repeated:
 nothing is stored or truncated, and calls are not counted. In a stream neither the instructions nor the tools are
-repeated: they would stand in it three times, and no client reads them there.
+repeated: they would stand in it three times, and no client reads them there. A member that makes it very large is not
+repeated either: a request can have megabytes of it, and the answer is encoded on the event loop.
 """
 
 from collections.abc import Mapping
@@ -11,6 +12,7 @@ from typing import Any
 from streamweir.core.usage import Usage
 from streamweir.frontends.base import Reply
 from streamweir.frontends.responses.usage import usage_object
+from streamweir.wire import jsonio
 
 Document = dict[str, Any]
 
@@ -32,12 +34,20 @@ _DEFAULTS: Document = {
     "metadata": {},
 }
 _ONLY_WHOLE = ("instructions", "tools")
+MAX_ECHOED = 256 * 1024
+"""Bytes of all members that are repeated, as JSON."""
 
 
 def echo_of(document: Mapping[str, Any]) -> Document:
     """Of a valid request."""
     names = [name for name in _DEFAULTS if not (document.get("stream") and name in _ONLY_WHOLE)]
-    echo = {name: document[name] for name in names if document.get(name) is not None}
+    echo: Document = {}
+    left = MAX_ECHOED
+    for name in names:
+        value = document.get(name)
+        if value is not None and (size := len(jsonio.encode(value))) <= left:
+            echo[name] = value
+            left -= size
     reasoning = echo.get("reasoning")
     if reasoning is not None:
         echo["reasoning"] = {name: reasoning.get(name) for name in ("effort", "summary")}

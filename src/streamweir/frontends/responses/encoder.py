@@ -38,8 +38,12 @@ from streamweir.frontends.responses.output import Output, Part
 from streamweir.frontends.responses.text import annotations_in, logprobs_in
 from streamweir.wire import jsonio, sse
 
-MAX_CHARACTERS = 4 * 1024 * 1024
-"""Of an answer: its end repeats all of it, and encoding more would block the event loop. No model writes as much."""
+MAX_CHARACTERS = 2 * 1024 * 1024
+"""Of the texts of an answer, as JSON has them, and of all else that is kept of it. The end repeats it four times, and
+encoding more would block the event loop.
+No model writes as much."""
+_USUAL_NUMBER = 99_999
+"""A sequence number with as many digits as most have."""
 
 _TEXT_FRAME: Callable[[bytes], bytes] = b"event: response.output_text.delta\ndata: %b\n\n".__mod__
 
@@ -65,6 +69,7 @@ class ResponsesEncoder:
         self._size = 0
         self._text: Part | None = None  # to which the next piece of text belongs
         self._document = _TextDocument("response.output_text.delta", 0, "", 0, 0, "", ())
+        self._empty_size = 0  # of that document without a text
         self._logprobs: list[Document] = []
         self._usage: Usage | None = None
         self._finish = FinishReason.OTHER
@@ -91,21 +96,23 @@ class ResponsesEncoder:
     def feed(self, event: Event, /) -> list[bytes]:
         part = self._text
         if type(event) is TextDelta and part is not None and event.text and not event.choice:  # nearly every event
-            text = event.text
-            self._size += len(text)
+            document = self._document
+            document.delta = event.text
+            document.sequence_number = self._number
+            data = jsonio.encode(document)
+            self._size += len(data) - self._empty_size
             if self._size > MAX_CHARACTERS:
                 raise _too_large()
-            part.pieces.append(text)
-            document = self._document
-            document.delta = text
-            document.sequence_number = self._number
+            part.pieces.append(event.text)
             self._number += 1
-            return [_TEXT_FRAME(jsonio.encode(document))]
+            return [_TEXT_FRAME(data)]
         if getattr(event, "choice", None):
             return []
         write = _WRITE.get(type(event))
         if write is None or (self._is_ended and not (self._end_at is not None and type(event) is StreamFailed)):
             return []
+        if self._output.size > MAX_CHARACTERS and type(event) not in _ENDS:
+            raise _too_large()
         return write(self, event)
 
     def _note_start(self, event: StreamStarted | StreamTagged) -> list[bytes]:
@@ -170,13 +177,14 @@ class ResponsesEncoder:
     def _write_failure(self, event: StreamFailed) -> list[bytes]:
         if self._end_at is not None:  # it was not sent, and this stands in its place
             self._number, self._end_at = self._end_at, None
+        begun = [] if self._reply.first_number else self.begin()  # clients expect it before an error, too
         self._is_ended = True
         self._text = None
         members = stream_members(event.error)
         error = {name: members[name] for name in ("code", "message")}
         response = self._response.document("failed", self._output.items, self._usage, error=error)
         frames = [{"type": "error", "error": members}, {"type": "response.failed", "response": response}]
-        return [self._frame(document) for document in frames]
+        return begun + [self._frame(document) for document in frames]
 
     def _write(self, documents: list[Document]) -> list[bytes]:
         """The frames. What is open may have changed, so the next piece of text is prepared."""
@@ -188,6 +196,8 @@ class ResponsesEncoder:
             document = self._document
             document.item_id, document.output_index = last["item_id"], last["output_index"]
             document.content_index = last["content_index"]
+            document.delta, document.sequence_number = "", _USUAL_NUMBER
+            self._empty_size = len(jsonio.encode(document))
         return frames
 
     def _frame(self, document: Document) -> bytes:
@@ -196,7 +206,7 @@ class ResponsesEncoder:
         return sse.write_event(document["type"].encode(), jsonio.encode(numbered))
 
     def _count(self, text: str) -> None:
-        self._size += len(text)
+        self._size += len(jsonio.encode(text)) - len(b'""')
         if self._size > MAX_CHARACTERS:
             raise _too_large()
 
@@ -205,6 +215,7 @@ def _too_large() -> StreamweirError:
     return UpstreamError("response_too_large", "The answer is too large.")
 
 
+_ENDS = (StreamCompleted, StreamFailed)
 _WRITE: dict[type[Event], Callable[[ResponsesEncoder, Any], list[bytes]]] = {
     StreamStarted: ResponsesEncoder._note_start,
     StreamTagged: ResponsesEncoder._note_start,

@@ -6,6 +6,7 @@ user's text, and a call without a result gets one that says so. Reasoning comes 
 what other families need was carried in our own envelope (`frontends.carried`).
 """
 
+from collections import deque
 from typing import Any
 
 from streamweir.core.errors import CallerError
@@ -31,7 +32,7 @@ class Conversation:
         self._drops = drops
         self._carried = CarriedReader()
         self._turns: list[Message | _Turn] = []
-        self._open: dict[str, list[_Turn]] = {}  # turns with calls that are not answered yet, by the id of the call
+        self._open: dict[str, deque[_Turn]] = {}  # turns with calls that are not answered yet, by the id of the call
 
     def add_instructions(self, text: str) -> None:
         if text:
@@ -103,14 +104,14 @@ class Conversation:
         arguments = jsonio.encode({"input": said}).decode() if is_custom else said or "{}"
         turn = self._turn()
         turn.add_call({"id": id, "type": "function", "function": {"name": flat, "arguments": arguments}})
-        self._open.setdefault(id, []).append(turn)
+        self._open.setdefault(id, deque()).append(turn)
 
     def _add_result(self, item: Item, path: str) -> None:
         id, output = text_in(item, "call_id", path), item.get("output")
         parts = parts_of(output if output is not None else "", f"{path}.output", self._drops)
         waiting = self._open.get(id)
         if waiting:
-            waiting.pop(0).answer(id, result_of(parts))
+            waiting.popleft().answer(id, result_of(parts))
         elif parts:
             self._say("user", parts)
 
@@ -126,7 +127,7 @@ class _Turn:
         """A call was answered: what the assistant says next is another turn."""
         self._carried = carried
         self._calls: list[dict[str, Any]] = []
-        self._answers: dict[str, list[str | list[Part]]] = {}
+        self._answers: dict[str, deque[str | list[Part]]] = {}
         self._said: list[Part] = []
         self._thoughts: list[str] = []
         self._details: list[dict[str, Any]] = []
@@ -138,7 +139,7 @@ class _Turn:
         self._calls.append(call)
 
     def answer(self, id: str, output: str | list[Part]) -> None:
-        self._answers.setdefault(id, []).append(output)
+        self._answers.setdefault(id, deque()).append(output)
         self.is_over = True
 
     def add_reasoning(self, item: Item, path: str) -> None:
@@ -187,7 +188,7 @@ class _Turn:
         results: list[Message] = []
         for call in self._calls:
             answers = self._answers.get(call["id"])
-            output = answers.pop(0) if answers else ABORTED
+            output = answers.popleft() if answers else ABORTED
             results.append({"role": "tool", "tool_call_id": call["id"], "content": output})
         return results
 

@@ -1,9 +1,9 @@
 """The request for an upstream that speaks the Responses API itself: the caller's own body.
 
 It goes on as it came, in the order of its members. Nothing is stored upstream, so reasoning has to come back sealed:
-both are asked for. Left out and named is what would change who answers or what a token costs, and reasoning that the
-provider cannot read: another family's, or an id without its content. Refused is what names things of the account, which
-serves many keys.
+both are asked for. Left out and named is what would change who answers or what a token costs, and items that cannot be
+sent back: another family's reasoning, an id without its content, and a program's run, for its container may be another
+caller's. Refused is what else names things of the account, which serves many keys.
 """
 
 from typing import Any
@@ -17,8 +17,10 @@ SEALED = "reasoning.encrypted_content"
 """The value of `include` by which reasoning comes with what sends it back."""
 _TIERS = (None, "auto", "default", "flex", "priority")
 """Those that price lists know."""
-_ACCOUNT_MEMBERS = ("vector_store_ids", "file_ids", "container_id")
-"""Of tools: ids of things in the account."""
+_ACCOUNT_MEMBERS = frozenset({"vector_store_ids", "file_ids", "file_id", "container_id", "skill_id"})
+"""Ids of things in the account, wherever in a tool or an item they stand."""
+_OWN_TOOLS = ("function", "custom")
+"""Which the caller runs: what stands in their schemas are the caller's own names."""
 
 
 def native_of(document: dict[str, Any]) -> NativeRequest:
@@ -42,35 +44,59 @@ def _include(sent: Any) -> list[Any]:
 def _items(items: list[dict[str, Any]], dropped: list[str]) -> list[dict[str, Any]]:
     kept: list[dict[str, Any]] = []
     for i, item in enumerate(items):
-        kind = item.get("type")
-        if kind == "reasoning" and (not item.get("encrypted_content") or is_carried(item["encrypted_content"])):
-            dropped.append(f"input[{i}]")
+        kind, path = item.get("type"), f"input[{i}]"
+        if _is_unreadable(item):
+            dropped.append(path)
         elif kind == "additional_tools" and isinstance(item.get("tools"), list):
-            kept.append({**item, "tools": _tools(item["tools"], f"input[{i}].tools", dropped)})
-        else:
+            kept.append({**item, "tools": _tools(item["tools"], f"{path}.tools", dropped)})
+        elif kind == "tool_search_output" or (found := _account_id(item, path)) is None:
             kept.append(item)
+        elif found.endswith(".container_id"):
+            dropped.append(path)
+        else:
+            raise _not_the_callers(found)
     return kept
 
 
-def _tools(tools: list[dict[str, Any]], path: str, dropped: list[str]) -> list[dict[str, Any]]:
+def _is_unreadable(item: dict[str, Any]) -> bool:
+    """For the provider: there is only its id, or what another family sealed."""
+    if item.get("type") == "image_generation_call":
+        return not item.get("result")
+    return item.get("type") == "reasoning" and (
+        not item.get("encrypted_content") or is_carried(item["encrypted_content"])
+    )
+
+
+def _tools(tools: list[Any], path: str, dropped: list[str]) -> list[dict[str, Any]]:
     kept: list[dict[str, Any]] = []
     for i, tool in enumerate(tools):
-        _refuse_account_ids(tool, f"{path}[{i}]")
-        if tool.get("type") not in ("function", "custom", "namespace") and "model" in tool:
-            dropped.append(f"{path}[{i}]")
-        else:
-            kept.append(tool)
+        at = f"{path}[{i}]"
+        if not isinstance(tool, dict):
+            continue
+        if tool.get("type") == "namespace" and isinstance(tool.get("tools"), list):
+            kept.append({**tool, "tools": _tools(tool["tools"], f"{at}.tools", dropped)})
+            continue
+        if tool.get("type") not in _OWN_TOOLS:
+            if (found := _account_id(tool, at)) is not None:
+                raise _not_the_callers(found)
+            if "model" in tool:
+                dropped.append(at)
+                continue
+        kept.append(tool)
     return kept
 
 
-def _refuse_account_ids(tool: dict[str, Any], path: str) -> None:
-    if isinstance(tool.get("container"), str):
-        raise _not_the_callers(f"{path}.container")
-    for at, members in ((path, tool), *((f"{path}.{name}", tool.get(name)) for name in ("container", "environment"))):
-        if isinstance(members, dict):
-            for name in _ACCOUNT_MEMBERS:
-                if members.get(name):
-                    raise _not_the_callers(f"{at}.{name}")
+def _account_id(value: dict[str, Any] | list[Any], path: str) -> str | None:
+    """The path of the first, anywhere in it."""
+    for name, inner in value.items() if isinstance(value, dict) else enumerate(value):
+        at = f"{path}[{name}]" if isinstance(name, int) else f"{path}.{name}"
+        if name in _ACCOUNT_MEMBERS and inner:
+            return at
+        if name == "container" and isinstance(inner, str):
+            return at
+        if isinstance(inner, dict | list) and (found := _account_id(inner, at)) is not None:
+            return found
+    return None
 
 
 def _not_the_callers(path: str) -> CallerError:

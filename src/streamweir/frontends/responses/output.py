@@ -11,7 +11,7 @@ import hashlib
 from collections.abc import Sequence
 from typing import Any
 
-from msgspec import Struct, field
+from msgspec import Raw, Struct, field
 
 from streamweir.core.completion import join_text, reasoning_index
 from streamweir.core.request import ToolShape
@@ -24,6 +24,7 @@ from streamweir.wire.responses import REASONING_FORMAT
 Document = dict[str, Any]
 ITEM_PREFIXES = {"message": "msg_", "reasoning": "rs_", "function_call": "fc_", "custom_tool_call": "ctc_"}
 _NO_CALL = -1
+_ITEM_SIZE = 150
 
 
 class Part(Struct):
@@ -33,7 +34,10 @@ class Part(Struct):
     index: int
     pieces: list[str] = field(default_factory=list)
     annotations: list[Document] = field(default_factory=list)
-    logprobs: list[Document] = field(default_factory=list)
+    logprobs: list[Raw] = field(default_factory=list)
+    """Encoded at once, for there can be twenty for every token."""
+    shown_logprobs: list[Raw] = field(default_factory=list)
+    """The same as a delta shows them."""
 
 
 class _Message(Struct):
@@ -79,6 +83,8 @@ class Output:
     def __init__(self, reply: Reply) -> None:
         self.part: Part | None = None
         """The text that is open."""
+        self.size = 0
+        """Of what is kept besides the texts and the arguments: about its bytes as JSON."""
         self._reply = reply
         self._tools = reply.tools or {}
         self._done: dict[int, Document] = {}
@@ -103,6 +109,7 @@ class Output:
 
     def annotate(self, annotations: Sequence[Document]) -> list[Document]:
         """Of the text that is open, else of the next."""
+        self.size += len(jsonio.encode(annotations))
         message, part = self._message, self.part
         if message is None or part is None:
             self._unplaced += annotations
@@ -128,8 +135,11 @@ class Output:
             documents.append(_added(reasoning.index, {"id": reasoning.id, "type": "reasoning", "summary": []}))
         if source is not None:
             reasoning.source_index = source
+        known = len(reasoning.details)
         for entry in details:
             add_piece(entry, reasoning.details)
+        if len(reasoning.details) > known:
+            self.size += len(jsonio.encode(reasoning.details[known:]))
         if text:
             reasoning.pieces.append(text)
             documents += self._show_reasoning(reasoning, text)
@@ -141,6 +151,7 @@ class Output:
         if not id or id in self._call_ids:
             id = _derived("call_", self._reply.id, f"call/{ordinal}", 24)
         self._call_ids.add(id)
+        self.size += len(id) + len(name)
         self._newest = ordinal
         shape = self._tools.get(name) or ToolShape(name, custom)
         if custom and not shape.custom:
@@ -189,13 +200,21 @@ class Output:
                 held, self._unplaced = self._unplaced, []
                 documents += self.annotate(held)
         part.pieces.append(text)
-        part.logprobs += logprobs
         place = {**_place(message), "content_index": part.index}
         delta: Document = {"type": f"response.{kind}.delta", **place, "delta": text}
         if kind == "output_text":
-            delta["logprobs"] = [_without_bytes(each) for each in logprobs]
+            delta["logprobs"] = self._keep_logprobs(part, logprobs)
         documents.append(delta)
         return documents
+
+    def _keep_logprobs(self, part: Part, logprobs: Sequence[Document]) -> list[Raw]:
+        """As the delta shows them."""
+        shown = [Raw(jsonio.encode(_without_bytes(each))) for each in logprobs]
+        whole = [Raw(jsonio.encode(each)) for each in logprobs]
+        part.shown_logprobs += shown
+        part.logprobs += whole
+        self.size += sum(map(len, map(bytes, whole))) // 2
+        return shown
 
     def _end_part(self, message: _Message) -> list[Document]:
         part, message.part, self.part = message.part, None, None
@@ -205,7 +224,7 @@ class Output:
         place = {**_place(message), "content_index": part.index}
         if part.kind == "output_text":
             done = {"type": "response.output_text.done", **place, "text": text}
-            done["logprobs"] = [_without_bytes(each) for each in part.logprobs]
+            done["logprobs"] = part.shown_logprobs
         else:
             done = {"type": "response.refusal.done", **place, "refusal": text}
         document = _part_document("response.content_part.done", message, part, text)
@@ -286,6 +305,7 @@ class Output:
         """The index and the id of the next item."""
         index = self._next
         self._next += 1
+        self.size += _ITEM_SIZE
         return index, _derived(ITEM_PREFIXES[kind], self._reply.id, str(index), 48)
 
 
