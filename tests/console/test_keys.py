@@ -24,6 +24,8 @@ def take_secret(page: Page, name: str) -> str:
     secret = dialog.get_by_label("Secret", exact=True).input_value()
     dialog.get_by_role("button", name="Claude Code").click()
     expect(dialog).to_contain_text(f"ANTHROPIC_AUTH_TOKEN='{secret}'")
+    dialog.get_by_role("button", name="Codex").click()
+    expect(dialog).to_contain_text('wire_api="responses"')
     dialog.get_by_role("button", name="I have it").click()
     expect(dialog).to_have_count(0)
     assert secret not in page.content()

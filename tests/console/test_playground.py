@@ -38,6 +38,16 @@ def chunk(**delta: Any) -> bytes:
     return b"data: %b\n\n" % json.dumps({"object": "chat.completion.chunk", "choices": [choice]}).encode()
 
 
+CALLING = [
+    chunk(reasoning_content="They want the weather, "),
+    chunk(reasoning_content="so I look."),
+    chunk(tool_calls=[CALL]),
+    chunk(tool_calls=[{"index": 0, "function": {"arguments": '{"city":'}}]),
+    chunk(tool_calls=[{"index": 0, "function": {"arguments": ' "Bern"}'}}]),
+    *openai_frames((), finish="tool_calls")[1:],
+]
+
+
 def send(page: Page, prompt: str = PROMPT) -> None:
     page.get_by_label("Prompt", exact=True).fill(prompt)
     page.get_by_role("button", name="Send", exact=True).click()
@@ -94,15 +104,7 @@ def test_an_answer_streams_and_its_request_is_found_by_the_id_in_a_chunk(page: P
 
 def test_reasoning_is_folded_calls_grow_and_stop_reaches_the_upstream(page: Page, console: Console) -> None:
     go_on = asyncio.Event()
-    calling = [
-        chunk(reasoning_content="They want the weather, "),
-        chunk(reasoning_content="so I look."),
-        chunk(tool_calls=[CALL]),
-        chunk(tool_calls=[{"index": 0, "function": {"arguments": '{"city":'}}]),
-        chunk(tool_calls=[{"index": 0, "function": {"arguments": ' "Bern"}'}}]),
-        *openai_frames((), finish="tool_calls")[1:],
-    ]
-    console.play(by_prompt({"call": halves(go_on, calling, 4), "hang": [Head(), *map(Send, BEGUN), Hang()]}))
+    console.play(by_prompt({"call": halves(go_on, CALLING, 4), "hang": [Head(), *map(Send, BEGUN), Hang()]}))
     console.sign_in(page, path="/playground?model=smart")
     send(page, "call")
     answer = panel(page, "Answer")
@@ -146,22 +148,19 @@ def test_the_answer_of_each_dialect_is_read(page: Page, console: Console) -> Non
     assert [each.path for each in console.upstream.requests] == ["/v1/chat/completions"] * len(EACH_DIALECT)
 
 
-def test_the_messages_api_shows_thinking_calls_and_its_own_frames(page: Page, console: Console) -> None:
-    go_on = asyncio.Event()
-    calling = [
-        chunk(reasoning_content="They want the weather, "),
-        chunk(reasoning_content="so I look."),
-        chunk(tool_calls=[CALL]),
-        chunk(tool_calls=[{"index": 0, "function": {"arguments": '{"city":'}}]),
-        chunk(tool_calls=[{"index": 0, "function": {"arguments": ' "Bern"}'}}]),
-        *openai_frames((), finish="tool_calls")[1:],
-    ]
+def calling_script(go_on: asyncio.Event) -> Script:
+    """Thinks and calls a tool, and speaks when it is answered."""
 
     def script(seen: Seen) -> Sequence[Step]:
         is_answered = seen.json["messages"][-1]["role"] == "tool"
-        return token_steps(openai_frames(("It ", "rains."))) if is_answered else halves(go_on, calling, 4)
+        return token_steps(openai_frames(("It ", "rains."))) if is_answered else halves(go_on, CALLING, 4)
 
-    console.play(script)
+    return script
+
+
+def test_the_messages_api_shows_thinking_calls_and_its_own_frames(page: Page, console: Console) -> None:
+    go_on = asyncio.Event()
+    console.play(calling_script(go_on))
     console.sign_in(page, path="/playground?model=smart")
     page.get_by_label("API", exact=True).select_option("Messages")
     page.get_by_text("Tools", exact=True).click()
@@ -194,6 +193,47 @@ def test_the_messages_api_shows_thinking_calls_and_its_own_frames(page: Page, co
     figure(answer, "Request").get_by_role("link").click()
     expect(panel(page, "Details")).to_contain_text("APIMessages")
     expect(page.get_by_role("region", name="Code")).to_contain_text("/v1/messages")
+
+
+def test_the_responses_api_in_the_playground_and_as_a_kept_conversation(page: Page, console: Console) -> None:
+    go_on = asyncio.Event()
+    console.play(calling_script(go_on))
+    console.ask("POST", "/api/keys", {"name": "kept", "log_content": True})
+    console.sign_in(page, path="/playground?model=smart")
+    page.get_by_label("Key", exact=True).select_option(label="kept (default)")
+    page.get_by_label("API", exact=True).select_option("Responses")
+    page.get_by_text("Tools", exact=True).click()
+    page.get_by_role("button", name="Insert an example").click()
+    page.get_by_text("Parameters", exact=True).click()
+    for absent in ("Seed", "Stop sequences", "Request usage in the stream"):
+        expect(page.get_by_label(absent)).to_have_count(0)
+    send(page, "call")
+    answer, frames = panel(page, "Answer"), page.get_by_role("region", name="Raw frames")
+    expect(answer.get_by_text('{"city":', exact=True)).to_be_visible()
+    expect(answer.get_by_role("group").filter(has_text="Reasoning 33 characters")).to_be_visible()
+    console.soon(go_on.set)
+    expect(answer.get_by_role("status")).to_have_text("Donefinish: completed")
+    expect(answer.get_by_text('{ "city": "Bern" }')).to_be_visible()
+    for event in ("created", "reasoning_text.delta", "function_call_arguments.delta", "output_item.done", "completed"):
+        expect(frames).to_contain_text(f"event: response.{event}")
+    page.get_by_role("button", name="Continue").click()
+    page.get_by_label("Tool result for call_1").fill("Rain")
+    page.get_by_role("button", name="Send", exact=True).click()
+    expect(answer.get_by_text("It rains.", exact=True)).to_be_visible()
+    first, second = (request.json for request in console.upstream.requests)
+    assert first["tools"][0]["function"]["name"] == "get_weather"
+    assert [message["role"] for message in second["messages"]] == ["user", "assistant", "tool"]
+
+    figure(answer, "Request").get_by_role("link").click()
+    expect(panel(page, "Details")).to_contain_text("APIResponses")
+    page.get_by_role("button", name="Show content").click()
+    said = panel(page, "Content")
+    for turn in ("user", "assistant", "tool answers call_1", "Answer completed"):
+        expect(said.get_by_role("heading", name=turn, exact=True)).to_be_visible()
+    expect(said.get_by_text("Reasoning, 33 characters")).to_be_visible()
+    expect(said.get_by_text("Calls weather", exact=True)).to_be_visible()
+    expect(said.get_by_text("It rains.", exact=True)).to_be_visible()
+    expect(page.get_by_role("region", name="Code")).to_contain_text("/v1/responses")
 
 
 def test_two_models_answer_side_by_side(page: Page, console: Console) -> None:

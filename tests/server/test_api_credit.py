@@ -130,6 +130,7 @@ async def test_how_providers_do(tmp_path: Path) -> None:
         assert up["targets"][0] == {
             "model": "gpt-4o",
             "is_in_alias": True,
+            "wire": "chat",
             "state": "well",
             "is_limited": False,
             "away_for_s": 0.0,

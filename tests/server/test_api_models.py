@@ -38,7 +38,7 @@ async def test_models(tmp_path: Path) -> None:
         assert list(found)[:3] == ["smart", "own", "shared out"]
         assert {"sim/hello", "listed/gpt-4o-mini"} < set(found)
         assert [id for id, model in found.items() if model["is_default"]] == ["smart"]
-        well = {"state": "well", "away_for_s": 0.0, "ttft_s": None}
+        well = {"wire": "chat", "state": "well", "away_for_s": 0.0, "ttft_s": None}
         assert found["smart"]["targets"] == [
             {"provider": "up", "model": "gpt-4o", "weight": None, **well},
             {"provider": "sim", "model": "ok", "weight": None, **well},
@@ -75,6 +75,24 @@ async def test_how_the_targets_of_models_do(tmp_path: Path) -> None:
         assert (up["state"], sim["state"], listed["state"]) == ("away", "well", "away")
         assert 0 < up["away_for_s"] <= 30
         assert sim["ttft_s"] == 0.25
+
+
+async def test_through_which_api_a_target_is_asked(tmp_path: Path) -> None:
+    more = """
+[[models]]
+id = "both"
+targets = [
+  { provider = "up", model = "o3", wire = "responses" },
+  { provider = "up", model = "o3-pro" },
+  { provider = "up", model = "gpt-4o" },
+]
+"""
+    async with api_on("sqlite", tmp_path, TOML + more) as api:
+        found = await models_of(api, api.secret)
+        assert [target["wire"] for target in found["both"]["targets"]] == ["responses", "responses", "chat"]
+        up = (await api.ask("GET", "/api/providers", **api.operator)).json()["data"][0]
+        wires = {target["model"]: target["wire"] for target in up["targets"]}
+        assert (wires["o3"], wires["o3-pro"], wires["gpt-4o"]) == ("responses", "responses", "chat")
 
 
 async def test_a_default_that_is_not_listed_is_shown(tmp_path: Path) -> None:

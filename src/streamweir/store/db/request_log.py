@@ -87,7 +87,7 @@ class Row(Struct, frozen=True, kw_only=True, omit_defaults=True):
     dialect: Annotated[
         str | None,
         LogColumn(
-            about="The API that was spoken: a dialect of chat completions, or `messages`.",
+            about="The API that was spoken: a dialect of chat completions, `messages`, `responses` or `embeddings`.",
             log="dialect",
             filters=("dialect",),
             max_length=MAX_WORD_LENGTH,

@@ -109,3 +109,53 @@ test("Messages: the system prompt, thinking, calls and their results", () => {
   assert.deepEqual(found?.messages[2]?.calls, [{ id: "t1", name: "f", arguments: '{"a":1}' }]);
   assert.deepEqual([found?.tools[0]?.name, found?.others.map(([name]) => name)], ["f", ["model", "max_tokens"]]);
 });
+
+test("Responses: instructions, items of one turn together, calls and their results", () => {
+  const found = read({
+    model: "m",
+    instructions: "terse",
+    input: [
+      { role: "user", content: "Weather?" },
+      { type: "reasoning", id: "rs_1", summary: [{ type: "summary_text", text: "hm" }], encrypted_content: "x" },
+      { type: "message", id: "msg_1", status: "completed", role: "assistant", content: [{ type: "output_text", text: "I look.", annotations: [] }] },
+      { type: "function_call", id: "fc_1", call_id: "c1", name: "f", arguments: '{"a":1}' },
+      { type: "custom_tool_call", call_id: "c2", name: "patch", namespace: "files", input: "***" },
+      { type: "function_call_output", call_id: "c1", output: "rain" },
+      { type: "custom_tool_call_output", call_id: "c2", output: [{ type: "input_text", text: "done" }] },
+      { type: "reasoning", id: "rs_2", summary: [], encrypted_content: "x" },
+      { type: "message", role: "user", content: [{ type: "input_image", image_url: "https://example.com/a.png" }, { type: "input_file", filename: "a.pdf", file_data: "AAAA" }] },
+      { type: "item_of_tomorrow", x: 1 },
+      7,
+    ],
+    tools: [{ type: "function", name: "f" }],
+  });
+  assert.deepEqual(
+    found?.messages.map((message) => [message.role, message.parts.map((part) => part.text).join("; ")]),
+    [
+      ["instructions", "terse"],
+      ["user", "Weather?"],
+      ["assistant", "I look."],
+      ["tool", "rain"],
+      ["tool", "done"],
+      ["assistant", "Reasoning that only the provider can read."],
+      ["user", "Image: https://example.com/a.png; File: a.pdf, 3 bytes"],
+      ["item_of_tomorrow", '{\n  "type": "item_of_tomorrow",\n  "x": 1\n}'],
+      ["?", "7"],
+    ],
+  );
+  assert.equal(found?.messages[2]?.reasoning, "hm");
+  assert.deepEqual(found?.messages[2]?.calls, [
+    { id: "c1", name: "f", arguments: '{"a":1}' },
+    { id: "c2", name: "files.patch", arguments: "***" },
+  ]);
+  assert.deepEqual([found?.messages[3]?.answers, found?.tools[0]?.name, found?.others], ["c1", "f", [["model", "m"]]]);
+});
+
+test("a text, several and tokens, as an input or a prompt", () => {
+  const shown = (body: object) => read(body)?.messages.map((message) => [message.role, message.parts.map((part) => `${part.kind} ${part.text}`)]);
+  assert.deepEqual(shown({ input: "Hi" }), [["input", ["text Hi"]]]);
+  assert.deepEqual(shown({ input: ["a", "b"] }), [["input", ["text a", "text b"]]]);
+  assert.deepEqual(shown({ prompt: "Once" }), [["prompt", ["text Once"]]]);
+  assert.deepEqual(shown({ input: [1] }), [["input", ["other [\n  1\n]"]]]);
+  assert.deepEqual(read({ messages: [], input: "x" })?.others, [["input", "x"]]);
+});

@@ -1,7 +1,7 @@
 // The form of a key, and what of it is sent.
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { agentModel, claudeOf, curlOf, fieldOf, formOf, isAmount, localMoment, NEW_KEY, newKeyBody, patchOf, stateOf } from "../src/lib/keyform";
+import { agentModel, claudeOf, codexOf, curlOf, fieldOf, formOf, isAmount, localMoment, NEW_KEY, newKeyBody, patchOf, stateOf } from "../src/lib/keyform";
 import type { KeyView as Key } from "../src/lib/types";
 
 const KEY: Key = {
@@ -72,6 +72,7 @@ test("revoked comes before expired", () => {
 test("a model's name cannot leave its quotes", () => {
   assert.ok(curlOf("http://x", "sk", "a'; rm -rf /; '").includes(`"a'\\''; rm -rf /; '\\''"`));
   assert.ok(claudeOf("http://x", "sk", "a'b").includes(`ANTHROPIC_MODEL='a'\\''b'\n`));
+  assert.ok(codexOf("http://x", "sk", "a'b").includes(`codex --model 'a'\\''b' -c model_provider=streamweir \\\n`));
 });
 
 test("an agent is not tried on a model that has no tools", () => {

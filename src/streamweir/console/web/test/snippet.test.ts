@@ -110,3 +110,20 @@ test("Messages: its own path, and Anthropic's SDK", () => {
   assert.ok(javascript.includes("const message = await client.messages.create({"));
   assert.deepEqual(JSON.parse(skeleton("m", true, "messages")), { model: "m", max_tokens: 1024, messages: [{ role: "user", content: "Hello!" }], stream: true });
 });
+
+test("Responses: its own path, by the SDK of OpenAI", () => {
+  const body = { stream: true, input: "Hi", model: "m", reasoning: { effort: "low" }, odd: 1 };
+  assert.match(snippet("curl", asking(body, "responses")), /^curl -N 'http:\/\/127\.0\.0\.1:8080\/v1\/responses' \\\n/);
+  const python = snippet("python", asking(body, "responses"));
+  assert.ok(python.includes('stream = client.responses.create(\n    model="m",\n    input="Hi",\n    stream=True,\n    reasoning={"effort": "low"},\n    extra_body={"odd": 1},\n)'));
+  assert.ok(python.includes('if event.type == "response.output_text.delta":'));
+  const javascript = snippet("javascript", asking({ ...body, stream: false }, "responses"));
+  assert.ok(javascript.includes("const response = await client.responses.create({"));
+  assert.ok(javascript.endsWith("console.log(response.output_text);"));
+  assert.deepEqual(JSON.parse(skeleton("m", true, "responses")), { model: "m", input: "Hello!", stream: true });
+});
+
+test("embeddings are never streamed", () => {
+  assert.deepEqual(JSON.parse(skeleton("m", false, "embeddings")), { model: "m", input: "Hello!" });
+  assert.match(snippet("python", asking({ model: "m", input: ["a"] }, "embeddings")), /answer = client\.embeddings\.create\(\n {4}model="m",\n {4}input=\["a"\],\n\)/);
+});

@@ -12,7 +12,7 @@ from streamweir.policy.health import Health
 from streamweir.policy.route import Route, WeightedTarget
 from streamweir.server.control.api.operation import Call, Nothing, Operation
 from streamweir.server.control.api.price import RatesView, Source, price_of
-from streamweir.server.control.api.provider import WORDS, Word
+from streamweir.server.control.api.provider import WORDS, WireName, Word
 from streamweir.server.control.routing import Access
 from streamweir.server.request.models import model_ids
 from streamweir.server.request.runtime import RuntimeConfig
@@ -23,6 +23,8 @@ class ModelTargetView(Struct, kw_only=True):
     model: str
     weight: int | None
     """Its share of the requests. None: the strategy does not use weights."""
+    wire: WireName
+    """Through which API the next request goes. `chat`: the provider's own."""
     state: Word
     away_for_s: float
     ttft_s: float | None
@@ -55,19 +57,19 @@ async def list_models(call: Call[Nothing, Nothing]) -> Models:
 def _view(runtime: RuntimeConfig, route: Route, at_ms: int, now: float) -> ModelView:
     source, rates = price_of(runtime, route, at_ms)
     is_weighted = route.strategy == "weighted"
-    targets = [
-        _target(entry, runtime.router.health_of(entry.target) or Health(), is_weighted, now) for entry in route.targets
-    ]
+    targets = [_target(runtime, entry, is_weighted, now) for entry in route.targets]
     return ModelView(
         id=route.id, is_default=route.id == runtime.default_model, targets=targets, source=source, rates=rates
     )
 
 
-def _target(entry: WeightedTarget, health: Health, is_weighted: bool, now: float) -> ModelTargetView:
+def _target(runtime: RuntimeConfig, entry: WeightedTarget, is_weighted: bool, now: float) -> ModelTargetView:
+    health = runtime.router.health_of(entry.target) or Health()
     return ModelTargetView(
         provider=entry.target.provider,
         model=entry.target.model,
         weight=entry.weight if is_weighted else None,
+        wire=runtime.wires.wire_of(entry.target).value,
         state=WORDS[health.state(now)],
         away_for_s=round(health.remaining_s(now), 3),
         ttft_s=round(health.ttft_s, 3) if health.ttft_s is not None else None,

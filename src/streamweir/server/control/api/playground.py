@@ -57,11 +57,14 @@ class PlayedChat(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     key: Annotated[str, Meta(max_length=256, description="The id of the key to chat as.")]
     dialect: Annotated[
         str | None,
-        Meta(description="The API: a dialect of chat completions, or `messages`. Default: the key's dialect."),
+        Meta(description="A dialect of chat completions, or `messages` or `responses`. Default: the key's dialect."),
     ] = None
     body: Annotated[
         Raw,
-        Meta(extra_json_schema={"type": "object"}, description="As for `/v1/chat/completions`, or for `/v1/messages`."),
+        Meta(
+            extra_json_schema={"type": "object"},
+            description="As for `/v1/chat/completions`, or for `/v1/messages` or `/v1/responses`.",
+        ),
     ]
 
 

@@ -10,6 +10,7 @@ from typing import Literal
 from msgspec import Struct
 
 from streamweir.policy.health import Health, State, TargetId
+from streamweir.providers.base import Wire
 from streamweir.server.control.api.operation import Call, Nothing, Operation, Page
 from streamweir.server.control.routing import Access
 
@@ -18,12 +19,15 @@ _MAX_OTHERS = 200
 
 
 Word = Literal["well", "probation", "away"]
+WireName = Literal["chat", "responses"]
 WORDS: dict[State, Word] = {State.HEALTHY: "well", State.PROBING: "probation", State.UNAVAILABLE: "away"}
 
 
 class TargetView(Struct, kw_only=True):
     model: str
     is_in_alias: bool
+    wire: WireName
+    """Through which API the next request goes. `chat`: the provider's own."""
     state: Word
     is_limited: bool
     """It is ejected only because it requested a pause."""
@@ -47,7 +51,8 @@ async def list_providers(call: Call[Nothing, Nothing]) -> Page[ProviderView]:
     others: dict[str, list[TargetView]] = {name: [] for name in runtime.providers}
     for target, health, is_own in runtime.router.known():
         if is_own or call.actor.is_operator:
-            (targets if is_own else others)[target.provider].append(_view(target, health, now, is_own))
+            view = _view(target, health, runtime.wires.wire_of(target), now, is_own)
+            (targets if is_own else others)[target.provider].append(view)
     data = [
         ProviderView(name=name, kind=place.config.kind, targets=targets[name] + others[name][-_MAX_OTHERS:])
         for name, place in runtime.providers.items()
@@ -55,10 +60,11 @@ async def list_providers(call: Call[Nothing, Nothing]) -> Page[ProviderView]:
     return Page(data=data)
 
 
-def _view(target: TargetId, health: Health, now: float, is_own: bool) -> TargetView:
+def _view(target: TargetId, health: Health, wire: Wire, now: float, is_own: bool) -> TargetView:
     return TargetView(
         model=target.model,
         is_in_alias=is_own,
+        wire=wire.value,
         state=WORDS[health.state(now)],
         is_limited=health.is_limited(now),
         away_for_s=round(health.remaining_s(now), 3),

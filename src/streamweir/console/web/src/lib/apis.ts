@@ -5,6 +5,11 @@ export const RESPONSES = "responses";
 export const EMBEDDINGS = "embeddings";
 export const APIS = [...DIALECTS, MESSAGES, RESPONSES, EMBEDDINGS] as const;
 
+// In one of its dialects, those of extensions too; empty is the usual one.
+export function isChat(api: string): boolean {
+  return ![MESSAGES, RESPONSES, EMBEDDINGS].includes(api);
+}
+
 export function nameOfApi(api: string): string {
   if ((DIALECTS as readonly string[]).includes(api)) return `Chat completions (${api})`;
   return (APIS as readonly string[]).includes(api) ? `${api[0]!.toUpperCase()}${api.slice(1)}` : api;

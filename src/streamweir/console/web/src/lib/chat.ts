@@ -1,20 +1,23 @@
 // What a streamed answer says so far: frames of any API in, what is shown out. Pure. All dialects of chat completions are
 // chunks of the same shape; where they differ (docs/spec/dialects.md) the frames tell, and so do those of the Messages API
-// (`messages.ts`): which API it is need not be known.
+// (`messages.ts`) and of the Responses API (`responses.ts`): which API it is need not be known.
 // The end of the bytes is not the end of the answer: one that was cut says so.
 import { numberOf, objectOf, objects, readObject, textOf, type Json } from "./json";
-import { foldEvent, foldMessage, isEvent, isMessage } from "./messages";
+import * as messages from "./messages";
+import * as responses from "./responses";
 import type { SseFrame } from "./sse";
 
 export interface Call {
   id: string | null;
   name: string;
   arguments: string;
+  isCustom?: boolean; // the arguments are any text
+  namespace?: string; // of the Responses API
   block?: number; // of the Messages API
 }
 
-// A block of thinking, as it has to be sent back: of the Messages API.
-export type Thought = { block: number; text: string; signature: string } | { block: number; data: string };
+// Reasoning as it has to be sent back: a block of the Messages API, or an item of the Responses API.
+export type Thought = { block: number; text: string; signature: string } | { block: number; data: string } | { item: Json };
 
 export interface Choice {
   index: number;
@@ -47,7 +50,8 @@ export interface Answer {
   use: TokenUse | null;
   fault: Fault | null;
   counts?: Json; // usage of the Messages API, which comes in pieces
-  isDone: boolean; // `[DONE]` was there, or `message_stop`
+  items?: responses.Item[]; // of the Responses API
+  isDone: boolean; // `[DONE]` was there, or what the API has in its place
   endsBare: boolean; // the dialect has no `[DONE]`: the last finish is the end
   pieces: number; // frames that brought something to read
   unread: number; // frames that made no sense
@@ -70,14 +74,16 @@ export function fold(answer: Answer, frame: Pick<SseFrame, "data">): Answer {
   if (frame.data.trim() === "[DONE]") return { ...answer, isDone: true };
   const chunk = readObject(frame.data);
   if (!chunk) return { ...answer, unread: answer.unread + 1 };
-  return isEvent(chunk) ? foldEvent(answer, chunk) : foldChunk(answer, chunk, "delta");
+  if (messages.isEvent(chunk)) return messages.foldEvent(answer, chunk);
+  return responses.isEvent(chunk) ? responses.foldEvent(answer, chunk) : foldChunk(answer, chunk, "delta");
 }
 
 // An answer that did not stream. It is whole when it is there.
 export function readWhole(text: string): Answer {
   const body = readObject(text);
   if (!body) return { ...NOTHING, unread: 1 };
-  return { ...(isMessage(body) ? foldMessage(NOTHING, body) : foldChunk(NOTHING, body, "message")), isDone: true };
+  if (messages.isMessage(body)) return { ...messages.foldMessage(NOTHING, body), isDone: true };
+  return { ...(responses.isResponse(body) ? responses.foldResponse(NOTHING, body) : foldChunk(NOTHING, body, "message")), isDone: true };
 }
 
 export function readFault(text: string): Fault | null {
@@ -117,9 +123,10 @@ function newChoice(index: number): Choice {
 function foldChoice(choice: Choice, delta: Json, finish: string | null): Choice {
   let calls = choice.calls;
   for (const [place, call] of objects(delta.tool_calls).entries()) {
-    calls = foldCall(calls, typeof call.index === "number" ? call.index : place, textOf(call.id), objectOf(call.function));
+    const isCustom = typeof call.custom === "object";
+    calls = foldCall(calls, typeof call.index === "number" ? call.index : place, textOf(call.id), objectOf(isCustom ? call.custom : call.function), isCustom);
   }
-  if (delta.function_call) calls = foldCall(calls, 0, null, objectOf(delta.function_call));
+  if (delta.function_call) calls = foldCall(calls, 0, null, objectOf(delta.function_call), false);
   return {
     index: choice.index,
     text: choice.text + (textOf(delta.content) ?? ""),
@@ -132,7 +139,7 @@ function foldChoice(choice: Choice, delta: Json, finish: string | null): Choice 
 
 const MOST_CALLS = 1000;
 
-function foldCall(calls: Call[], index: number, id: string | null, piece: Json): Call[] {
+function foldCall(calls: Call[], index: number, id: string | null, piece: Json, isCustom: boolean): Call[] {
   if (index < 0 || index >= MOST_CALLS || !Number.isInteger(index)) return calls;
   const next = calls.slice();
   while (next.length <= index) next.push({ id: null, name: "", arguments: "" });
@@ -140,7 +147,8 @@ function foldCall(calls: Call[], index: number, id: string | null, piece: Json):
   next[index] = {
     id: before.id ?? id,
     name: before.name || (textOf(piece.name) ?? ""),
-    arguments: before.arguments + (textOf(piece.arguments) ?? ""),
+    arguments: before.arguments + (textOf(isCustom ? piece.input : piece.arguments) ?? ""),
+    ...(isCustom || before.isCustom ? { isCustom: true } : {}),
   };
   return next;
 }

@@ -1,26 +1,11 @@
-// The body of a request as a conversation to read: of chat completions or of the Messages API, by what stands in it.
-// Pure. Callers wrote it: whatever is not as it should be is shown as the JSON it is, nothing is left out, and what lies
-// elsewhere (an image) is named and never fetched.
+// The body of a request as a conversation to read: of any API, by what stands in it (`items.ts` has the items of the
+// Responses API). Pure. Callers wrote it: whatever is not as it should be is shown as the JSON it is, nothing is left
+// out, and what lies elsewhere (an image) is named and never fetched.
+import { readItems } from "./items";
+import { isObject, readObject, type Json } from "./json";
+import { firstText, other, pretty, readParts, type Call, type Message } from "./parts";
 
-export interface Part {
-  kind: "text" | "other";
-  text: string;
-}
-
-export interface Call {
-  id: string | null;
-  name: string;
-  arguments: string;
-}
-
-export interface Message {
-  role: string;
-  name: string | null;
-  answers: string | null; // the id of the call that a tool's message answers
-  parts: Part[];
-  reasoning: string | null;
-  calls: Call[];
-}
+export type { Call, Message };
 
 export interface Conversation {
   messages: Message[];
@@ -28,24 +13,32 @@ export interface Conversation {
   others: [name: string, text: string][]; // the rest of the body
 }
 
-type Json = Record<string, unknown>;
-
-// null: it is no chat request, as far as can be told.
+// null: it is no request of an API, as far as can be told.
 export function readConversation(prompt: string): Conversation | null {
-  let body: unknown;
-  try {
-    body = JSON.parse(prompt);
-  } catch {
-    return null;
-  }
-  if (!isObject(body) || !Array.isArray(body.messages)) return null;
-  const { messages, tools, functions, system, ...rest } = body;
-  const first = system === undefined || system === null ? [] : [{ role: "system", content: system }];
+  const body = readObject(prompt);
+  const found = body && saidIn(body);
+  if (!found) return null;
+  const { tools, functions, system, instructions, [found.member]: _, ...rest } = body;
+  const first = (role: string, content: unknown) => (content === undefined || content === null ? [] : readMessage({ role, content }));
   return {
-    messages: [...first, ...messages].flatMap(readMessage),
+    messages: [...first("system", system), ...first("instructions", instructions), ...found.messages],
     tools: [...listOf(tools), ...listOf(functions)].map(readTool),
     others: Object.entries(rest).map(([name, value]) => [name, pretty(value)]),
   };
+}
+
+function saidIn(body: Json): { member: string; messages: Message[] } | null {
+  const { messages, input, prompt } = body;
+  if (Array.isArray(messages)) return { member: "messages", messages: messages.flatMap(readMessage) };
+  if (Array.isArray(input) && input.some(isObject)) return { member: "input", messages: readItems(input) };
+  if (input !== undefined) return { member: "input", messages: [textsOf("input", input)] };
+  return prompt === undefined ? null : { member: "prompt", messages: [textsOf("prompt", prompt)] };
+}
+
+// A text or several, or tokens: also what embeddings are made of, and what a completion begins with.
+function textsOf(role: string, value: unknown): Message {
+  const isText = typeof value === "string" || (Array.isArray(value) && value.every((each) => typeof each === "string"));
+  return { role, name: null, answers: null, parts: isText ? readParts(value) : [other(value)], reasoning: null, calls: [] };
 }
 
 const READ = new Set(["role", "name", "tool_call_id", "content", "refusal", "reasoning_content", "reasoning", "tool_calls", "function_call"]);
@@ -96,47 +89,6 @@ function isResult(block: Json): boolean {
   return block.type === "tool_result";
 }
 
-function readParts(content: unknown): Part[] {
-  if (content === null || content === undefined || content === "") return [];
-  if (typeof content === "string") return [{ kind: "text", text: content }];
-  return Array.isArray(content) ? content.map(readPart) : [other(content)];
-}
-
-function readPart(part: unknown): Part {
-  if (!isObject(part)) return typeof part === "string" ? { kind: "text", text: part } : other(part);
-  if (typeof part.text === "string") return { kind: "text", text: part.text };
-  if (typeof part.refusal === "string") return { kind: "text", text: part.refusal };
-  if (part.type === "image_url") return { kind: "other", text: `Image: ${nameOf(isObject(part.image_url) ? part.image_url.url : part.image_url)}` };
-  if (part.type === "input_audio" && isObject(part.input_audio)) {
-    return { kind: "other", text: `Audio: ${firstText(part.input_audio.format) ?? "?"}, ${sizeOf(part.input_audio.data)}` };
-  }
-  if (part.type === "file" && isObject(part.file)) {
-    const { filename, file_id, file_data } = part.file;
-    return { kind: "other", text: `File: ${firstText(filename, file_id) ?? "without a name"}${file_data ? `, ${sizeOf(file_data)}` : ""}` };
-  }
-  if ((part.type === "image" || part.type === "document") && isObject(part.source)) {
-    const { url, media_type, data } = part.source;
-    const named = [firstText(part.title), url === undefined ? firstText(media_type) : nameOf(url), data === undefined ? null : sizeOf(data)];
-    if (part.source.type !== "text") return { kind: "other", text: `${part.type === "image" ? "Image" : "Document"}: ${named.filter(Boolean).join(", ")}` };
-  }
-  return other(part);
-}
-
-const LONGEST_NAME = 200;
-
-// A data URL is as long as what it holds.
-function nameOf(url: unknown): string {
-  if (typeof url !== "string") return "?";
-  const data = /^data:([^;,]*)[^,]*,/.exec(url);
-  if (data) return `${data[1] || "data"}, ${sizeOf(url.slice(data[0].length))}`;
-  return url.length > LONGEST_NAME ? `${url.slice(0, LONGEST_NAME)}…` : url;
-}
-
-function sizeOf(base64: unknown): string {
-  const size = typeof base64 === "string" ? Math.floor((base64.length * 3) / 4) : 0;
-  return size < 1024 ? `${size} bytes` : `${Math.round(size / 1024)} KiB`;
-}
-
 function readCall(call: unknown): Call {
   const found = isObject(call) ? call : {};
   if (isCall(found)) return { id: firstText(found.id), name: String(found.name), arguments: JSON.stringify(found.input ?? {}) };
@@ -163,22 +115,6 @@ export function readable(text: string): string {
   }
 }
 
-function other(value: unknown): Part {
-  return { kind: "other", text: pretty(value) };
-}
-
-function pretty(value: unknown): string {
-  return typeof value === "string" ? value : (JSON.stringify(value, null, 2) ?? "");
-}
-
-function firstText(...values: unknown[]): string | null {
-  return values.find((value): value is string => typeof value === "string" && value !== "") ?? null;
-}
-
 function listOf(value: unknown): unknown[] {
   return Array.isArray(value) ? value : [];
-}
-
-function isObject(value: unknown): value is Json {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }

@@ -1,15 +1,17 @@
-// What is about to be asked in the playground, and the request body it makes in either API. Pure. A field that is left
+// What is about to be asked in the playground, and the request body it makes in each API. Pure. A field that is left
 // empty is left out of the body; one that cannot be read is named, and nothing is sent.
-import { MESSAGES } from "./apis";
-import type { Choice, Thought } from "./chat";
-import { functionOf, messagesBody } from "./messages";
+import { isChat, MESSAGES, RESPONSES } from "./apis";
+import type { Call, Choice, Thought } from "./chat";
+import { messagesBody } from "./messages";
+import { responsesBody } from "./responses";
+import { chatTool } from "./tools";
 
 export interface Turn {
   role: "user" | "assistant" | "tool";
   text: string;
-  calls?: { id: string; name: string; arguments: string }[]; // of an assistant
+  calls?: (Call & { id: string })[]; // of an assistant
   callId?: string; // of a tool: which call this answers
-  thoughts?: Thought[]; // of an assistant, in the Messages API
+  thoughts?: Thought[]; // of an assistant, in the API that sent them
 }
 
 export interface Draft {
@@ -75,7 +77,7 @@ export function bodyOf(draft: Draft, model: string, api = ""): { body: Body; pro
     ["seed", "seed", draft.seed, true],
   ];
   for (const [field, member, text, isWhole] of numbers) {
-    if (!text.trim() || (api === MESSAGES && field === "seed")) continue; // it has none
+    if (!text.trim() || (field === "seed" && !isChat(api))) continue; // others have none
     const value = Number(text);
     if (!Number.isFinite(value) || (isWhole && !Number.isSafeInteger(value))) problems[field] = isWhole ? "A whole number." : "A number.";
     else given[member] = value;
@@ -84,16 +86,17 @@ export function bodyOf(draft: Draft, model: string, api = ""): { body: Body; pro
   if (typeof tools === "string") problems.tools = tools;
   if (!draft.turns.length && !draft.prompt.trim()) problems.prompt = "Enter a prompt first.";
   const listed = typeof tools === "string" ? [] : tools;
-  const body = api === MESSAGES ? messagesBody(draft, model, given, listed) : chatBody(draft, model, given, listed);
-  return { body, problems };
+  return { body: (BODIES[api] ?? chatBody)(draft, model, given, listed), problems };
 }
+
+const BODIES: Record<string, typeof chatBody> = { [MESSAGES]: messagesBody, [RESPONSES]: responsesBody };
 
 function chatBody(draft: Draft, model: string, numbers: Body, tools: unknown[]): Body {
   const body: Body = { ...(model ? { model } : {}), messages: messagesOf(draft), ...numbers };
   const stop = draft.stop.split("\n").filter((line) => line !== "");
   if (stop.length) body.stop = stop;
   if (draft.effort) body.reasoning_effort = draft.effort;
-  if (tools.length) body.tools = tools.map(functionOf);
+  if (tools.length) body.tools = tools.map(chatTool);
   body.stream = draft.isStreamed;
   if (draft.isStreamed && draft.hasUsage) body.stream_options = { include_usage: true };
   return body;
@@ -110,11 +113,9 @@ function messagesOf(draft: Draft): Body[] {
 function messageOf(turn: Turn): Body {
   if (turn.role === "tool") return { role: "tool", tool_call_id: turn.callId ?? "", content: turn.text };
   if (!turn.calls?.length) return { role: turn.role, content: turn.text };
-  const calls = turn.calls.map((call) => ({
-    id: call.id,
-    type: "function",
-    function: { name: call.name, arguments: call.arguments },
-  }));
+  const calls = turn.calls.map(({ id, name, arguments: said, isCustom }) =>
+    isCustom ? { id, type: "custom", custom: { name, input: said } } : { id, type: "function", function: { name, arguments: said } },
+  );
   return { role: turn.role, content: turn.text || null, tool_calls: calls };
 }
 
@@ -131,8 +132,8 @@ export function readTools(text: string): unknown[] | string {
   for (const [place, tool] of tools.entries()) {
     const isTool = typeof tool === "object" && tool !== null && ("type" in tool || "input_schema" in tool);
     if (!isTool) return `Tool ${place + 1} has no "type" and no "input_schema".`;
-    const { type, function: made } = tool as { type: unknown; function?: { name?: unknown } };
-    if (type === "function" && typeof made?.name !== "string") return `Tool ${place + 1} has no "function" with a "name".`;
+    const { type, name, function: made } = tool as { type: unknown; name?: unknown; function?: { name?: unknown } };
+    if (type === "function" && typeof (made ? made.name : name) !== "string") return `Tool ${place + 1} has no "name".`;
   }
   return tools;
 }
@@ -141,7 +142,7 @@ export function readTools(text: string): unknown[] | string {
 export function continued(draft: Draft, choice: Choice): Draft {
   const turns = draft.turns.slice();
   if (draft.prompt.trim()) turns.push({ role: "user", text: draft.prompt });
-  const calls = choice.calls.map((call, place) => ({ id: call.id ?? `call_${place}`, name: call.name, arguments: call.arguments }));
+  const calls = choice.calls.map(({ block: _, ...call }, place) => ({ ...call, id: call.id ?? `call_${place}` }));
   const said: Turn = { role: "assistant", text: choice.text || choice.refusal, ...(choice.thoughts ? { thoughts: choice.thoughts } : {}) };
   turns.push(calls.length ? { ...said, calls } : said);
   for (const call of calls) turns.push({ role: "tool", text: "", callId: call.id });

@@ -4,10 +4,14 @@ export type Json = Record<string, unknown>;
 export function readObject(text: string): Json | null {
   try {
     const value: unknown = JSON.parse(text);
-    return typeof value === "object" && value !== null && !Array.isArray(value) ? (value as Json) : null;
+    return isObject(value) ? value : null;
   } catch {
     return null;
   }
+}
+
+export function isObject(value: unknown): value is Json {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
 export function textOf(value: unknown): string | null {

@@ -145,6 +145,15 @@ export function claudeOf(origin: string, secret: string, model: string): string 
   return [...settings.map(([name, value]) => `export ${name}=${quoteForShell(value)}`), "claude"].join("\n");
 }
 
+export function codexOf(origin: string, secret: string, model: string): string {
+  const provider = `{name="Streamweir", base_url=${JSON.stringify(`${origin}/v1`)}, env_key="${KEY_VARIABLE}", wire_api="responses"}`;
+  return [
+    `export ${KEY_VARIABLE}=${quoteForShell(secret)}`,
+    `codex --model ${quoteForShell(model)} -c model_provider=streamweir \\`,
+    `  -c ${quoteForShell(`model_providers.streamweir=${provider}`)}`,
+  ].join("\n");
+}
+
 export function curlOf(origin: string, secret: string, model: string): string {
   const asking = { origin, dialect: null, body: skeleton(model, true) };
   return `export ${KEY_VARIABLE}=${quoteForShell(secret)}\n${snippet("curl", asking)}`;

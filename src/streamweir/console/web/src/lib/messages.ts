@@ -3,6 +3,7 @@
 import type { Answer, Choice, Thought, TokenUse } from "./chat";
 import type { Body, Draft, Turn } from "./draft";
 import { numberOf, objectOf, objects, readObject, textOf, type Json } from "./json";
+import { messagesTool } from "./tools";
 
 export const USUAL_MAX_TOKENS = 4096; // the API wants a number
 
@@ -75,12 +76,12 @@ function withDelta(choice: Choice, delta: Json, index: number): Choice {
       return { ...choice, text: choice.text + (textOf(delta.text) ?? "") };
     case "thinking_delta": {
       const text = textOf(delta.thinking) ?? "";
-      const thoughts = choice.thoughts?.map((each) => (each.block === index && "text" in each ? { ...each, text: each.text + text } : each));
+      const thoughts = choice.thoughts?.map((each) => ("text" in each && each.block === index ? { ...each, text: each.text + text } : each));
       return { ...choice, reasoning: choice.reasoning + text, ...(thoughts ? { thoughts } : {}) };
     }
     case "signature_delta": {
       const signature = textOf(delta.signature) ?? "";
-      const thoughts = choice.thoughts?.map((each) => (each.block === index && "text" in each ? { ...each, signature } : each));
+      const thoughts = choice.thoughts?.map((each) => ("text" in each && each.block === index ? { ...each, signature } : each));
       return { ...choice, ...(thoughts ? { thoughts } : {}) };
     }
     case "input_json_delta": {
@@ -115,7 +116,7 @@ function useOf(counts: Json): TokenUse | null {
   };
 }
 
-// The request. `tools` are as the caller wrote them, in either API's format.
+// The request. `tools` are as the caller wrote them, in the format of any API.
 export function messagesBody(draft: Draft, model: string, numbers: Body, tools: unknown[]): Body {
   const { max_tokens = USUAL_MAX_TOKENS, ...rest } = numbers;
   const body: Body = { ...(model ? { model } : {}), max_tokens, ...rest };
@@ -128,7 +129,7 @@ export function messagesBody(draft: Draft, model: string, numbers: Body, tools: 
     body.thinking = { type: "adaptive" };
     body.output_config = { effort: draft.effort === "minimal" ? "low" : draft.effort };
   }
-  if (tools.length) body.tools = tools.map(toolOf);
+  if (tools.length) body.tools = tools.map(messagesTool);
   body.stream = draft.isStreamed;
   return body;
 }
@@ -150,39 +151,14 @@ function turnsOf(draft: Draft): Body[] {
 
 function blocksOf(turn: Turn): Body[] {
   if (turn.role === "tool") return [{ type: "tool_result", tool_use_id: turn.callId ?? "", content: turn.text }];
-  const blocks: Body[] = (turn.thoughts ?? []).map(thoughtOf);
+  const blocks: Body[] = (turn.thoughts ?? []).flatMap(thoughtOf);
   if (turn.text || !turn.calls?.length) blocks.push({ type: "text", text: turn.text });
   for (const call of turn.calls ?? []) blocks.push({ type: "tool_use", id: call.id, name: call.name, input: readObject(call.arguments) ?? {} });
   return blocks;
 }
 
-function thoughtOf(thought: Thought): Body {
-  if ("data" in thought) return { type: "redacted_thinking", data: thought.data };
-  return { type: "thinking", thinking: thought.text, signature: thought.signature };
-}
-
-// A function of chat completions is a tool here too.
-function toolOf(tool: unknown): unknown {
-  const { type, function: made } = objectOf(tool);
-  if (type !== "function") return tool;
-  const { name, description, parameters, strict } = objectOf(made);
-  return {
-    name,
-    ...(description === undefined ? {} : { description }),
-    input_schema: parameters ?? { type: "object" },
-    ...(strict === undefined ? {} : { strict }),
-  };
-}
-
-// And the other way round.
-export function functionOf(tool: unknown): unknown {
-  const { type, name, description, input_schema, strict } = objectOf(tool);
-  if ((type !== undefined && type !== "custom") || typeof name !== "string") return tool;
-  const made = {
-    name,
-    ...(description === undefined ? {} : { description }),
-    ...(input_schema === undefined ? {} : { parameters: input_schema }),
-    ...(strict === undefined ? {} : { strict }),
-  };
-  return { type: "function", function: made };
+function thoughtOf(thought: Thought): Body[] {
+  if ("item" in thought) return []; // of the Responses API
+  if ("data" in thought) return [{ type: "redacted_thinking", data: thought.data }];
+  return [{ type: "thinking", thinking: thought.text, signature: thought.signature }];
 }

@@ -1,7 +1,8 @@
-// A request as a command or a few lines of code that ask the same again, of either API. Pure. Whatever a body holds, it
+// A request as a command or a few lines of code that ask the same again, of each API. Pure. Whatever a body holds, it
 // is data in what is copied: quoted for the shell, literals for Python and JavaScript, and no character in it that cannot
 // be seen.
-import { MESSAGES } from "./apis";
+import { EMBEDDINGS, isChat, MESSAGES } from "./apis";
+import { sdkOf, type Sdk } from "./sdk";
 
 export type Language = "curl" | "python" | "javascript" | "fetch";
 
@@ -15,19 +16,20 @@ export const KEY_VARIABLE = "STREAMWEIR_API_KEY";
 type Json = null | boolean | number | string | Json[] | { [name: string]: Json };
 type Body = Record<string, Json>;
 
-// `/v1` speaks the default dialect and the Messages API, every other dialect has a prefix of its own.
+// `/v1` speaks the default dialect and all other APIs, every other dialect has a prefix of its own.
 export function baseUrl(origin: string, dialect: string | null): string {
-  const isPlain = dialect === null || dialect === "openai" || dialect === MESSAGES;
+  const isPlain = dialect === null || dialect === "openai" || !isChat(dialect);
   return isPlain ? `${origin}/v1` : `${origin}/${encodeURIComponent(dialect)}/v1`;
 }
 
 // Where nothing is known of what was said.
 export function skeleton(model: string | null, isStream: boolean, dialect: string | null = null): string {
+  const { asked } = sdkOf(dialect);
   return JSON.stringify({
     ...(model === null ? {} : { model }),
     ...(dialect === MESSAGES ? { max_tokens: 1024 } : {}),
-    messages: [{ role: "user", content: "Hello!" }],
-    ...(isStream ? { stream: true } : {}),
+    [asked]: asked === "messages" ? [{ role: "user", content: "Hello!" }] : "Hello!",
+    ...(isStream && dialect !== EMBEDDINGS ? { stream: true } : {}),
   });
 }
 
@@ -44,16 +46,17 @@ export function readBody(text: string): Body | null {
 export function snippet(language: Language, asking: Asking): string {
   const body = readBody(asking.body) ?? {};
   if (asking.dialect === "bitseek") body.stream = true; // it always streams, which an SDK has to know
+  const sdk = sdkOf(asking.dialect);
   const url = baseUrl(asking.origin, asking.dialect);
-  const isMessages = asking.dialect === MESSAGES;
-  const address = `${url}/${isMessages ? "messages" : "chat/completions"}`;
+  const address = `${url}/${sdk.path}`;
+  const client = asking.dialect === MESSAGES ? anthropic(asking.origin) : openai(url);
   switch (language) {
     case "curl":
       return curl(address, asking.body, body.stream === true);
     case "python":
-      return isMessages ? anthropicPython(asking.origin, body) : python(url, body);
+      return python(sdk, client, body);
     case "javascript":
-      return isMessages ? anthropicJavascript(asking.origin, body) : javascript(url, body);
+      return javascript(sdk, client, body);
     case "fetch":
       return fetching(address, body);
   }
@@ -86,86 +89,54 @@ function curl(url: string, body: string, isStream: boolean): string {
   return `${[...lines, `  --data-binary @- <<'${end}'`].join(" \\\n")}\n${text}\n${end}`;
 }
 
-// What `create` of the openai SDK takes by name; it refuses others, which go into `extra_body`.
-const BY_NAME = new Set(
-  `audio frequency_penalty function_call functions logit_bias logprobs max_completion_tokens max_tokens messages metadata
-   modalities model n parallel_tool_calls prediction presence_penalty prompt_cache_key reasoning_effort response_format
-   safety_identifier seed service_tier stop store stream stream_options temperature tool_choice tools top_logprobs top_p
-   user verbosity web_search_options`.split(/\s+/),
-);
-
-function python(url: string, body: Body): string {
-  const { model = "", messages = [], ...rest } = body;
-  const known = Object.entries(rest).filter(([name]) => BY_NAME.has(name));
-  const others = Object.entries(rest).filter(([name]) => !BY_NAME.has(name));
-  const given: [string, Json][] = [["model", model], ["messages", messages], ...known];
-  if (others.length) given.push(["extra_body", Object.fromEntries(others)]);
-  const isStream = body.stream === true;
-  return [
-    "import os",
-    "",
-    "from openai import OpenAI",
-    "",
-    `client = OpenAI(base_url=${literal(url, PYTHON)}, api_key=os.environ["${KEY_VARIABLE}"])`,
-    `${isStream ? "stream" : "answer"} = client.chat.completions.create(`,
-    ...given.map(([name, value]) => `    ${name}=${literal(value, PYTHON, 1)},`),
-    ")",
-    ...(isStream
-      ? ["for chunk in stream:", "    if chunk.choices:", '        print(chunk.choices[0].delta.content or "", end="", flush=True)']
-      : ["print(answer.choices[0].message.content)"]),
-  ].join("\n");
+interface Client {
+  python: readonly string[];
+  javascript: readonly string[];
 }
 
-function javascript(url: string, body: Body): string {
-  const isStream = body.stream === true;
-  return [
-    'import OpenAI from "openai";',
-    "",
-    `const client = new OpenAI({ baseURL: ${literal(url, JAVASCRIPT)}, apiKey: process.env.${KEY_VARIABLE} });`,
-    `const ${isStream ? "stream" : "answer"} = await client.chat.completions.create(${literal(body, JAVASCRIPT)});`,
-    ...(isStream
-      ? ["for await (const chunk of stream) {", '  process.stdout.write(chunk.choices[0]?.delta?.content ?? "");', "}"]
-      : ["console.log(answer.choices[0].message.content);"]),
-  ].join("\n");
+function openai(url: string): Client {
+  return {
+    python: ["from openai import OpenAI", "", `client = OpenAI(base_url=${literal(url, PYTHON)}, api_key=os.environ["${KEY_VARIABLE}"])`],
+    javascript: ['import OpenAI from "openai";', "", `const client = new OpenAI({ baseURL: ${literal(url, JAVASCRIPT)}, apiKey: process.env.${KEY_VARIABLE} });`],
+  };
 }
-
-// What `create` of the anthropic SDK takes by name.
-const BY_NAME_OF_MESSAGES = new Set(
-  `cache_control container max_tokens messages metadata model output_config service_tier stop_sequences stream system
-   temperature thinking tool_choice tools top_k top_p`.split(/\s+/),
-);
 
 // Its base address is without `/v1`.
-function anthropicPython(origin: string, body: Body): string {
-  const isStream = body.stream === true;
-  const given = Object.entries(body).filter(([name]) => BY_NAME_OF_MESSAGES.has(name));
-  const others = Object.entries(body).filter(([name]) => !BY_NAME_OF_MESSAGES.has(name));
+function anthropic(origin: string): Client {
+  return {
+    python: ["from anthropic import Anthropic", "", `client = Anthropic(base_url=${literal(origin, PYTHON)}, api_key=os.environ["${KEY_VARIABLE}"])`],
+    javascript: [
+      'import Anthropic from "@anthropic-ai/sdk";',
+      "",
+      `const client = new Anthropic({ baseURL: ${literal(origin, JAVASCRIPT)}, apiKey: process.env.${KEY_VARIABLE} });`,
+    ],
+  };
+}
+
+function python(sdk: Sdk, client: Client, body: Body): string {
+  const { model = "", [sdk.asked]: asked = [], ...rest } = body;
+  const known = Object.entries(rest).filter(([name]) => sdk.named.has(name));
+  const others = Object.entries(rest).filter(([name]) => !sdk.named.has(name));
+  const given: [string, Json][] = [["model", model], [sdk.asked, asked], ...known];
   if (others.length) given.push(["extra_body", Object.fromEntries(others)]);
+  const isStream = body.stream === true;
   return [
     "import os",
     "",
-    "from anthropic import Anthropic",
-    "",
-    `client = Anthropic(base_url=${literal(origin, PYTHON)}, api_key=os.environ["${KEY_VARIABLE}"])`,
-    `${isStream ? "stream" : "message"} = client.messages.create(`,
+    ...client.python,
+    `${isStream ? "stream" : sdk.answer} = client.${sdk.method}(`,
     ...given.map(([name, value]) => `    ${name}=${literal(value, PYTHON, 1)},`),
     ")",
-    ...(isStream
-      ? ["for event in stream:", '    if event.type == "content_block_delta" and event.delta.type == "text_delta":', '        print(event.delta.text, end="", flush=True)']
-      : ['print("".join(block.text for block in message.content if block.type == "text"))']),
+    ...(isStream ? sdk.python.stream : [sdk.python.whole]),
   ].join("\n");
 }
 
-function anthropicJavascript(origin: string, body: Body): string {
+function javascript(sdk: Sdk, client: Client, body: Body): string {
   const isStream = body.stream === true;
   return [
-    'import Anthropic from "@anthropic-ai/sdk";',
-    "",
-    `const client = new Anthropic({ baseURL: ${literal(origin, JAVASCRIPT)}, apiKey: process.env.${KEY_VARIABLE} });`,
-    `const ${isStream ? "stream" : "message"} = await client.messages.create(${literal(body, JAVASCRIPT)});`,
-    ...(isStream
-      ? ["for await (const event of stream) {", '  if (event.type === "content_block_delta" && event.delta.type === "text_delta") process.stdout.write(event.delta.text);', "}"]
-      : ['for (const block of message.content) if (block.type === "text") process.stdout.write(block.text);']),
+    ...client.javascript,
+    `const ${isStream ? "stream" : sdk.answer} = await client.${sdk.method}(${literal(body, JAVASCRIPT)});`,
+    ...(isStream ? sdk.javascript.stream : [sdk.javascript.whole]),
   ].join("\n");
 }
 

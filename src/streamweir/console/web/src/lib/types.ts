@@ -155,7 +155,7 @@ export interface RequestView {
   key_id: string | null;
   /** The name of that key. */
   key_name: string | null;
-  /** The API that was spoken: a dialect of chat completions, or `messages`. */
+  /** The API that was spoken: a dialect of chat completions, `messages`, `responses` or `embeddings`. */
   dialect: string | null;
   /** The model that was asked for. */
   model: string | null;
@@ -380,9 +380,9 @@ export interface PlayKeyView {
 export interface PlayedChat {
   /** The id of the key to chat as. */
   key: string;
-  /** The API: a dialect of chat completions, or `messages`. Default: the key's dialect. */
+  /** A dialect of chat completions, or `messages` or `responses`. Default: the key's dialect. */
   dialect?: string | null;
-  /** As for `/v1/chat/completions`, or for `/v1/messages`. */
+  /** As for `/v1/chat/completions`, or for `/v1/messages` or `/v1/responses`. */
   body: unknown;
 }
 
@@ -395,6 +395,7 @@ export interface ProviderView {
 export interface TargetView {
   model: string;
   is_in_alias: boolean;
+  wire: "chat" | "responses";
   state: TargetState;
   is_limited: boolean;
   away_for_s: number;
@@ -418,6 +419,7 @@ export interface ModelTargetView {
   provider: string;
   model: string;
   weight: number | null;
+  wire: "chat" | "responses";
   state: TargetState;
   away_for_s: number;
   ttft_s: number | null;

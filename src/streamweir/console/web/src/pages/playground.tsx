@@ -2,7 +2,7 @@
 // models and APIs are in the address; what is typed is kept while the console is open, and nowhere else.
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { get, session } from "../lib/api";
-import { MESSAGES, nameOfApi } from "../lib/apis";
+import { isChat, MESSAGES, nameOfApi } from "../lib/apis";
 import { bodyOf, continued, mayUse, NEW_DRAFT, type Draft } from "../lib/draft";
 import { useLoad } from "../lib/load";
 import { go, href, query } from "../lib/route";
@@ -91,7 +91,7 @@ function Bench(props: { choices: PlaygroundView }) {
   const shown = isComparing ? ([0, 1] as const) : ([0] as const);
   const isBusy = shown.some((place) => isRunning(runs[place]));
   const apis = shown.map((place) => sides[place].dialect);
-  const strictest = apis.every((api) => api === MESSAGES) ? MESSAGES : ""; // has every field
+  const strictest = apis.some(isChat) ? "" : MESSAGES; // chat completions have every field
   const { problems } = useMemo(() => bodyOf(draft, "", strictest), [draft, strictest]);
   const form = useRef<HTMLFormElement>(null);
 

@@ -1,7 +1,7 @@
 // A secret, the one time it can be seen. It lives in this dialog's state alone and is gone when the dialog is.
 import { useState } from "preact/hooks";
 import { get } from "../../lib/api";
-import { agentModel, claudeOf, curlOf } from "../../lib/keyform";
+import { agentModel, claudeOf, codexOf, curlOf } from "../../lib/keyform";
 import { useLoad } from "../../lib/load";
 import type { NewKeyView as NewKey, PlaygroundView } from "../../lib/types";
 import { Button, Choice, CopyButton, Dialog } from "../../ui/parts";
@@ -9,6 +9,7 @@ import { Button, Choice, CopyButton, Dialog } from "../../ui/parts";
 const WAYS = [
   ["curl", "curl"],
   ["claude", "Claude Code"],
+  ["codex", "Codex"],
 ] as const;
 
 export function Secret(props: { made: NewKey; onClose: () => void }) {
@@ -16,11 +17,11 @@ export function Secret(props: { made: NewKey; onClose: () => void }) {
   const { data } = useLoad((abort) => get<PlaygroundView>("/api/playground", {}, abort), []);
   const own = made.models?.find((each) => !each.endsWith("*"));
   const models = [own, data?.default_model, ...(data?.models ?? [])].filter((each) => typeof each === "string");
-  const [way, setWay] = useState<"curl" | "claude">("curl");
+  const [way, setWay] = useState<"curl" | "claude" | "codex">("curl");
   const lines =
     way === "curl"
       ? curlOf(location.origin, made.secret, models[0] ?? "MODEL")
-      : claudeOf(location.origin, made.secret, own ?? agentModel(models));
+      : (way === "claude" ? claudeOf : codexOf)(location.origin, made.secret, own ?? agentModel(models));
   return (
     <Dialog title={`The secret of ${made.name}`} wide onClose={props.onClose}>
       <div class="form">

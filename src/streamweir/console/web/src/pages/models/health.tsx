@@ -26,6 +26,11 @@ export function State(props: Health) {
   );
 }
 
+// A provider has an API of its own, and some a second one.
+export function Wire(props: { wire: "chat" | "responses" }) {
+  return props.wire === "responses" ? <Badge title="Asked through the provider's Responses API">Responses</Badge> : null;
+}
+
 export function Latency(props: { seconds: number | null }) {
   return <>{props.seconds === null ? <span class="muted">–</span> : duration(1000 * props.seconds)}</>;
 }

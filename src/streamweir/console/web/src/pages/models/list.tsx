@@ -3,7 +3,7 @@ import { count, exactDollars, plural } from "../../lib/format";
 import { go, href, query } from "../../lib/route";
 import type { ModelView as Model, ProviderView as Provider, RatesView as Rates } from "../../lib/types";
 import { Badge, Button, Empty, Panel } from "../../ui/parts";
-import { Latency, State } from "./health";
+import { Latency, State, Wire } from "./health";
 import { OtherRates } from "./prices";
 
 const MOST = 15; // rows, until somebody wants all
@@ -118,8 +118,11 @@ function Rows(props: { model: Model; ejections: Map<string, number>; hasWeights:
             )}
             <td class="clip">
               {target ? (
-                <span class="mono" title={`${target.provider}/${target.model}`}>
-                  {target.provider}/{target.model}
+                <span class="named">
+                  <span class="mono clipped" title={`${target.provider}/${target.model}`}>
+                    {target.provider}/{target.model}
+                  </span>
+                  <Wire wire={target.wire} />
                 </span>
               ) : (
                 <span class="muted">none</span>

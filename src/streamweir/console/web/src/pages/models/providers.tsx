@@ -3,7 +3,7 @@ import { count } from "../../lib/format";
 import { href } from "../../lib/route";
 import type { ProviderView as Provider, TargetView as Target } from "../../lib/types";
 import { Badge, Empty, Panel } from "../../ui/parts";
-import { Latency, State } from "./health";
+import { Latency, State, Wire } from "./health";
 
 export function ProviderList(props: { providers: Provider[] }) {
   if (!props.providers.length) {
@@ -84,9 +84,12 @@ function TargetCells(props: { provider: string; target: Target }) {
   return (
     <>
       <td class="clip">
-        <a class="mono" title={target.model} href={href("/requests", { target: `${props.provider}/${target.model}` })}>
-          {target.model}
-        </a>
+        <span class="named">
+          <a class="mono clipped" title={target.model} href={href("/requests", { target: `${props.provider}/${target.model}` })}>
+            {target.model}
+          </a>
+          <Wire wire={target.wire} />
+        </span>
       </td>
       <td>
         <State {...target} />

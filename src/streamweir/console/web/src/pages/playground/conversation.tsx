@@ -1,7 +1,7 @@
 // What is asked: the turns so far, the prompt, and folded below it the system message, parameters and tools.
 import type { ComponentChildren } from "preact";
 import { useEffect, useRef } from "preact/hooks";
-import { MESSAGES } from "../../lib/apis";
+import { isChat, MESSAGES, nameOfApi, RESPONSES } from "../../lib/apis";
 import { EXAMPLE_TOOLS, type Draft, type Problems, type Turn } from "../../lib/draft";
 import { USUAL_MAX_TOKENS } from "../../lib/messages";
 import { Button, Field, Select } from "../../ui/parts";
@@ -81,7 +81,7 @@ export function Folds(props: Props) {
         <Parameters {...props} />
       </Fold>
       <Fold summary="Tools" more={draft.tools.trim() ? (problems.tools ? "invalid" : "set") : ""} opens={Boolean(problems.tools)}>
-        <Field label="Tools, as JSON" error={problems.tools ?? null} hint="The functions that the model can call, in the format of either API. A call is shown but not executed; with Continue you can enter its result.">
+        <Field label="Tools, as JSON" error={problems.tools ?? null} hint="The functions that the model can call, in the format of any API. A call is shown but not executed; with Continue you can enter its result.">
           {(id, hintId) => (
             <textarea
               id={id}
@@ -137,8 +137,14 @@ const EFFORTS = [
 
 function Parameters({ draft, problems, apis = [""], onChange }: Props) {
   const isMessages = apis.includes(MESSAGES);
-  const isChat = apis.some((api) => api !== MESSAGES);
-  const each = (chat: string, messages: string) => [isChat && chat, isMessages && messages].filter(Boolean).join(", ");
+  const isResponses = apis.includes(RESPONSES);
+  const hasChat = apis.some(isChat);
+  const each = (chat: string, messages: string, responses: string) =>
+    [...new Set([hasChat && chat, isMessages && messages, isResponses && responses])].filter(Boolean).join(", ");
+  // Where it is sent to one API of two.
+  const notIn = (lacking: string[]) => lacking.map((api) => `, not in ${nameOfApi(api)}`).join("");
+  const maxTokens = each("max_tokens", "max_tokens", "max_output_tokens");
+  const usual = isMessages ? `; ${USUAL_MAX_TOKENS}${hasChat || isResponses ? " in Messages" : ""} if empty` : "";
   const number = (name: "temperature" | "maxTokens" | "topP" | "seed", label: string, hint: string) => (
     <Field label={label} hint={hint} error={problems[name] ?? null}>
       {(id, hintId) => (
@@ -159,24 +165,26 @@ function Parameters({ draft, problems, apis = [""], onChange }: Props) {
     <div class="form">
       <div class="form-grid">
         {number("temperature", "Temperature", isMessages ? "0 to 1" : "0 to 2")}
-        {number("maxTokens", "Max tokens", isMessages ? `max_tokens; ${USUAL_MAX_TOKENS}${isChat ? " in Messages" : ""} if empty` : "max_tokens")}
+        {number("maxTokens", "Max tokens", maxTokens + usual)}
         {number("topP", "Top p", "0 to 1")}
-        {isChat && number("seed", "Seed", isMessages ? "a whole number, not in Messages" : "a whole number")}
-        <Field label="Reasoning effort" hint={each("reasoning_effort", "thinking and output_config.effort")}>
+        {hasChat && number("seed", "Seed", `a whole number${notIn(apis.filter((api) => !isChat(api)))}`)}
+        <Field label="Reasoning effort" hint={each("reasoning_effort", "thinking and output_config.effort", "reasoning")}>
           {(id) => <Select<string> id={id} value={draft.effort} options={EFFORTS} onChange={(effort) => onChange({ effort })} />}
         </Field>
-        <Field label="Stop sequences" hint="one sequence per line">
-          {(id, hintId) => (
-            <textarea id={id} aria-describedby={hintId} class="mono" rows={1} value={draft.stop} onInput={(event) => onChange({ stop: event.currentTarget.value })} />
-          )}
-        </Field>
+        {(hasChat || isMessages) && (
+          <Field label="Stop sequences" hint={`one sequence per line${notIn(isResponses ? [RESPONSES] : [])}`}>
+            {(id, hintId) => (
+              <textarea id={id} aria-describedby={hintId} class="mono" rows={1} value={draft.stop} onInput={(event) => onChange({ stop: event.currentTarget.value })} />
+            )}
+          </Field>
+        )}
       </div>
       <div class="row">
         <label class="check">
           <input type="checkbox" checked={draft.isStreamed} onChange={(event) => onChange({ isStreamed: event.currentTarget.checked })} />
           Stream the answer
         </label>
-        {isChat && (
+        {hasChat && (
           <label class="check">
             <input type="checkbox" checked={draft.hasUsage} disabled={!draft.isStreamed} onChange={(event) => onChange({ hasUsage: event.currentTarget.checked })} />
             Request usage in the stream
