@@ -1,4 +1,4 @@
-"""Every fixture through every dialect and the Messages API: the bytes that a caller would get.
+"""Every fixture through every dialect, the Messages API and the Responses API: the bytes that a caller would get.
 
 Where a case has a `<dialect>.sse`, these are its exact bytes (`STREAMWEIR_UPDATE_FIXTURES=1`
 writes them anew, to be read before they are kept). Every output is held to the rules of
@@ -12,16 +12,18 @@ from pathlib import Path
 import pytest
 
 from streamweir.cli.replay import replay
+from support import responses
 from support.comparison import joined
 from support.dialect_output import Output, passed_frames, read_stream, read_whole
 from support.dialect_rules import DIALECTS, Rules
 from support.expected import Choice
 from support.messages import documents_of, read_documents
-from support.soak import one_of_each
+from support.soak import SOAKS, one_of_each
 
 ROOT = Path(__file__).parent / "fixtures"
 BODIES = sorted([*ROOT.glob("*/*/response.sse"), *ROOT.glob("*/*/response.json")])
 GOLDEN = sorted(path for rules in DIALECTS for path in ROOT.glob(f"*/*/{rules.name}.sse"))
+CUTS = 200 if SOAKS else 3
 UPDATES = os.environ.get("STREAMWEIR_UPDATE_FIXTURES") == "1"
 
 
@@ -86,6 +88,38 @@ def test_output_obeys_the_messages_api(path: Path) -> None:
             usage.pop("cache_creation", None)
         one, other = (joined(json.dumps(message, ensure_ascii=False)) for message in (streamed, buffered))
         assert one == other
+
+
+@pytest.mark.parametrize("path", BODIES, ids=named)
+def test_output_obeys_the_responses_api(path: Path) -> None:
+    body, source = path.read_bytes(), source_of(path.parent)
+    out, completed = replay(body, source=source, target="responses", model="gpt-x", id="resp_1")
+    documents = responses.documents_of(out)
+    streamed = responses.read_documents(documents)
+    assert (streamed["status"] in ("completed", "incomplete")) is completed
+    out, also_completed = replay(body, source=source, target="responses", model="gpt-x", id="resp_1", buffered=True)
+    assert completed is also_completed
+    buffered = json.loads(out)
+    assert ("error" in buffered and buffered["error"] is not None) is not completed
+    if completed:
+        one, other = (joined(json.dumps(response, ensure_ascii=False)) for response in (streamed, buffered))
+        assert one == other
+        assert usage_through_chat(body, source) == streamed["usage"]["total_tokens"]
+
+
+@pytest.mark.parametrize("path", BODIES, ids=named)
+def test_a_cut_anywhere_gives_a_stream_of_the_responses_api_with_one_end(path: Path) -> None:
+    body, source = path.read_bytes(), source_of(path.parent)
+    for cut in range(0, len(body), max(1, len(body) // CUTS)):
+        out, completed = replay(body[:cut], source=source, target="responses", model="gpt-x", id="resp_1")
+        response = responses.read_documents(responses.documents_of(out))
+        assert (response["status"] in ("completed", "incomplete")) is completed
+
+
+def usage_through_chat(body: bytes, source: str) -> int:
+    out, _ = replay(body, source=source, target="openai", model="gpt-x", usage=True, buffered=True)
+    tokens: int = json.loads(out)["usage"]["total_tokens"]
+    return tokens
 
 
 def calls(choice: Choice) -> list[object]:

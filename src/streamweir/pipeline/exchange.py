@@ -176,9 +176,13 @@ class Exchange:
         self._meter.detach(error, delivered)
         failed = StreamFailed(error)
         written = self._encoder.feed(failed) if self._tap is None else []
-        if self._tap is not None:
-            self._reply = _behind(self._reply, self._tap)
-        return b"".join(written or self._new_encoder().feed(failed))
+        if not written:
+            if self._tap is not None:
+                self._reply = _behind(self._reply, self._tap)
+            encoder = self._new_encoder()
+            encoder.begin()  # that was sent
+            written = encoder.feed(failed)
+        return b"".join(written)
 
     def release(self) -> bytes:
         """Commits now: the status cannot be held back any longer."""
@@ -240,6 +244,7 @@ class Exchange:
         self._start_translating()
         waiting, self._waiting = self._waiting, []
         if self.committed:
+            self._encoder.begin()
             for frame in tap.replay_frames():
                 for event in self._decode(frame):
                     self._encoder.feed(event)

@@ -73,7 +73,7 @@ class ResponsesEncoder:
         self._logprobs: list[Document] = []
         self._usage: Usage | None = None
         self._finish = FinishReason.OTHER
-        self._has_begun = False
+        self._has_begun = reply.first_number > 0  # by frames that were passed on
         self._is_ended = False
         self._end_at: int | None = None  # the number of the first frame of a complete end
 
@@ -175,16 +175,16 @@ class ResponsesEncoder:
         return frames
 
     def _write_failure(self, event: StreamFailed) -> list[bytes]:
+        begun = self.begin()  # clients expect it before an error, too
         if self._end_at is not None:  # it was not sent, and this stands in its place
             self._number, self._end_at = self._end_at, None
-        begun = [] if self._reply.first_number else self.begin()  # clients expect it before an error, too
         self._is_ended = True
         self._text = None
         members = stream_members(event.error)
         error = {name: members[name] for name in ("code", "message")}
         response = self._response.document("failed", self._output.items, self._usage, error=error)
-        frames = [{"type": "error", "error": members}, {"type": "response.failed", "response": response}]
-        return begun + [self._frame(document) for document in frames]
+        documents = [{"type": "error", "error": members}, {"type": "response.failed", "response": response}]
+        return [*begun, *map(self._frame, documents)]
 
     def _write(self, documents: list[Document]) -> list[bytes]:
         """The frames. What is open may have changed, so the next piece of text is prepared."""

@@ -58,8 +58,7 @@ class ResponsesFrontend(Frontend):
     def write_streamed_error(self, error: StreamweirError, reply: Reply, /) -> bytes | None:
         if error.code != "context_length_exceeded":  # on which agents shorten the conversation, if a stream says it
             return None
-        encoder = ResponsesEncoder(reply)
-        return b"".join([*encoder.begin(), *encoder.feed(StreamFailed(error))])
+        return b"".join(ResponsesEncoder(reply).feed(StreamFailed(error)))
 
     def unknown_path(self, method: str, path: str, /) -> CallerError:
         message = f"Responses are not stored here, so there is none at this URL: {method} {path[:200]}."

@@ -40,6 +40,8 @@ class Conversation:
 
     def add(self, item: Item, path: str) -> None:
         kind = item.get("type", "message")
+        if not isinstance(kind, str):
+            raise CallerError("invalid_type", "The type of an item must be a string.", param=f"{path}.type")
         if kind == "message":
             self._add_message(item, path)
         elif kind == "reasoning":
@@ -51,8 +53,6 @@ class Conversation:
         elif kind == "item_reference":
             message = "Items are not stored here, so none can be referred to: send the item itself."
             raise CallerError("invalid_value", message, param=path)
-        elif not isinstance(kind, str):
-            raise CallerError("invalid_type", "The type of an item must be a string.", param=f"{path}.type")
         else:
             refuse_file(item, path)
             self._drops.add(path)

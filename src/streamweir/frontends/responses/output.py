@@ -130,8 +130,7 @@ class Output:
             reasoning = None
         if reasoning is None:
             documents = self._leave()
-            index, id = self._take("reasoning")
-            reasoning = self._reasoning = _Reasoning(index, _own_id(details) or id)
+            reasoning = self._reasoning = _Reasoning(*self._take("reasoning"))
             documents.append(_added(reasoning.index, {"id": reasoning.id, "type": "reasoning", "summary": []}))
         if source is not None:
             reasoning.source_index = source
@@ -274,7 +273,7 @@ class Output:
             documents.append({"type": f"{words.text}.done", **words.place(reasoning), "text": text})
             documents.append(words.part(reasoning, "done", text))
             item[words.member] = [documents[-1]["part"]]
-        sealed = _sealed_in(reasoning)
+        sealed = _sealed_in(reasoning.details)
         if sealed is None:
             hidden = text if self._reply.hides_reasoning else ""
             sealed = carry(self._reply.target_model, reasoning.details, hidden)
@@ -373,20 +372,10 @@ def _input_delta(call: _Call, text: str) -> Document:
     return {"type": f"response.{member}.delta", "item_id": call.id, "output_index": call.index, "delta": text}
 
 
-def _own_id(details: Sequence[Document]) -> str | None:
-    """The id of an item of this API's own family: its sealed content is valid with this id alone."""
-    for entry in details:
-        id = entry.get("id")
-        if entry.get("format") == REASONING_FORMAT and isinstance(id, str) and id.startswith("rs_"):
-            return id
-    return None
-
-
-def _sealed_in(reasoning: _Reasoning) -> str | None:
-    sealed = [entry for entry in reasoning.details if entry.get("type") == "reasoning.encrypted"]
-    if len(sealed) != 1 or sealed[0].get("format") != REASONING_FORMAT or sealed[0].get("id") != reasoning.id:
-        return None
-    data = sealed[0].get("data")
+def _sealed_in(details: Sequence[Document]) -> str | None:
+    """What this API's own family needs back, if it is all that there is to carry."""
+    sealed = [entry for entry in details if entry.get("type") == "reasoning.encrypted"]
+    data = sealed[0].get("data") if len(sealed) == 1 and sealed[0].get("format") == REASONING_FORMAT else None
     return data if isinstance(data, str) and data else None
 
 
