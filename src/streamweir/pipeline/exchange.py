@@ -244,7 +244,8 @@ class Exchange:
         self._start_translating()
         waiting, self._waiting = self._waiting, []
         if self.committed:
-            self._encoder.begin()
+            if tap.record.completion_id is not None:
+                self._encoder.begin()  # that was sent
             for frame in tap.replay_frames():
                 for event in self._decode(frame):
                     self._encoder.feed(event)

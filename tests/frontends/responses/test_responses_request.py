@@ -25,7 +25,7 @@ def said(text: str) -> dict[str, Any]:
     return {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": text}]}
 
 
-def call(call_id: str = "c1", name: str = "f", arguments: str = "{}", **members: Any) -> dict[str, Any]:
+def call(call_id: Any = "c1", name: str = "f", arguments: Any = "{}", **members: Any) -> dict[str, Any]:
     return {"type": "function_call", "call_id": call_id, "name": name, "arguments": arguments, **members}
 
 
@@ -654,7 +654,18 @@ JSON = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner, max_size=3),
     max_leaves=6,
 )
-ITEM_MEMBERS = ("type", "role", "content", "call_id", "name", "namespace", "arguments", "input", "output", "summary")
+ITEM_MEMBERS: tuple[str, ...] = (
+    "type",
+    "role",
+    "content",
+    "call_id",
+    "name",
+    "namespace",
+    "arguments",
+    "input",
+    "output",
+    "summary",
+)
 ITEM_MEMBERS += ("encrypted_content", "tools", "id", "text", "image_url", "file_data", "input_audio")
 KINDS = st.sampled_from(
     [
