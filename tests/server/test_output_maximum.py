@@ -83,6 +83,16 @@ async def test_a_thinking_budget_stays_below_the_lowered_limit(budget: int) -> N
         assert (await gate.settled())[0].flags == CLAMPED
 
 
+@pytest.mark.parametrize(("maximum", "sent"), [("", 32_000), (", max_output_tokens = 9_000", 9_000)])
+async def test_a_limit_that_anthropic_requires_and_the_caller_has_not_set_is_not_above_the_maximum(
+    maximum: str, sent: int
+) -> None:
+    async with gateway_to(whole(anthropic_whole()), alias("claude-opus-4-8", maximum), kind="anthropic") as (gate, up):
+        assert (await gate.ask(model="m")).status == 200
+        assert up.requests[0].json["max_tokens"] == sent
+        assert (await gate.settled())[0].flags == ()
+
+
 async def test_gemini_is_told_its_own_maximum_and_a_budget_within_it() -> None:
     toml = alias("gemini-2.5-pro", ", max_output_tokens = 10_000")
     async with gateway_to(whole(gemini_whole()), toml, kind="gemini") as (gate, up):

@@ -60,6 +60,8 @@ class Target(Struct, frozen=True, kw_only=True):
     location: str | None = None
     requests_usage: bool = True
     """False once this upstream has refused `stream_options`."""
+    max_output_tokens: int | None = None
+    """The longest answer, if it is configured: for APIs that require a limit, where the caller has set none."""
 
 
 class UpstreamRequest(Struct, frozen=True, kw_only=True):

@@ -7,6 +7,8 @@ of 0).
 
 from typing import Any
 
+from msgspec import structs
+
 from streamweir.core.request import ChatRequest, NativeRequest
 from streamweir.core.unknown_members import unknown_paths
 from streamweir.providers.anthropic.content import DroppedMembers
@@ -55,6 +57,8 @@ def build_request(request: ChatRequest, target: Target) -> UpstreamRequest:
     if native is not None and native.wire == NativeWire.ANTHROPIC_MESSAGES:
         return _pass_on(native, request, target)
     traits = traits_of(target.model)
+    if target.max_output_tokens is not None:
+        traits = structs.replace(traits, max_output_tokens=target.max_output_tokens)
     drops = DroppedMembers()
     body: dict[str, Any] = {"model": target.model}
     messages = request.messages if native is None else request.messages_for(target.model)

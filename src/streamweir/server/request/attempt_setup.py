@@ -190,10 +190,13 @@ def build_request(
         chat = with_limit(chat, limit)
     speaker = runtime.speaker(target) if chat.api == "chat" else runtime.other_speaker(target, chat)
     requests_usage = not runtime.refusals.refuses(target)
-    known = runtime.providers[target.provider].target
-    request = speaker.provider.build_request(
-        chat, structs.replace(known, model=target.model, requests_usage=requests_usage)
+    known = structs.replace(
+        runtime.providers[target.provider].target,
+        model=target.model,
+        requests_usage=requests_usage,
+        max_output_tokens=runtime.model_limits.configured_outputs.get(target),
     )
+    request = speaker.provider.build_request(chat, known)
     if limit is not None and len(chat.body) < len(original.body):
         dropped = [name for name in original.body if name not in chat.body]
         request = structs.replace(request, dropped=(*request.dropped, *dropped))

@@ -91,7 +91,7 @@ class ModelLimitsTable:
         self._kinds = kinds
         self._prices = prices
         self._store = store
-        self._outputs = outputs
+        self.configured_outputs = outputs
         self._cache: dict[str, ModelLimits] = {}
         self._cache_table: PriceTable | None = None
 
@@ -107,7 +107,7 @@ class ModelLimitsTable:
 
     def max_output(self, target: TargetId) -> int | None:
         """The longest answer, as configured, else as documented. None: not known."""
-        own = self._outputs.get(target)
+        own = self.configured_outputs.get(target)
         if own is not None:
             return own
         window = self._prices.table.context_window(self._kinds[target.provider], target.model)
@@ -116,7 +116,7 @@ class ModelLimitsTable:
 
     def _answer(self, target: TargetId) -> int:
         """The longest answer that it can be asked for; a default if it is not known."""
-        return self._outputs.get(target) or output_limit(target.model) or self._store.answer_tokens
+        return self.configured_outputs.get(target) or output_limit(target.model) or self._store.answer_tokens
 
     def _make(self, route: Route, table: PriceTable) -> ModelLimits:
         maxima = [self.max_output(each.target) for each in route.targets]
