@@ -12,7 +12,7 @@ from streamweir.config.litellm.route import Deployment, ordered_targets
 from streamweir.config.litellm.tree import Branch, number_of
 from streamweir.config.litellm.value import take_price
 from streamweir.config.litellm.variable import REFERENCE, Variables
-from streamweir.config.litellm.vendor import is_for_chat, split_model, upstream_model, why_unsupported
+from streamweir.config.litellm.vendor import is_for_chat, split_model, upstream_model, why_unsupported, wire_of
 from streamweir.policy.route import MAX_NAME_LENGTH
 
 
@@ -50,19 +50,21 @@ class Deployments:
             return
         self._add_credential(params)
         vendor, own = split_model(model, params.take_text("custom_llm_provider"))
-        fault = _why_unsupported(name, model, vendor, own, info.take_text("mode"))
+        mode = info.take_text("mode")
+        fault = _why_unsupported(name, model, vendor, own, mode)
         if fault is not None or vendor is None:
             entry.discard(fault or "its provider is unknown")
             return
         if number_of(params.get("weight")) == 0:
             entry.discard("its weight is 0")
             return
+        wire = wire_of(vendor, own, mode)
         own = upstream_model(vendor, own)
         provider = self.providers.take(params, vendor)
         if provider is None:
             entry.discard("a target needs it")
             return
-        deployment = _read_deployment(entry, params, info, provider, own)
+        deployment = _read_deployment(entry, params, info, provider, own)._replace(wire=wire)
         if not own.endswith("*"):
             self.groups.setdefault(name, []).append(deployment)
         elif (name, own) != (f"{provider}/*", "*"):

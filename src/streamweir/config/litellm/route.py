@@ -35,6 +35,8 @@ class Deployment(NamedTuple):
     tpm: Decimal | None
     order: Decimal | None
     price: Mapping[str, Decimal] | None
+    wire: str | None = None
+    """The provider's API, where the old file chose it."""
 
     @property
     def target(self) -> tuple[str, str]:
@@ -75,6 +77,8 @@ def model_table(name: str, groups: Groups, fallbacks: Sequence[str], strategy: s
     for index, deployment in enumerate((*own, *others)):
         weight = {"weight": weights[index]} if weights is not None and weights[index] != 1 else {}
         target = {"provider": deployment.provider, "model": deployment.model.replace("$", "$$"), **weight}
+        if deployment.wire is not None:
+            target["wire"] = deployment.wire
         targets.setdefault(deployment.target, target)
     return {
         "id": name,

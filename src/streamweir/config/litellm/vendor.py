@@ -93,6 +93,13 @@ def is_for_chat(model: str, mode: str | None) -> bool:
     return mode in ("chat", "completion", "responses") if mode else not _NO_CHAT.search(model.lower())
 
 
+def wire_of(provider: str, model: str, mode: str | None) -> str | None:
+    """`responses` if LiteLLM would use that API. None: it does not say."""
+    if provider not in ("openai", "azure"):
+        return None
+    return "responses" if mode == "responses" or model.startswith("responses/") else None
+
+
 def upstream_model(provider: str, model: str) -> str:
     """Without the prefixes that are instructions for LiteLLM."""
     if provider == "azure":
