@@ -37,7 +37,7 @@ class WrongUse(Exception):
     "source",
     required=True,
     metavar="PROVIDER",
-    help="Provider of the recording: openai, anthropic, gemini or a vendor.",
+    help="Provider of the recording: openai, anthropic, gemini or a vendor; NAME-responses for its Responses API.",
 )
 @click.option(
     "--to",
@@ -68,7 +68,8 @@ def command(
     counts as 0.
 
     A recording of the Messages API (--from anthropic) to messages is passed on as it is, unless
-    --id or --created is given. Its usage is always there.
+    --id or --created is given. Its usage is always there. The same holds for one of the Responses
+    API (--from openai-responses) to responses.
 
     Exit status: 0 complete answer, 2 wrong usage, 3 failed answer (the output ends in the API's error).
     """
