@@ -104,7 +104,7 @@ async def test_after_failures_in_a_row_it_is_failing_until_it_has_run_for_a_whil
         assert (made.starts, made.tasks.ends) == (5, {"work": 4})
 
 
-async def test_what_lived_long_enough_begins_anew_to_count() -> None:
+async def test_after_a_healthy_interval_failures_are_counted_from_zero() -> None:
     async with watched(Backoff(first_s=0.0, healthy_s=0.0), *[fail] * 5) as made:
         made.tasks.start("work", made.run)
         await made.waits.wait()

@@ -65,7 +65,7 @@ async def test_the_same_seed_makes_the_same_month(tmp_path: Path) -> None:
     assert made[0] == made[1]
 
 
-def test_the_report_says_what_was_not_kept() -> None:
+def test_the_report_lists_what_was_not_converted() -> None:
     figure = partial(Figure, p95_ms=300.0, max_ms=400.0, cpu_ms=20.0, kib=1.5)
     kept = markdown(Record([figure("a", LIMIT_MS - 1)], 0.25), 10, 1.0)
     assert "**kept**" in kept

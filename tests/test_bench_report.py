@@ -96,7 +96,7 @@ def test_what_is_added_to_the_first_token_is_what_the_provider_alone_does_not_ta
     assert record.of(DIRECT, "first_text.added_us") == []
 
 
-def test_what_the_books_add_is_told() -> None:
+def test_the_cost_of_accounting_is_reported() -> None:
     figure = "short.request_cpu_us"
     record = record_of(nginx={figure: [20, 20]}, ours={figure: [130, 150]}, plain={figure: [100, 100]})
     assert "add 40.0 us to a short request: 2.00 of nginx's" in markdown(record)
@@ -114,7 +114,7 @@ def test_a_peer_brings_its_note() -> None:
     assert "LiteLLM runs" not in markdown(record_of(ours={"passed.chunk_cpu_us": [8.0]}))
 
 
-def test_a_noisy_machine_is_told() -> None:
+def test_a_noisy_machine_is_reported() -> None:
     record = record_of(nginx={"passed.chunk_cpu_us": [5.0], "passed.others": [0.02], "tls.others": [0.3]})
     assert "Other programs took up to 30% of the measured core" in markdown(record)
 

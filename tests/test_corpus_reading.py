@@ -73,7 +73,7 @@ def test_openai_text_and_reasoning_have_one_place_each() -> None:
     assert (choice.spoken, choice.signatures, choice.finish) == ("efg", ["s"], "stop")
 
 
-def test_openai_calls_are_told_apart() -> None:
+def test_openai_calls_are_distinguished() -> None:
     def call(entry: dict[str, Any]) -> dict[str, Any]:
         return chunk({"tool_calls": [entry]})
 

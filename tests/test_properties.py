@@ -68,7 +68,7 @@ def test_no_cut_changes_the_bytes(case: tuple[str, bytes], where: list[int], dia
 
 
 @given(st.sampled_from(BODIES), st.integers(0, 1 << 20), st.sampled_from(RULES), st.booleans())
-def test_an_answer_that_stops_anywhere_keeps_the_law_and_the_dialect(
+def test_an_answer_that_stops_anywhere_keeps_the_rules_and_the_dialect(
     case: Any, at: int, rules: Any, usage: bool
 ) -> None:
     source, body = case

@@ -90,7 +90,7 @@ LONGER = {
 """Modules that may have more, how many, and why."""
 
 
-def test_every_file_says_its_law_and_is_of_readable_size() -> None:
+def test_every_file_has_a_docstring_and_a_readable_size() -> None:
     sources = {str(path.relative_to(PACKAGE)): path.read_text() for path in sorted(PACKAGE.rglob("*.py"))}
     assert [file for file, source in sources.items() if not ast.get_docstring(ast.parse(source))] == []
     lines = {file: source.count("\n") for file, source in sources.items()}

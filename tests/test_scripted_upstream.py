@@ -197,7 +197,7 @@ async def test_kept_connections_can_be_closed_from_here() -> None:
         assert await reader.read() == b""
 
 
-async def test_an_endless_answer_stops_where_nobody_reads() -> None:
+async def test_an_endless_answer_stops_if_it_is_not_read() -> None:
     async with ScriptedUpstream([Head(), Flood(b"x" * 65536)], send_buffer=65536) as up:
         async with peer(up) as (_, writer):
             await up.stalled()
@@ -267,7 +267,7 @@ async def test_certificates_can_be_wrong(tmp_path: Path, name: str, days: int, c
         assert up.requests == []
 
 
-async def test_nobody_listens_on_a_closed_port() -> None:
+async def test_a_closed_port() -> None:
     with pytest.raises(ConnectionRefusedError):
         await asyncio.open_connection("127.0.0.1", closed_port())
 

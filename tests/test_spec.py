@@ -170,7 +170,7 @@ def test_the_table_has_every_dialect() -> None:
 
 
 @pytest.mark.parametrize("id", [id for id in IDS["dialects.md"] if id[0] == "E"])
-def test_an_error_before_the_stream_has_the_words_of_its_row(id: str) -> None:
+def test_an_error_before_the_stream_has_the_fields_of_its_row(id: str) -> None:
     _, _, codes, *cells = row_of("dialects.md", id)
     for code in re.findall(r"`(\w+)`", codes):
         for name, cell in zip(COLUMNS, [*cells, cells[0]], strict=True):

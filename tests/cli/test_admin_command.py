@@ -28,7 +28,7 @@ def commands(tmp_path: Path) -> Commands:
     return Commands(tmp_path)
 
 
-def test_the_admin_secret_is_made_anew(commands: Commands) -> None:
+def test_the_admin_secret_is_made_again(commands: Commands) -> None:
     token = commands.write(partial(create_session, actor="admin", at_ms=NOW))
     first = commands("admin", "reset-secret")
     secret = first.stdout.removesuffix("\n")

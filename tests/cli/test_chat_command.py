@@ -64,7 +64,7 @@ async def test_a_pipe_gets_the_plain_answer_and_nothing_else(gate: Gate) -> None
     assert refused.stdout.strip()
 
 
-async def test_a_pipe_gets_what_was_said_to_the_letter(gate: Gate) -> None:
+async def test_a_pipe_gets_the_exact_text(gate: Gate) -> None:
     assert (await chat(gate, "sim/hello?text=%1B[31mred%1B[0m", "Hi")).stdout == "\x1b[31mred\x1b[0m\n"
 
 
@@ -158,7 +158,7 @@ async def test_the_local_gateways_own_key_is_used_for_it_alone(
     assert "cannot be reached" in elsewhere.stderr
 
 
-def test_standard_input_that_is_closed_says_nothing() -> None:
+def test_a_closed_standard_input_is_empty() -> None:
     code = "import sys; sys.stdin = None; from streamweir.cli.main import main; main()"
     done = subprocess.run(  # noqa: S603
         [sys.executable, "-c", code, "chat", "sim/hello"], capture_output=True, text=True, timeout=60
@@ -172,7 +172,7 @@ async def test_standard_input_must_be_text(gate: Gate) -> None:
     assert "not UTF-8 text" in (await chat(gate, "sim/hello", stdin=b"\xff\xfe", status=2)).stderr
 
 
-def test_without_httpx2_it_says_what_is_missing() -> None:
+def test_without_httpx2_the_error_names_what_is_missing() -> None:
     code = "import sys; sys.modules['httpx2'] = None; from streamweir.cli.main import main; main()"
     done = subprocess.run(  # noqa: S603
         [sys.executable, "-c", code, "chat", "sim/hello", "Hi"], capture_output=True, text=True, timeout=60

@@ -74,7 +74,7 @@ def test_standard_input() -> None:
     assert run("-", "--dialect", "openai", stdin=TEXT.read_bytes()).exit_code == 0
 
 
-def test_what_was_asked_is_told_for_a_file() -> None:
+def test_the_request_is_named_for_a_file() -> None:
     assert "usage.uninvited" in run(TEXT, "--dialect", "openai", "--no-usage").output.partition("\n\n")[2]
 
 
@@ -179,7 +179,7 @@ async def test_an_endpoint_that_refuses_the_key() -> None:
     assert secret not in result.stderr
 
 
-def test_where_nobody_listens() -> None:
+def test_where_nothing_listens() -> None:
     result = run(f"http://127.0.0.1:{closed_port()}/v1", "--model", "m")
     assert result.exit_code == 2
     assert "could not check: the endpoint cannot be reached" in result.stderr
@@ -249,7 +249,7 @@ def test_on_a_terminal_it_is_drawn_and_nothing_foreign_is_obeyed(tmp_path: Path)
     assert b"\\x1b[2J" in shown
 
 
-def test_on_a_terminal_it_says_what_it_is_asking() -> None:
+def test_on_a_terminal_it_shows_the_current_request() -> None:
     status, shown = on_a_terminal(f"http://127.0.0.1:{closed_port()}/v1", "--model", "m")
     assert status == 2
     assert b"\rasking: streamed" in shown

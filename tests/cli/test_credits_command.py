@@ -58,7 +58,7 @@ def test_every_workspace_is_listed(commands: Commands) -> None:
     assert sorted(row["kind"] for row in rows) == ["credit", "hold", "hold", "settle"]
 
 
-def test_the_books_are_checked(commands: Commands) -> None:
+def test_the_ledger_is_checked(commands: Commands) -> None:
     assert commands("credits", "check").stdout == "The ledger is consistent (0 ledger rows, 0 workspaces).\n"
     commands("credits", "add", "default", "3")
     commands.write(lambda conn: apply(conn, [hold("req_1", DOLLAR), settle("req_1", 5)]))

@@ -65,7 +65,7 @@ def test_what_is_written_is_a_configuration_of_ours(case: str, tmp_path: Path) -
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_what_is_said_stands_at_the_top_of_the_file_too(case: str) -> None:
+def test_the_notes_are_at_the_top_of_the_file_too(case: str) -> None:
     result = run(FOLDER / f"{case}.yaml")
     said = result.stderr.splitlines()
     comments = [line[2:].strip() for line in result.stdout.splitlines() if line.startswith("#")]

@@ -37,7 +37,7 @@ def test_a_key_is_made_and_the_secret_can_be_caught(commands: Commands) -> None:
         assert secret[:-4] not in commands(*words).output
 
 
-def test_all_that_can_be_said_of_a_new_key(commands: Commands) -> None:
+def test_all_settings_of_a_new_key(commands: Commands) -> None:
     commands("workspaces", "create", "team")
     before_ms = time.time_ns() // 1_000_000
     options = "--workspace team --scope admin --scope chat --model gpt-* --model sim/hello --rpm 60 --tpm 1000"
@@ -161,7 +161,7 @@ def test_foreign_text_neither_gets_in_nor_out(commands: Commands) -> None:
     assert commands.json("keys", "list")[0]["name"] == "\x1b[31mred\u202e[bold]"
 
 
-def test_two_keys_of_one_name_are_told_apart(commands: Commands) -> None:
+def test_two_keys_of_one_name_are_distinguished(commands: Commands) -> None:
     commands("workspaces", "create", "team")
     ours = commands.json("keys", "create", "ci")["key"]["id"]
     theirs = commands.json("keys", "create", "ci", "--workspace", "team")["key"]["id"]

@@ -107,7 +107,7 @@ def test_a_key_or_workspace_that_is_not_there_is_an_error_and_not_an_empty_list(
     assert "nobody's" in commands.fails("logs", "--workspace", "nobody's")
 
 
-def test_wrong_use_is_told(commands: Commands) -> None:
+def test_wrong_usage_is_reported(commands: Commands) -> None:
     assert "--follow" in commands.misused("logs", "req_1", "--follow")
     assert "--content" in commands.misused("logs", "--content")
     assert "expected a length" in commands.misused("logs", "--since", "yesterday")
@@ -137,7 +137,7 @@ def test_one_request_is_shown_whole_by_either_id(commands: Commands, id: str) ->
     assert commands.fails("logs", id, "--workspace", "default") == "the request is not in the log"
 
 
-def test_what_is_not_there_is_told_apart_from_what_still_runs(commands: Commands) -> None:
+def test_a_missing_request_is_distinguished_from_a_running_one(commands: Commands) -> None:
     commands.write(partial(insert_open, request_id="req_1"))
     assert commands.fails("logs", "req_1") == "the request is still running"
     assert commands.fails("logs", "req_1", "--workspace", "default") == "the request is not in the log"

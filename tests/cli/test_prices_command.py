@@ -92,13 +92,13 @@ def test_no_such_model(tmp_path: Path) -> None:
     assert "no such model" in result.output
 
 
-def test_tiers_and_fees_are_said(tmp_path: Path) -> None:
+def test_tiers_and_fees_are_shown(tmp_path: Path) -> None:
     output = run("show", "gemini-2.5-pro", "sonar-pro", data_dir=tmp_path).output
     assert "above 200,000 tokens $2.50, $15.00" in output
     assert "$0.014 a request" in output
 
 
-def test_what_has_no_price_says_so(tmp_path: Path) -> None:
+def test_a_missing_price_is_shown_as_such(tmp_path: Path) -> None:
     output = run("show", "text-embedding-3-small", "--provider", "openai", data_dir=tmp_path).output
     assert "no price is known" in output
 
@@ -146,7 +146,7 @@ def test_a_configuration_with_mistakes(tmp_path: Path, text: str) -> None:
     assert "Traceback" not in result.output
 
 
-def test_a_broken_file_in_the_data_folder_is_said(tmp_path: Path) -> None:
+def test_a_broken_file_in_the_data_folder_is_reported(tmp_path: Path) -> None:
     (tmp_path / "prices.json").write_text("{")
     result = run("show", data_dir=tmp_path)
     assert result.exit_code == 1
@@ -162,7 +162,7 @@ def updated(tmp_path: Path, content: bytes) -> Result:
     return run("update", "--from", str(file), data_dir=tmp_path / "data")
 
 
-def test_an_update_says_what_it_changes(tmp_path: Path) -> None:
+def test_an_update_reports_its_changes(tmp_path: Path) -> None:
     assert "gone" in updated(tmp_path, data_set()).output
     result = updated(tmp_path, data_set(input_mtok=3, output_mtok=10))
     assert result.output.splitlines()[:-1] == [

@@ -166,7 +166,7 @@ def test_buffered_has_usage_always() -> None:
         ((FIXTURES, "--from", "openai", "--to", "openai"), "Is a directory"),
     ],
 )
-def test_wrong_use_exits_with_2_and_says_why(arguments: tuple[object, ...], says: str) -> None:
+def test_wrong_usage_exits_with_2_and_the_reason(arguments: tuple[object, ...], says: str) -> None:
     result = run(*arguments)
     assert result.exit_code == 2
     assert says in result.output

@@ -94,7 +94,7 @@ def told(folder: Path, toml: str, *words: str) -> str:
 
 
 @pytest.mark.parametrize("name", URLS)
-def test_books_that_cannot_be_reached(name: str, canary_set: CanarySet, tmp_path: Path) -> None:
+def test_a_database_that_cannot_be_reached(name: str, canary_set: CanarySet, tmp_path: Path) -> None:
     url = URLS[name].format(hidden="${CANARY_STORE}", port=closed_port(), postgres=shared_postgres().folder)
     key = '[[keys]]\nname = "k"\nkey = "${CANARY_KEY}"\n'
     for words in COMMANDS:
@@ -164,7 +164,7 @@ def test_other_faults_of_a_start(canary_set: CanarySet, tmp_path: Path) -> None:
     assert canary_set.hits(line) == []
 
 
-def test_the_program_itself_says_no_more(canary_set: CanarySet, tmp_path: Path) -> None:
+def test_the_program_itself_prints_nothing_more(canary_set: CanarySet, tmp_path: Path) -> None:
     (tmp_path / "streamweir.toml").write_text(
         f'[store]\nurl = "postgresql://someone:{PASSWORD}@127.0.0.1:{closed_port()}/books"\n'
     )

@@ -44,7 +44,7 @@ def called(*pieces: str) -> ToolCall:
     return call
 
 
-def test_it_can_be_looked_at_while_it_grows() -> None:
+def test_it_can_be_read_while_it_grows() -> None:
     answer = fed(STARTED, TextDelta(0, "Hel"))
     assert (answer.completion().text, answer.completion().is_whole, answer.usage) == ("Hel", False, None)
     for event in (TextDelta(0, "lo"), FINISHED, UsageReported(Usage(input_uncached=3, output=2)), StreamCompleted()):
@@ -75,7 +75,7 @@ def test_a_call_is_read_while_its_arguments_come() -> None:
     assert (call.is_whole, call.problem) == (True, None)
 
 
-def test_calls_are_told_apart_by_choice_and_by_index() -> None:
+def test_calls_are_distinguished_by_choice_and_by_index() -> None:
     answer = fed(
         STARTED,
         ToolCallStarted(1, 0, "c", "third"),

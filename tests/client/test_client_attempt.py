@@ -293,7 +293,7 @@ async def test_a_tap_is_shown_the_bytes(kind: str) -> None:
 
 
 @each_kind
-async def test_nobody_listens(kind: str) -> None:
+async def test_nothing_listens(kind: str) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
     async with caller(kind, f"http://user:password@127.0.0.1:{port}", api_key=KEY, retries=0) as ask:

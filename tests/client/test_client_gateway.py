@@ -202,7 +202,7 @@ async def test_several_choices(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-async def test_a_caller_who_leaves_ends_the_work(kind: str) -> None:
+async def test_a_caller_that_leaves_ends_the_work(kind: str) -> None:
     async with gateway(CONFIG) as gate, caller(kind, gate.base_url, api_key=KEY) as ask:
         left = await ask.leave(lambda _: True, model="sim/endless?pace_ms=1", messages="Hi")
         (record,) = await gate.settled(1)

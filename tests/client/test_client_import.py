@@ -25,7 +25,7 @@ def within(modules: set[str], *names: str) -> set[str]:
     return {module for module in modules for name in names if module == name or module.startswith(f"{name}.")}
 
 
-def test_it_is_small_and_knows_no_gateway() -> None:
+def test_it_is_small_and_imports_no_gateway() -> None:
     modules = imported("import streamweir.client")
     assert within(modules, *FORBIDDEN) == set()
     assert within(modules, "httpx2", "asyncio", "ssl") == set(), "only a client of ours needs these"
@@ -38,7 +38,7 @@ def test_a_client_adds_httpx2_and_no_gateway() -> None:
     assert "httpx2" in modules
 
 
-def test_without_httpx2_it_says_what_is_missing_and_parse_works() -> None:
+def test_without_httpx2_the_error_names_what_is_missing_and_parse_works() -> None:
     statement = """
 from streamweir.client import parse
 body = b'data: {"choices":[{"index":0,"delta":{"content":"Hi"},"finish_reason":"stop"}]}\\n\\ndata: [DONE]\\n\\n'

@@ -41,7 +41,7 @@ def test_the_class_goes_by_the_status(status: int, kind: type[RequestFailed]) ->
     assert failure(status).status == status
 
 
-def test_what_the_server_says_is_kept() -> None:
+def test_what_the_server_sends_is_kept() -> None:
     error = failure(429, x_request_id="req_1", retry_after="7")
     assert (error.message, error.type, error.code) == ("Slow down.", "rate_limit_error", "rate_limit_exceeded")
     assert (error.param, error.request_id, error.retry_after_s) == ("model", "req_1", 7.0)
@@ -49,7 +49,7 @@ def test_what_the_server_says_is_kept() -> None:
 
 
 @pytest.mark.parametrize("body", [b"", b"<html>", b"[]", b"null", b'"text"', b"{}", b'{"error": {}}', b'{"error": 5}'])
-def test_a_body_that_says_nothing(body: bytes) -> None:
+def test_a_body_without_content(body: bytes) -> None:
     error = failure(503, body)
     assert str(error) == "503: the server answered with status 503"
 
@@ -69,11 +69,11 @@ def test_the_message_in_other_shapes(body: object, message: str) -> None:
     assert failure(400, body).message == message
 
 
-def test_a_key_that_is_a_word_hides_nothing() -> None:
+def test_a_key_that_is_a_common_word_is_not_masked() -> None:
     assert find_error({"error": "none of it"}, "none") == ("none of it", None, None, None)
 
 
-def test_a_document_that_tells_no_error() -> None:
+def test_a_document_without_an_error() -> None:
     assert find_error({"choices": [{"index": 0}, "no object"], "message": "beside them"}) is None
     assert find_error({"x_groq": {"usage": {}}, "choices": []}) is None
 

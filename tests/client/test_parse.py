@@ -40,7 +40,7 @@ def test_iterating_gives_events_and_ends_with_the_answer() -> None:
     assert (stream.request_id, stream.attempts, stream.tool_calls) == (None, 1, [])
 
 
-def test_text_is_what_is_said_and_nothing_is_read_ahead() -> None:
+def test_text_yields_the_text_and_nothing_is_read_ahead() -> None:
     taken = []
 
     def source() -> Iterator[bytes]:
@@ -57,7 +57,7 @@ def test_text_is_what_is_said_and_nothing_is_read_ahead() -> None:
     assert [TEXTS[0], *texts] == list(TEXTS)
 
 
-def test_it_has_begun_when_something_was_said() -> None:
+def test_it_has_begun_with_the_first_content() -> None:
     stream = parse(FRAMES)
     stream.begin()
     assert stream.so_far.text == TEXTS[0]

@@ -145,7 +145,7 @@ def test_a_number_is_over_when_the_document_is() -> None:
     assert repr(NOTHING) == "NOTHING"
 
 
-def test_of_a_key_that_stands_twice_the_last_value_counts() -> None:
+def test_the_last_value_of_a_duplicate_key_counts() -> None:
     assert read('{"a": 1, "a": "x"}').value == {"a": "x"}
 
 

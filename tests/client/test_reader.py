@@ -157,17 +157,17 @@ def test_bitseek_ends_with_a_clean_close_and_no_finish_reason(end: bytes) -> Non
     assert (answer.text, answer.finish_reason) == ("Hello", None)
 
 
-def test_bitseek_in_the_midst_of_a_frame_is_truncated() -> None:
+def test_bitseek_in_the_middle_of_a_frame_is_truncated() -> None:
     assert isinstance(broken(HELLO, FINISH[:-20], dialect="bitseek"), StreamTruncated)
 
 
-def test_bitseek_that_says_the_end_before_anything_says_nothing() -> None:
+def test_bitseek_with_an_end_before_any_content_is_empty() -> None:
     assert isinstance(broken(DONE, dialect="bitseek"), StreamTruncated)
 
 
 @pytest.mark.parametrize("dialect", list(DIALECTS))
 @pytest.mark.parametrize("end", [b"", DONE], ids=["end", "terminator"])
-def test_an_error_frame_has_the_servers_own_words(dialect: str, end: bytes) -> None:
+def test_an_error_frame_has_the_servers_own_text(dialect: str, end: bytes) -> None:
     error = broken(HELLO, data({"error": ERROR}), end, dialect=dialect)
     assert isinstance(error, StreamError)
     assert (error.type, error.code, error.message) == ("stream_error", "upstream_timeout", "It broke.")
@@ -210,7 +210,7 @@ def test_an_error_event_and_an_error_outside_of_data() -> None:
     assert str(blank) == blank.message == "the server gave no reason"
 
 
-def test_the_words_of_an_error_are_in_its_text() -> None:
+def test_the_attributes_of_an_error_are_in_its_text() -> None:
     error = broken(HELLO, data({"error": ERROR}))
     assert str(error) == "stream_error upstream_timeout: It broke."
 
@@ -249,7 +249,7 @@ def test_a_connection_that_breaks_is_no_end() -> None:
 
 
 @pytest.mark.parametrize(("begun", "phase"), [(b"", "first_event"), (HELLO, "between_events")])
-def test_a_silence_says_what_was_waited_for(begun: bytes, phase: str) -> None:
+def test_a_timeout_names_what_was_expected(begun: bytes, phase: str) -> None:
     reader = Reader()
     reader.feed(begun)
     error = reader.time_out(2.5)

@@ -19,7 +19,7 @@ from streamweir.client.timeouts import Attempts, EventDeadline
 NOTHING = Answer().completion()
 
 
-def test_the_time_begins_anew_with_every_event() -> None:
+def test_the_time_begins_again_with_every_event() -> None:
     patience = EventDeadline(Timeouts(first_event_s=10, between_events_s=4))
     assert patience.remaining_s(0) == 10
     patience.elapse(3)

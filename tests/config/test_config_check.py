@@ -139,7 +139,7 @@ def test_the_default_model_may_be_a_name_that_a_pattern_matches_and_not_the_patt
     ]
 
 
-def test_nobody_serves_the_default_model_of_an_empty_file() -> None:
+def test_an_empty_file_has_no_default_model() -> None:
     assert said(Config(server=Server(default_model="a/b"))) == [
         'server.default_model: no model and no provider is named "a/b" (known: none)'
     ]
@@ -445,7 +445,7 @@ def test_the_form_of_a_key(secret: str, fault: str | None) -> None:
         "00000000-0000-0000-0000-000000000000",
     ],
 )
-def test_keys_that_nobody_chose(secret: str) -> None:
+def test_placeholder_keys(secret: str) -> None:
     assert is_easy_to_guess(secret)
 
 

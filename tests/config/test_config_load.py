@@ -302,7 +302,7 @@ ODD = [
 
 
 @pytest.mark.parametrize(("text", "line"), cases(), ids=lambda text: text.rpartition("# ")[2][:70])
-def test_what_is_wrong_is_said_in_one_line(tmp_path: Path, text: str, line: str) -> None:
+def test_problems_are_reported_in_one_line(tmp_path: Path, text: str, line: str) -> None:
     assert problems(tmp_path, text, CANARY="sk-canary-value", EMPTY="") == [line]
 
 
@@ -312,7 +312,7 @@ def test_what_is_oddly_wrong_too(tmp_path: Path, text: str, line: str) -> None:
     assert said.startswith(line)
 
 
-def test_everything_wrong_is_said_at_once(tmp_path: Path) -> None:
+def test_all_problems_are_reported_at_once(tmp_path: Path) -> None:
     text = """
     [server]
     listne = 1
@@ -362,7 +362,7 @@ def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
         load(tmp_path, "a = " + "9" * 5000)
 
 
-def test_the_address_of_the_command_line_stands_over_the_file(tmp_path: Path) -> None:
+def test_the_address_of_the_command_line_overrides_the_file(tmp_path: Path) -> None:
     assert load(tmp_path, "[server]\nlisten = 'nonsense'", listen="[::1]:9").server.listen == "[::1]:9"
     with pytest.raises(ConfigError, match=r"server\.listen: expected HOST:PORT"):
         load(tmp_path, "", listen="${X}")

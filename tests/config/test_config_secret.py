@@ -43,7 +43,7 @@ def test_printing_shows_none(config: Config) -> None:
     assert repr(Provider(name="p", kind="sim").api_key) == "''"
 
 
-def test_they_are_there_for_those_who_ask(config: Config) -> None:
+def test_they_are_included_on_request(config: Config) -> None:
     provider = config.providers[0]
     assert (provider.api_key, config.keys[0].key) == (CANARY, CANARY)
     assert provider.headers == {"authorization": f"Bearer {CANARY}"}
@@ -57,7 +57,7 @@ def test_those_that_a_text_may_quote_are_known_to_the_letter(config: Config) -> 
     assert secrets_of(Config(providers=(short,))) == [], "words are not secrets"
 
 
-def test_whoever_makes_one_hides_its_secrets() -> None:
+def test_the_repr_hides_secrets() -> None:
     made = (
         Key(name="k", key=CANARY),
         Provider(name="p", kind="openai", api_key=CANARY, headers={"a": CANARY}, proxy=CANARY),

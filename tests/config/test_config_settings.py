@@ -69,7 +69,7 @@ def test_every_setting_is_there() -> None:
     assert len(settings(EVERYTHING)) == len(list(leaves(EVERYTHING)))
 
 
-def test_nothing_is_set_where_nothing_was_said() -> None:
+def test_nothing_is_set_by_default() -> None:
     found = settings(Config())
     assert not any(setting.is_set for setting in found.values())
     assert [section.name for section in sections_of(Config())] == ["server", "store", "shared"]
@@ -77,7 +77,7 @@ def test_nothing_is_set_where_nothing_was_said() -> None:
     assert found["store.url"].value == "sqlite:///streamweir.db"
 
 
-def test_what_was_said_is_set() -> None:
+def test_what_was_given_is_set() -> None:
     found = settings(EVERYTHING)
     shown = {path: setting.value for path, setting in found.items() if setting.is_set}
     assert shown == {
@@ -119,7 +119,7 @@ def test_what_was_said_is_set() -> None:
     assert "hunter" not in repr(sections_of(EVERYTHING))
 
 
-def test_a_known_secret_is_taken_out_wherever_it_stands() -> None:
+def test_a_known_secret_is_removed_everywhere() -> None:
     key = "sk-proj-0123456789abcdef"
     provider = Provider(name="up", kind="openai", api_key=key, base_url=f"https://up.example/{key}/v1")
     found = settings(Config(store=Store(redact=(f"x{key}",)), providers=(provider,)))
@@ -155,5 +155,5 @@ def test_the_end_of_a_secret_is_shown_where_it_is_long(secret: str, shown: str) 
         ("redis://:pass@[::1]:6379/0", "redis://****@[::1]:6379/0"),
     ],
 )
-def test_an_address_is_shown_without_who_goes_there(url: str, shown: str) -> None:
+def test_an_address_is_shown_without_its_user(url: str, shown: str) -> None:
     assert masked_url(url) == shown

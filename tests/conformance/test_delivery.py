@@ -68,7 +68,7 @@ def test_as_made(times: list[float], outcome: Outcome) -> None:
 
 
 @pytest.mark.parametrize("others", [[], [heard("cancelled", [0.2], was_cut=True)], [heard("cancelled", [])]])
-def test_what_is_late_once_tells_nothing(others: list[ObservedExchange]) -> None:
+def test_one_late_answer_is_not_conclusive(others: list[ObservedExchange]) -> None:
     found = verdict("delivery.as-made", SHORT, heard("long", [2.0] * 20), *others)
     assert (found.outcome, found.reason) == (Outcome.SKIPPED, "it was made in 0.00 s: too fast to tell")
 
@@ -108,7 +108,7 @@ def test_the_next_answer_need_not_wait(begins_s: float, outcome: Outcome) -> Non
     assert verdict("cancel.frees-the-model", SHORT, LONG, LEFT, after).outcome is outcome
 
 
-def test_a_short_rest_tells_nothing() -> None:
+def test_a_short_remainder_is_not_conclusive() -> None:
     after = heard("after-cancel", [9.0])
     found = verdict("cancel.frees-the-model", SHORT, heard("long", evenly(0.2, 0.9)), LEFT, after)
     assert (found.outcome, found.reason) == (

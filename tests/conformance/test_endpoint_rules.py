@@ -45,7 +45,7 @@ def test_every_rule_has_a_defect(rule: Rule[ProbeSession, Dialect]) -> None:
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.id)
-def test_a_rule_says_all_there_is_to_say(rule: Rule[ProbeSession, Dialect]) -> None:
+def test_a_rule_has_all_its_texts(rule: Rule[ProbeSession, Dialect]) -> None:
     assert re.fullmatch(r"[a-z]+\.[a-z0-9-]+", rule.id)
     assert rule.title
     assert rule.text.endswith(".")

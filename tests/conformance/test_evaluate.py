@@ -64,13 +64,13 @@ def test_a_tie_goes_to_the_first_of_the_table() -> None:
     assert nearest_summary(found) == "no dialect was named: openai is taken, and opentoken is as near"
 
 
-def test_the_distance_is_said() -> None:
+def test_the_distance_is_shown() -> None:
     found = nearest([right.stream(right.text("bitseek"), "bitseek")])
     assert nearest_summary(found).startswith("no dialect was named: bitseek is the nearest (0 broken, 0 odd; ")
 
 
 @pytest.mark.parametrize("defect", DEFECTS, ids=lambda defect: f"{defect.dialect}-{defect.rule}")
-def test_the_last_line_does_not_say_that_all_hold(defect: Defect) -> None:
+def test_the_last_line_does_not_claim_that_all_hold(defect: Defect) -> None:
     report = check(defect.recording, DIALECTS[defect.dialect])
     holding, total = (
         len(report.with_outcome(Outcome.HOLDS)),

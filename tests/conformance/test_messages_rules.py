@@ -56,7 +56,7 @@ def test_every_rule_has_a_defect(rule: MessagesRule) -> None:
 
 
 @pytest.mark.parametrize("rule", [*OWN, *SESSION_RULES], ids=lambda rule: rule.id)
-def test_a_rule_says_all_there_is_to_say(rule: MessagesRule) -> None:
+def test_a_rule_has_all_its_texts(rule: MessagesRule) -> None:
     assert re.fullmatch(r"[a-z]+\.[a-z0-9-]+", rule.id)
     assert rule.title
     assert rule.source

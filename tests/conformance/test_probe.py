@@ -88,7 +88,7 @@ async def test_an_answer_that_is_too_large_is_left() -> None:
     assert len(only.recording.body) == 1000
 
 
-async def test_where_nobody_listens() -> None:
+async def test_where_nothing_listens() -> None:
     session = await run_probe(f"http://127.0.0.1:{closed_port()}/v1", MODEL, KEY)
     (only,) = session.exchanges
     assert (only.failure_kind, only.recording) == (FailureKind.UNREACHABLE, None)

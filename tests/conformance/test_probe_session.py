@@ -51,7 +51,7 @@ def test_a_stream_and_a_body_say_the_same() -> None:
     assert whole.prompt_tokens is not None
 
 
-def test_what_is_of_the_wrong_type_is_not_said() -> None:
+def test_values_of_the_wrong_type_are_left_out() -> None:
     wrong: dict[str, Any] = {"id": 7, "usage": [], "choices": ["x", {"index": "0", "message": {}}, {"index": 0}]}
     assert content_of(parse_answer(Recording(body=json.dumps(wrong).encode()))) == AnswerContent()
     assert content_of(parse_answer(Recording(body=b"[1]"))) == AnswerContent()

@@ -67,7 +67,7 @@ def test_a_rule_that_does_not_hold_is_explained() -> None:
     assert "usage.sum: broken" in drawn(report)
 
 
-def test_what_a_rule_comes_to_in_the_dialect_is_said() -> None:
+def test_the_value_of_a_rule_in_the_dialect_is_shown() -> None:
     documents = right.text()
     documents[1]["object"] = "x"
     assert any("Here: `chat.completion.chunk`." in line for line in lines(check(right.stream(documents), OPENAI)))

@@ -30,7 +30,7 @@ def test_every_rule_has_a_defect(rule: Rule[ParsedAnswer, Dialect]) -> None:
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.id)
-def test_a_rule_says_all_there_is_to_say(rule: Rule[ParsedAnswer, Dialect]) -> None:
+def test_a_rule_has_all_its_texts(rule: Rule[ParsedAnswer, Dialect]) -> None:
     assert re.fullmatch(r"[a-z]+\.[a-z0-9-]+", rule.id)
     for sentence in (rule.text, rule.why):
         assert sentence.endswith((".", ".)"))

@@ -228,7 +228,7 @@ def check_narrowed(page: Page, console: Console, models: list[str]) -> None:
         check_shown(page, [name])
 
 
-def test_what_is_said_is_text_as_it_streams_and_as_it_was_kept(page: Page, console: Console) -> None:
+def test_content_is_text_while_it_streams_and_when_it_is_stored(page: Page, console: Console) -> None:
     frames = openai_frames([f"{each}\n" for each in PAYLOADS], finish="tool_calls")
     console.play([Head(), *map(Send, [said(reasoning_content=ALL), said(tool_calls=[CALL]), *frames]), End()])
     key = console.ask("POST", "/api/keys", {"name": "kept", "log_content": True})

@@ -45,7 +45,7 @@ async def begin(console: Console, dialect: str) -> Caller:
     return Caller(client, request_id, body)
 
 
-def test_a_stream_is_seen_and_stopped_and_its_caller_is_told(page: Page, console: Console) -> None:
+def test_a_stream_is_shown_and_stopped_and_its_caller_gets_the_error(page: Page, console: Console) -> None:
     go_on, frames = asyncio.Event(), openai_frames()
     console.play([Head(), *map(Send, frames[:3]), Wait(go_on), *map(Send, frames[3:]), End()])
     console.sign_in(page)

@@ -258,7 +258,7 @@ def test_two_models_answer_side_by_side(page: Page, console: Console) -> None:
     expect(panel(page, "up/second, Messages")).to_be_visible()
 
 
-def test_what_goes_wrong_is_told_as_the_caller_would_be(page: Page, console: Console, watch: PageWatch) -> None:
+def test_errors_are_the_same_as_for_callers(page: Page, console: Console, watch: PageWatch) -> None:
     failing = whole(error_body("The engine is on fire."), 500)
     failing_late: list[Step] = [Head(), *map(Send, BEGUN), Send(error_frame(error_body("It went out."))), End()]
     console.play(by_prompt({"early": failing, "late": failing_late}))

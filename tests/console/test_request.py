@@ -12,7 +12,7 @@ from support.script import in_turn, whole
 ANSWER = "".join(TEXTS)
 
 
-def test_what_was_said_is_shown_when_asked_for_played_again_and_deleted(page: Page, console: Console) -> None:
+def test_content_is_shown_on_request_replayed_and_deleted(page: Page, console: Console) -> None:
     key = console.ask("POST", "/api/keys", {"name": "kept", "log_content": True})
     console.play(in_turn(whole(error_body("Busy."), 500), token_steps(openai_frames())))
     assert console.chat(key["secret"]) == ANSWER

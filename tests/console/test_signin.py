@@ -32,14 +32,14 @@ def expire(console: Console) -> None:
 
 
 @needs_web
-def test_the_first_page_asks_who_it_is(page: Page) -> None:
+def test_the_first_page_requests_the_identity(page: Page) -> None:
     page.goto("/")
     expect(page).to_have_title("Sign in · Streamweir")
     expect(page.get_by_label(BOX)).to_be_focused()
     assert obstacles(page) == []
 
 
-def test_a_wrong_secret_is_told_the_sixth_has_to_wait_and_the_right_one_passes(
+def test_a_wrong_secret_is_refused_the_sixth_must_wait_and_the_right_one_passes(
     page: Page, console: Console, watch: PageWatch
 ) -> None:
     watch.expect(r"status of 429 .*/api/session$")

@@ -52,7 +52,7 @@ def packed(data: bytes) -> str:
         packed(b'{"x": "' + b"x" * 64 * 1024 * 1024 + b'"}'),
     ],
 )
-def test_what_cannot_be_read_says_nothing(value: str) -> None:
+def test_what_cannot_be_read_is_ignored(value: str) -> None:
     assert CarriedReader().open(value) == Carried(None, [], "")
 
 
@@ -64,7 +64,7 @@ def test_many_that_unpack_to_much_are_bounded_together() -> None:
     assert reader.open(carry("m", ENTRIES)) == Carried(None, [], "")
 
 
-def test_megabytes_are_not_compressed_and_what_nobody_could_open_is_left_out() -> None:
+def test_megabytes_are_not_compressed_and_unreadable_data_is_left_out() -> None:
     large = [{**ENTRIES[1], "data": "ab" * MAX_PACKED}]
     value = carry("m", large)
     assert len(value) > len(str(large[0]["data"])), "which would not block the event loop"

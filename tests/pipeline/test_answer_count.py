@@ -27,7 +27,7 @@ def test_digits_are_counted_by_the_tokenizer_and_not_by_the_rule_of_thumb() -> N
     assert record.delivered.getvalue().endswith("456456"), "what is counted is not touched"
 
 
-def test_pieces_that_were_counted_one_by_one_are_counted_anew_before_they_are_too_many() -> None:
+def test_pieces_that_were_counted_one_by_one_are_counted_again_before_they_are_too_many() -> None:
     record = Record()
     count = AnswerCount(record, three_each)
     for _ in range(200):
@@ -65,7 +65,7 @@ def test_without_a_tokenizer_only_what_is_surely_longer_is(counter: object) -> N
     assert count() == 2200, "a token for each byte"
 
 
-def test_the_providers_word_counts_as_it_is() -> None:
+def test_the_providers_report_is_used_unchanged() -> None:
     record = Record(usage=Usage(output=10, reasoning=490))
     count = AnswerCount(record, three_each)
     assert not count.exceeds(500)

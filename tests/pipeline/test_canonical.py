@@ -256,7 +256,7 @@ JSON = st.recursive(
 
 
 @given(st.sampled_from(sorted(SHORT)), st.data())
-def test_whatever_stands_in_the_place_of_a_member(name: str, data: st.DataObject) -> None:
+def test_any_value_instead_of_a_member(name: str, data: st.DataObject) -> None:
     body = json.loads(json.dumps(SHORT[name]))
     holder: Any = body
     while True:

@@ -69,7 +69,7 @@ def test_a_failure_after_the_commit_goes_out() -> None:
     assert gate.failure is None
 
 
-def test_it_opens_when_told_to() -> None:
+def test_it_opens_on_release() -> None:
     gate = CommitGate()
     gate.feed(SCAFFOLDING[0])
     assert gate.release() == [SCAFFOLDING[0]]

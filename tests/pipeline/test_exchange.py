@@ -423,7 +423,7 @@ def test_a_frame_that_deviates_is_translated_and_so_is_the_rest(name: str, usage
 
 
 @pytest.mark.parametrize("mode", list(Mode))
-def test_bytes_that_are_not_utf8_fail_the_stream_wherever_they_stand(mode: Mode) -> None:
+def test_bytes_that_are_not_utf8_fail_the_stream_anywhere(mode: Mode) -> None:
     skipped = chunk({"content": "Hello"}, x="y").replace(b'"y"', b'"\xff"')
     run = Run(usage=True, mode=mode).feed(ROLE, HELLO, skipped, STOP, REPORT, DONE).finish()
     assert run.documents[-2]["error"]["code"] == "upstream_invalid_frame"
@@ -531,13 +531,13 @@ class TestWhole:
 @pytest.mark.parametrize(
     ("behind", "has_junk"), [(b"", False), (b"\n", False), (DONE, True), (HELLO, True), (b"data: x", True)]
 )
-def test_what_stands_behind_the_end_is_noticed(mode: Mode, behind: bytes, has_junk: bool) -> None:
+def test_data_after_the_end_is_noticed(mode: Mode, behind: bytes, has_junk: bool) -> None:
     run = Run(usage=True, mode=mode).feed(ROLE, HELLO, STOP, REPORT, DONE + behind)
     assert run.exchange.ended
     assert run.exchange.has_junk is has_junk
 
 
-def test_it_tells_whether_an_event_was_read_and_whether_one_is_under_way() -> None:
+def test_it_reports_whether_an_event_was_read_and_whether_one_is_incomplete() -> None:
     run = Run(usage=True)
     for part, has_progressed, is_mid_event in (
         (b": comment\n", False, False),

@@ -151,7 +151,7 @@ def test_so_it_is_in_the_messages_api(mode: Mode) -> None:
 
 
 @each_mode
-def test_a_caller_who_has_gone_is_told_nothing(mode: Mode) -> None:
+def test_nothing_is_sent_to_a_caller_that_has_disconnected(mode: Mode) -> None:
     frames = openai_frames()
     run = Run(mode=mode).feed(frames[:3])
     assert run.exchange.detach(None) == b""
@@ -190,7 +190,7 @@ def test_after_the_end_there_is_nothing_to_be_detached_from(mode: Mode) -> None:
     assert run.meter.settle().verdict is Verdict.COMPLETED
 
 
-def test_no_usage_is_counted_for_nobody() -> None:
+def test_no_usage_is_counted_without_a_request_for_it() -> None:
     run = Run(mode=Mode.TRANSLATE).feed(openai_frames(usage=None)[:3])
     run.exchange.detach(BUDGET)
     run.feed(openai_frames(usage=None)[3:])
@@ -247,7 +247,7 @@ def test_of_a_report_that_cannot_be_true_a_whole_answer_shows_what_is_billed() -
 
 
 @each_mode
-def test_an_end_without_its_word_is_flagged(mode: Mode) -> None:
+def test_an_end_without_its_terminator_is_flagged(mode: Mode) -> None:
     run = Run(mode=mode).feed(openai_frames(done=False))
     run.out += run.exchange.finish()
     assert run.documents[-1] == "[DONE]"

@@ -82,7 +82,7 @@ def test_a_reasoning_budget_in_the_providers_own_member_stays_within_it_too(limi
 
 
 @pytest.mark.parametrize(("limit", "budget"), [(5000, 4000), (1200, 1024), (20_000, 10_000)])
-def test_a_reasoning_budget_that_a_provider_is_told_otherwise_stays_within_it_too(limit: int, budget: int) -> None:
+def test_a_reasoning_budget_in_another_format_stays_within_the_limit_too(limit: int, budget: int) -> None:
     body = sent("gemini", limit, model="gemini-2.5-pro", reasoning={"max_tokens": 10_000})
     assert body["generationConfig"]["thinkingConfig"]["thinkingBudget"] == budget
 

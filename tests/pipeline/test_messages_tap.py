@@ -144,7 +144,7 @@ def test_reasoning_alone_opens_an_answer() -> None:
     assert made.feed(FRAMES[3]) == b"".join(FRAMES[:4])
 
 
-def test_a_word_that_is_not_of_this_wire_is_left_out() -> None:
+def test_an_effort_that_is_not_of_this_wire_is_left_out() -> None:
     out, _ = run(b"".join([*FRAMES[:-1], b"data: [DONE]\n\n", FRAMES[-1], b"data: [DONE]\n\n"]))
     assert out == BODY
 

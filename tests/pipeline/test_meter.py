@@ -162,7 +162,7 @@ def test_estimate(text: str, tokens: int) -> None:
 # What is counted, when, and what it is called.
 
 
-def test_what_nobody_reported_can_be_counted_later_and_elsewhere() -> None:
+def test_unreported_usage_can_be_counted_later_and_elsewhere() -> None:
     meter = metered(ReasoningDelta(0, "hm hm"), TextDelta(0, "one two three"), meter=Meter(7))
     pending = meter.close(Verdict.CLIENT_GONE)
     assert pending.needs_count

@@ -87,12 +87,12 @@ def test_every_bucket_has_its_line() -> None:
 
 
 @pytest.mark.parametrize(("output", "rounded"), [(4, -400_000), (5, 500_000), (6, 400_000), (10, None)])
-def test_what_was_rounded_stands_at_the_end(output: int, rounded: int | None) -> None:
+def test_rounding_is_the_last_line(output: int, rounded: int | None) -> None:
     last = bill_of(Usage(output=output), Rates(input=0, output=100_000))[-1]
     assert (last.what, last.amount) == ((ROUNDING, rounded) if rounded is not None else ("output", FEMTO))
 
 
-def test_nothing_used_is_nothing_to_pay_and_what_is_free_is_told() -> None:
+def test_nothing_used_costs_nothing_and_free_usage_is_shown() -> None:
     assert bill_of(Usage(), FULL) == []
     (line,) = bill_of(Usage(input_uncached=9), Rates(input=0, output=0))
     assert (line.what, line.tokens, line.rate, line.amount) == ("input", 9, 0, 0)
@@ -105,7 +105,7 @@ def test_the_rates_in_force_are_those_of_the_tier_and_the_service() -> None:
     assert bill_of(Usage(input_uncached=11), rates, "flex")[0].rate == 1
 
 
-def test_femto_dollars_are_told_exactly() -> None:
+def test_femto_dollars_are_exact() -> None:
     assert dollars_of_femto(1) == Decimal("0.000000000000001")
     assert dollars_of_femto(3 * 2_500_000_000) == Decimal("0.0000075")
     assert dollars_of_femto(-400_000) == Decimal("-0.0000000004")

@@ -33,7 +33,7 @@ def test_one_finds_out_and_the_others_wait_for_him() -> None:
     assert not breaker.is_open
 
 
-def test_it_stays_open_for_as_long_again_where_that_fails_or_nothing_is_heard() -> None:
+def test_it_stays_open_for_the_same_time_again_after_a_failed_or_lost_probe() -> None:
     breaker = failing(3)
     assert breaker.may_pass(61.0)
     breaker.note_failure(62.0)

@@ -53,7 +53,7 @@ def test_a_burst_of_the_whole_limit_and_no_more() -> None:
     )
 
 
-def test_waiting_as_told_is_enough() -> None:
+def test_waiting_for_retry_after_is_enough() -> None:
     asker = Asker(rpm=2)
     asker.ask(0.3)
     asker.ask(20.0)
@@ -107,7 +107,7 @@ def test_a_request_larger_than_the_limit_takes_all_of_it() -> None:
     assert asker.ask(0.0, tokens=0).limited_by == "tokens", "there is no request without tokens"
 
 
-def test_the_longer_wait_is_told_where_both_are_short() -> None:
+def test_the_longer_wait_is_reported_if_both_limits_are_exceeded() -> None:
     asker = Asker(tpm=10)
     asker.ask(10.0, tokens=1)
     asker.ask(20.0, tokens=9)
@@ -234,7 +234,7 @@ def test_a_lease_that_is_not_renewed_lapses_and_is_taken_up_again() -> None:
     assert not limits.peek("a", KeyLimits(max_streams=1), 30.0).is_allowed
 
 
-def test_no_lease_ends_where_nothing_else_is_said() -> None:
+def test_by_default_no_lease_ends() -> None:
     limits = LocalLimits()
     limits.reserve(limit_request(max_streams=1), 0.0)
     assert not limits.peek("a", KeyLimits(max_streams=1), 1e9).is_allowed
@@ -314,7 +314,7 @@ def test_never_more_than_the_limit_in_any_minute(steps: list[float], rpm: int) -
 
 
 @given(STEPS, RPM, st.integers(0, 60), EIGHTHS)
-def test_a_clock_that_is_set_back_grants_nothing_and_stops_nobody(
+def test_a_clock_that_is_set_back_neither_admits_nor_delays_requests(
     steps: list[float], rpm: int, at: int, back_s: float
 ) -> None:
     asker, truth, clock, admitted = Asker(rpm=rpm), 0.0, 10_000.0, list[float]()
@@ -362,7 +362,7 @@ def test_the_share_of_a_node_is_one_at_least_and_has_no_money() -> None:
     assert share_of(None, 3) is None
 
 
-def test_headers_tell_of_the_limits_that_there_are() -> None:
+def test_headers_contain_the_existing_limits() -> None:
     assert headers_of(Decision()) == ()
     assert headers_of(Decision(requests=Window(3, 2, 60.5), tokens=Window(1000, 0, 1.23456))) == (
         ("x-ratelimit-limit-requests", "3"),

@@ -81,7 +81,7 @@ class Loop:
                 self.waits.setdefault(key, []).append(self.now - since)
 
 
-def test_below_the_peak_nobody_is_refused() -> None:
+def test_below_the_peak_no_request_is_refused() -> None:
     loop = Loop({"a": 0.9 * PEAK})
     loop.run(5)
     assert loop.refused == {}
@@ -141,7 +141,7 @@ def test_a_burst_is_no_overload() -> None:
     assert limit.may_open("a", 1.0)
 
 
-def test_one_long_turn_refuses_nobody_who_comes_after_it() -> None:
+def test_one_long_turn_refuses_no_later_request() -> None:
     limit = OpeningLimit()
     for number in range(200):
         limit.turn_took(0.5 if number == 50 else 0.0001, number * INTERVAL_S / 10)
@@ -153,7 +153,7 @@ def test_one_long_turn_refuses_nobody_who_comes_after_it() -> None:
     assert limit.limit == inf
 
 
-def test_when_it_is_over_everybody_gets_in_again() -> None:
+def test_after_the_overload_all_requests_are_admitted() -> None:
     loop = Loop({"a": 5 * PEAK})
     loop.run(3)
     assert loop.limit.is_limited
@@ -185,7 +185,7 @@ def test_the_past_of_very_many_keys_is_bounded() -> None:
     assert len(limit._keys) == 0
 
 
-def test_strangers_are_told_at_a_rate_that_is_theirs_alone() -> None:
+def test_requests_with_unknown_keys_are_answered_at_their_own_rate() -> None:
     limit = OpeningLimit()
     assert all(limit.may_reject_unknown(0.0) for _ in range(10_000)), "there is no limit"
     limit.turn_took(0.5, 0.5)

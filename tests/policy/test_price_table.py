@@ -143,7 +143,7 @@ def test_a_date_without_dashes_is_tried_with_them() -> None:
     assert table.find("openai", "gpt-5.2-20251311", NOW) is None
 
 
-def test_a_routers_price_is_that_of_whom_the_name_says() -> None:
+def test_a_routers_price_is_that_of_the_provider_in_the_name() -> None:
     table = PriceTable(listed(huggingface_groq=models(entry("meta/llama", 4))))
     assert input_of(table, "huggingface", "Meta/Llama:groq") == 4
     for name in ("meta/llama", "meta/llama:cheapest", "meta/llama:"):
@@ -225,7 +225,7 @@ def test_the_context_window_where_it_is_known() -> None:
     assert table.context_window("local", "m") is None
 
 
-def test_what_is_remembered_of_names_is_bounded() -> None:
+def test_the_cache_of_names_is_bounded() -> None:
     table = PriceTable(listed(groq=models(entry("m"))))
     for number in range(10_001):
         table.find("groq", f"x{number}", NOW)
@@ -356,7 +356,7 @@ def test_a_list_is_written_as_it_is_read_one_model_a_line() -> None:
     ]
 
 
-def test_a_list_is_told_from_other_documents() -> None:
+def test_a_list_is_distinguished_from_other_documents() -> None:
     assert is_list(broken({"providers": "bad"}))
     assert not is_list(b'[{"id":"openai"}]')
     assert not is_list(b'{"units":{},"providers":[]}')
@@ -378,14 +378,14 @@ def test_a_quote_has_every_target_and_the_version_of_the_list() -> None:
     assert quote.rates == {"eu/gpt": None, "direct/gpt": Rates(input=2 * USD, output=2 * USD)}
 
 
-def test_the_operators_price_stands_over_the_list_for_every_target() -> None:
+def test_the_operators_price_overrides_the_list_for_every_target() -> None:
     own = Rates(input=1, output=2)
     quote = book().quote(TARGETS, own, NOW)
     assert quote.version == "2026-11-15+config"
     assert quote.rates == {"eu/gpt": own, "direct/gpt": own}
 
 
-def test_what_is_built_in_says_so() -> None:
+def test_built_in_providers_are_marked() -> None:
     assert book().quote([("local", "local", "smollm2")], None, NOW).version == "built-in"
     mixed = book().quote([("local", "local", "smollm2"), *TARGETS], None, NOW)
     assert mixed.version == "2026-11-15"
@@ -399,7 +399,7 @@ def test_a_quote_is_remembered_until_a_price_may_change() -> None:
     assert later.rates["direct/gpt"] == Rates(input=8 * USD, output=8 * USD)
 
 
-def test_what_is_remembered_of_quotes_is_bounded() -> None:
+def test_the_cache_of_quotes_is_bounded() -> None:
     prices = PriceBook(PriceTable(listed()), max_quotes=3)
     for number in range(10):
         prices.quote([("a", "openai", str(number))], None, NOW)

@@ -286,6 +286,6 @@ def test_the_dearest_of_several() -> None:
 
 
 @given(st.lists(any_rates, min_size=1, max_size=3), usages)
-def test_nobody_pays_more_than_the_dearest(all_rates: list[Rates], usage: Usage) -> None:
+def test_no_answer_costs_more_than_the_highest_price(all_rates: list[Rates], usage: Usage) -> None:
     most = cost_of(usage, highest_rates(all_rates))
     assert all(cost_of(usage, rates) <= most for rates in all_rates)

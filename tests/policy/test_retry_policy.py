@@ -129,7 +129,7 @@ def test_the_budget_fills_up_again() -> None:
     assert budget.may_retry(10.6)
 
 
-def test_at_total_failure_every_request_wants_all_its_attempts() -> None:
+def test_at_total_failure_every_request_uses_all_its_attempts() -> None:
     """docs/spec/failures.md U10."""
     budget, attempts = RetryBudget(), 0
     for number in range(1000):

@@ -232,7 +232,7 @@ def all_orders(weights: tuple[int, ...]) -> Counter[tuple[TargetId, ...]]:
 
 
 @pytest.mark.parametrize("weights", [(1, 1), (3, 1), (1, 9), (1, 1, 1), (1, 2, 3), (4, 1, 1)])
-def test_weighted_orders_come_exactly_as_often_as_the_weights_say(weights: tuple[int, ...]) -> None:
+def test_weighted_orders_have_exactly_the_frequency_of_their_weights(weights: tuple[int, ...]) -> None:
     counted = all_orders(weights)
     for order in permutations(range(len(weights))):
         share, left = Fraction(1), sum(weights)
@@ -242,7 +242,7 @@ def test_weighted_orders_come_exactly_as_often_as_the_weights_say(weights: tuple
         assert Fraction(counted[tuple(TargetId("p", str(at)) for at in order)], counted.total()) == share
 
 
-def test_weighted_ignores_who_is_away() -> None:
+def test_weighted_ignores_unavailable_targets() -> None:
     weighted = route("weighted", WeightedTarget(A, 90), WeightedTarget(B, 1), WeightedTarget(C, 1))
     router_ = router(weighted)
     eject(router_, A)
@@ -325,7 +325,7 @@ def test_what_callers_name_is_kept_only_if_it_fails_and_only_so_many() -> None:
     assert router_.is_unavailable(A, 0.0), "what the operator named is never pushed out"
 
 
-def test_a_target_that_is_in_use_is_forgotten_last() -> None:
+def test_a_target_that_is_in_use_is_evicted_last() -> None:
     router_ = Router([], {"p"}, max_unrouted=2)
     old, other, new = (TargetId("p", name) for name in ("old", "other", "new"))
     eject(router_, old, other)
@@ -356,7 +356,7 @@ def test_a_reload_keeps_what_is_known_of_those_that_stay() -> None:
     assert not old.is_unavailable(A, 31.0), "requests that began before the reload know it too"
 
 
-def test_what_is_known_can_be_looked_at() -> None:
+def test_the_known_state_can_be_read() -> None:
     looked_at = router()
     made_up = TargetId("q", "made up")
     eject(looked_at, B, made_up)
@@ -369,7 +369,7 @@ def test_what_is_known_can_be_looked_at() -> None:
     ]
 
 
-def test_a_look_at_one_target_is_no_use_of_it() -> None:
+def test_reading_the_health_of_a_target_is_not_a_use() -> None:
     looked_at = Router([route()], {"p", "q"}, max_unrouted=2)
     first, second, third = (TargetId("q", name) for name in ("first", "second", "third"))
     eject(looked_at, first, second)

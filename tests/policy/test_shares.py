@@ -40,7 +40,7 @@ def test_what_is_given_back_can_be_taken_and_a_key_without_any_leaves_nothing_be
     assert (shares.total, shares.held("a"), shares.may_take("a")) == (0, 0, True)
 
 
-def test_a_smaller_bound_takes_nothing_away_but_lets_nobody_in() -> None:
+def test_a_smaller_bound_releases_nothing_but_admits_no_key() -> None:
     shares = Shares()
     for _ in range(10):
         shares.take("a")

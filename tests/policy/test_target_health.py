@@ -53,7 +53,7 @@ def test_five_failures_in_a_row_send_it_away_for_half_a_minute() -> None:
     assert health.remaining_s(130.0) == 0.0
 
 
-def test_a_success_between_them_begins_the_row_anew() -> None:
+def test_a_success_between_them_resets_the_count() -> None:
     health = Health()
     for _ in range(3):
         for _ in range(MAX_FAILURES - 1):
@@ -85,7 +85,7 @@ def test_each_time_it_stays_away_for_twice_as_long() -> None:
     assert health.remaining_s(now) == 30.0, "a success forgives all"
 
 
-def test_a_probe_that_only_began_to_answer_reopens_but_does_not_forgive() -> None:
+def test_a_probe_that_only_began_to_answer_reopens_but_does_not_reset_the_count() -> None:
     health = ejected()
     probe_of(health, 30.0)
     health.answered(30.0, 0.1)
@@ -106,7 +106,7 @@ def test_one_probe_at_a_time() -> None:
     assert health.state(31.0) is State.UNAVAILABLE
 
 
-def test_only_who_probes_can_give_the_probe_back() -> None:
+def test_only_the_probing_request_can_release_the_probe() -> None:
     health = ejected()
     probe_of(health, 30.0)
     health.abandoned(TARGET)  # an attempt from before it was sent away
@@ -134,7 +134,7 @@ def test_late_news_does_not_prolong_it() -> None:
     assert health.remaining_s(31.0) == 1.0
 
 
-def test_a_failure_on_probation_counts_whoever_brings_it() -> None:
+def test_a_failure_during_the_probe_counts_for_any_request() -> None:
     health = ejected()
     assert health.failed(TARGET, 40.0, BROKEN)
     assert health.remaining_s(40.0) == 60.0
@@ -157,7 +157,7 @@ def test_late_good_news_ends_it() -> None:
     ],
     ids=lambda error: error.code,
 )
-def test_what_says_nothing_of_its_health(error: StreamweirError) -> None:
+def test_errors_that_do_not_concern_health(error: StreamweirError) -> None:
     health = Health()
     for number in range(50):
         assert not health.failed(TARGET, number * 200.0, error)
@@ -210,7 +210,7 @@ def test_a_clock_that_was_set_back_ends_every_wait() -> None:
     assert Span(5.0, 10.0).remaining_s(4.0) == 0.0
 
 
-def test_the_time_to_the_first_token_is_a_mean_that_forgets() -> None:
+def test_the_time_to_the_first_token_is_a_decaying_mean() -> None:
     health = Health()
     assert health.ttft_s is None
     health.succeeded(0.0, None)

@@ -85,7 +85,7 @@ def test_an_error_that_carries_usage_reports_it_first() -> None:
     assert_valid_events(events)
 
 
-def test_frames_that_say_nothing() -> None:
+def test_frames_without_content() -> None:
     _, events = fed(START, b"", b" ", b"[DONE]", {}, {"type": "ping", "error": None}, {"type": "content_block_delta"})
     assert [type(event) for event in events] == [StreamStarted, UsageReported]
 
@@ -131,7 +131,7 @@ def test_a_call_that_got_no_stop_is_closed_by_the_finish() -> None:
     assert_valid_events(events)
 
 
-def test_the_same_message_may_start_again_in_its_midst() -> None:
+def test_the_same_message_may_start_again_in_its_middle() -> None:
     _, events = fed(START, TEXT, START, TEXT)
     assert sum(isinstance(event, TextDelta) for event in events) == 2
 

@@ -72,7 +72,7 @@ def test_inputs_keep_their_form(sent: Any) -> None:
     assert json.loads(built("openai", input=sent).body)["input"] == sent
 
 
-def test_numbers_are_asked_for_without_a_word() -> None:
+def test_numbers_are_requested_silently() -> None:
     """They are the default everywhere, and some vendors know no other word."""
     assert "encoding_format" not in json.loads(built("openai", encoding_format="float").body)
 
@@ -181,7 +181,7 @@ def test_tokens_are_for_the_wire_of_openai_alone() -> None:
     assert provider("gemini", asked(), target).refusal_of(asked(), "m") is None
 
 
-def test_who_has_none() -> None:
+def test_keys_without_limits() -> None:
     without = {name for name in provider_names() if embedding_service(name) is None}
     assert without == {"anthropic", "groq", "deepseek", "cerebras", "moonshot", "xai", "writer"}
     with pytest.raises(KeyError):

@@ -132,7 +132,7 @@ def test_any_other_text_of_the_provider_is_dropped(status: int) -> None:
     ],
     ids=str,
 )
-def test_where_the_message_stands(body: Any) -> None:
+def test_the_position_of_the_message(body: Any) -> None:
     assert ErrorDetails(body).message == "text"
 
 
@@ -167,7 +167,7 @@ def test_the_first_of_pydantics_complaints_is_the_message(body: Any) -> None:
         ("bad", "", None),
     ],
 )
-def test_a_complaint_that_says_little(field_error: Any, message: str, param: str | None) -> None:
+def test_an_error_with_few_details(field_error: Any, message: str, param: str | None) -> None:
     details = ErrorDetails({"detail": [field_error]})
     assert (details.message, details.param) == (message, param)
 

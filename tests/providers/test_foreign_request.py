@@ -84,7 +84,7 @@ def test_these_have_such_templates(name: str) -> None:
     assert len(built("openai", request)[1]["messages"]) == 2
 
 
-def test_a_web_search_is_googles_own_and_nobody_elses() -> None:
+def test_a_web_search_is_only_googles_own() -> None:
     request = read(tools=[SEARCH])
     assert provider_named("gemini").refusal_of(request, "m") is None
     assert built("gemini", request)[1]["tools"] == [{"googleSearch": {}}]

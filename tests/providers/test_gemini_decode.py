@@ -81,7 +81,7 @@ def test_a_block_without_data_means_nothing(raw: bytes) -> None:
     assert decode(Frame(raw, None), answer({"text": "a"}))[-1] == StreamCompleted()
 
 
-def test_a_bare_array_tells_of_a_failure_as_well() -> None:
+def test_a_bare_array_with_an_error_is_a_failure_too() -> None:
     raw = b'[{"error": {"code": 503, "status": "UNAVAILABLE"}}]\n\n'
     (failed,) = decode(Frame(raw, None))
     assert isinstance(failed, StreamFailed)

@@ -52,5 +52,5 @@ def test_the_header_comes_before_the_details() -> None:
 
 
 @pytest.mark.parametrize("body", [b"", b"<html>", b"[]", b"null", b"{}"])
-def test_a_body_that_says_nothing(body: bytes) -> None:
+def test_a_body_without_content(body: bytes) -> None:
     assert PROVIDER.read_error(502, {}, body).code == "upstream_server_error"

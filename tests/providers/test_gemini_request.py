@@ -102,7 +102,7 @@ def test_roles_and_merging() -> None:
     assert built.dropped == ()
 
 
-def test_instructions_alone_are_what_the_user_says() -> None:
+def test_instructions_alone_become_the_users_message() -> None:
     built = build(messages=[{"role": "system", "content": "Say hello."}])
     assert body_of(built) == {"contents": [{"role": "user", "parts": [{"text": "Say hello."}]}]}
 

@@ -167,6 +167,6 @@ def test_pieces_that_overlap_lose_no_text() -> None:
         ("gemini-robotics-er-1.5", None),
     ],
 )
-def test_a_call_that_no_gemini_made_gets_the_documented_word(model: str, signature: str | None) -> None:
+def test_a_call_of_another_model_gets_the_documented_signature(model: str, signature: str | None) -> None:
     parts, _ = sent_back(with_calls(), model)
     assert [part.get("thoughtSignature") for part in parts] == [None, signature, None]

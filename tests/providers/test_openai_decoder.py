@@ -206,7 +206,7 @@ class TestFrames:
         assert events[-1] == ToolCallDelta(0, 0, '{"a":"\ud83d')
 
     @pytest.mark.parametrize("delta", ["text", 7, [], {"content": 7}, {"tool_calls": [{"function": 7}]}])
-    def test_a_delta_of_a_wrong_type_says_nothing(self, delta: Any) -> None:
+    def test_a_delta_of_a_wrong_type_is_ignored(self, delta: Any) -> None:
         assert OpenAIDecoder().feed(chunk(delta)) == []
 
     def test_a_choice_beyond_all_bounds_is_the_first(self) -> None:
@@ -243,7 +243,7 @@ class TestCalls:
         assert format_events(events) == 'ToolCallDelta choice=0 call=0 arguments="}"\n'
         assert decoder.feed(chunk({"tool_calls": [{"index": 0, "function": {"arguments": ""}}]})) == []
 
-    def test_a_piece_that_says_nothing(self) -> None:
+    def test_an_empty_piece(self) -> None:
         decoder = OpenAIDecoder()
         decoder.feed(chunk({"tool_calls": [{"index": 0}]}, "stop"))
         assert [*decoder.finish()][1:] == [ChoiceFinished(0, FinishReason.STOP, "stop"), StreamCompleted()]

@@ -70,14 +70,14 @@ class TestReasoning:
             ({"reasoning": {"enabled": True}}, {}, ()),
         ],
     )
-    def test_a_word_that_the_vendor_does_not_have_is_dropped(
+    def test_an_effort_that_the_vendor_does_not_have_is_dropped(
         self, asked: dict[str, Any], members: dict[str, Any], dropped: tuple[str, ...]
     ) -> None:
         body, left_out = sent_by(plain(efforts=frozenset({"none", "high"})), asked)
         assert body == {"model": "their-name", "messages": [HELLO], **members}
         assert left_out == dropped
 
-    def test_a_model_that_takes_no_word_is_not_told_to_stop_either(self) -> None:
+    def test_a_model_without_reasoning_effort_gets_none_at_all(self) -> None:
         vendor = plain(model_refuses=(("their", frozenset({"reasoning_effort"})),))
         body, dropped = sent_by(vendor, {"reasoning": {"enabled": False}})
         assert body == {"model": "their-name", "messages": [HELLO]}
@@ -135,7 +135,7 @@ class TestMessages:
         assert body["messages"][1] == {"role": "assistant", "content": "4"}
         assert dropped == ("messages[1].reasoning_details", "messages[1].reasoning_content")
 
-    def test_empty_reasoning_is_dropped_without_a_word(self) -> None:
+    def test_empty_reasoning_is_dropped_silently(self) -> None:
         said = {"role": "assistant", "content": "4", "reasoning_content": "", "reasoning": None}
         body, dropped = sent_by("openai", {"messages": [said]})
         assert body["messages"] == [{"role": "assistant", "content": "4"}]
@@ -182,7 +182,7 @@ class TestMessages:
         assert [result["tool_call_id"] for result in results] == taken[::-1]
         assert sent_by("openai", {"messages": messages})[0]["messages"] == messages
 
-    def test_a_failed_tool_result_has_no_word_on_this_wire(self) -> None:
+    def test_a_failed_tool_result_has_no_member_on_this_wire(self) -> None:
         result = {"role": "tool", "tool_call_id": "c", "content": "boom", "is_error": True}
         body, dropped = sent_by("openai", {"messages": [HELLO, result]})
         assert body["messages"][1] == {"role": "tool", "tool_call_id": "c", "content": "boom"}

@@ -200,7 +200,7 @@ class TestUsage:
 
 
 class TestMembers:
-    def test_a_value_that_asks_for_nothing_is_dropped_without_a_word(self) -> None:
+    def test_a_default_value_is_dropped_silently(self) -> None:
         neutral = {"n": 1, "logprobs": False, "logit_bias": {}, "store": False, "metadata": {}}
         body, dropped = sent_by("groq", neutral)
         assert body == {"model": "their-name", "messages": [HELLO]}
@@ -252,7 +252,7 @@ class TestMembers:
         assert sent_by("openai", {"tool_choice": sent})[0]["tool_choice"] == written
 
     @pytest.mark.parametrize("name", ["openrouter", "litellm-proxy", "openai-compatible"])
-    def test_a_router_is_not_told_of_other_models(self, name: str) -> None:
+    def test_a_router_gets_no_other_models(self, name: str) -> None:
         body, dropped = sent_by(name, {"models": ["dear"], "route": "fallback", "fallbacks": [{"model": "dear"}]})
         assert body == {"model": "their-name", "messages": [HELLO]}
         assert dropped == ("models", "route", "fallbacks")
@@ -287,7 +287,7 @@ class TestMembers:
             & jsonio.decode(written).keys()
         )
 
-    def test_a_fixed_temperature_is_not_worth_a_word_where_it_was_asked_for(self) -> None:
+    def test_a_fixed_temperature_is_not_reported_if_it_was_requested(self) -> None:
         request = read_request({"model": "m", "messages": [HELLO], "temperature": 1, "top_p": 1.0})
         written, dropped = write_body(request, Target(model="kimi-k3"), VENDORS["moonshot"])
         assert jsonio.decode(written).keys() == {"model", "messages"}
@@ -300,7 +300,7 @@ class TestMembers:
         assert body["response_format"] == {"type": "json_object"}
         assert dropped == ()
 
-    def test_no_tools_may_be_called_where_none_is_not_a_word(self) -> None:
+    def test_tools_are_removed_if_none_is_not_supported(self) -> None:
         tools = [{"type": "function", "function": {"name": "f"}}]
         body, dropped = sent_by("zai", {"tools": tools, "tool_choice": "none"})
         assert "tools" not in body

@@ -107,7 +107,7 @@ def test_buckets(report: dict[str, Any], expected: dict[str, int]) -> None:
         {"prompt_tokens_details": {"cached_tokens": 0}},
     ],
 )
-def test_a_partial_or_absurd_report_says_nothing(report: dict[str, Any]) -> None:
+def test_a_partial_or_absurd_report_is_ignored(report: dict[str, Any]) -> None:
     assert read_usage(report) is None
 
 

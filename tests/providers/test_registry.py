@@ -32,7 +32,7 @@ def test_the_second_wire_of_a_provider_has_a_name_too(name: str) -> None:
     assert has_responses(name)
 
 
-def test_who_has_no_second_wire() -> None:
+def test_providers_without_a_second_wire() -> None:
     for name in ("anthropic", "gemini", "mistral", "sim", "nobody"):
         assert responses_of(name) is None
         assert not has_responses(name)
@@ -72,14 +72,14 @@ def test_an_unknown_name(name: str) -> None:
         provider_named(name)
 
 
-def test_who_writes_a_wire_that_may_be_passed_on() -> None:
+def test_providers_with_a_native_wire() -> None:
     assert native_wire("openai") is NativeWire.OPENAI_CHAT
     assert native_wire("anthropic") is NativeWire.ANTHROPIC_MESSAGES
     assert not any(native_wire(name) for name in ("azure", "gemini", "groq", "openai-compatible"))
 
 
 @pytest.mark.parametrize("name", ["anthropic", "azure", "gemini", "vertex", *VENDORS])
-def test_every_name_has_an_address_and_a_word_on_aborts(name: str) -> None:
+def test_every_name_has_an_address_and_a_rule_for_aborts(name: str) -> None:
     assert default_base_url(name).startswith(("https://", "http://localhost"))
     assert abort_stops_billing(name) in (True, False)
 

@@ -103,7 +103,7 @@ def test_an_answer_completes_once() -> None:
     assert sum(isinstance(event, TextDelta) for event in events) == 1
 
 
-def test_items_are_told_apart_by_any_index() -> None:
+def test_items_are_distinguished_by_any_index() -> None:
     huge = 2**60
     made = folded(
         CREATED,
@@ -136,7 +136,7 @@ def test_a_second_item_of_the_same_index_takes_its_place() -> None:
     assert [each.arguments for each in made.choices[0].calls] == ["{}"]
 
 
-def test_an_end_of_another_kind_than_its_item_says_nothing() -> None:
+def test_an_end_of_another_kind_than_its_item_is_ignored() -> None:
     made = folded(CREATED, added(0, **message()), text("a"), done(0, **call("{}")), COMPLETED)
     assert made.choices[0].text == "a"
     assert made.choices[0].calls == []
@@ -236,7 +236,7 @@ def test_failures_in_the_stream(sent: Frame, code: str) -> None:
         assert code_of(events) == code
 
 
-def test_keep_alives_and_unknown_frames_say_nothing() -> None:
+def test_keep_alives_and_unknown_frames_are_ignored() -> None:
     odd = [{"type": "keepalive", "sequence_number": 3}, {"type": "response.queued"}, {"type": "response.in_progress"}]
     odd += [{"type": None}, {"type": "response."}, {"type": "response.delta", "delta": "x"}, {}]
     _, events = fed(CREATED, *odd * 50, b"[DONE]", b" ")
@@ -295,7 +295,7 @@ def refused(status: int, body: bytes) -> StreamweirError:
     return PROVIDER.read_error(status, {}, body)
 
 
-def test_a_failed_response_keeps_the_providers_words() -> None:
+def test_a_failed_response_keeps_the_providers_text() -> None:
     body = b'{"error":{"message":"Bad input at https://secret.test/x","type":"invalid_request_error",'
     error = refused(400, body + b'"param":"input[2]","code":"invalid_encrypted_content"}}')
     assert isinstance(error, CallerError)
@@ -314,7 +314,7 @@ def test_a_failed_response_keeps_the_providers_words() -> None:
     assert (flat.type, flat.message, flat.code) == ("", "Not so.", None)
 
 
-def test_a_whole_body_says_what_a_stream_says() -> None:
+def test_a_whole_body_has_the_content_of_a_stream() -> None:
     answer = ResponsesAnswer(usage=(40, 60, 16, 32), tools=[{"type": "custom", "name": "p"}])
     answer.reasoning(["One"], ["Two"], encrypted="ZW5j").text("a", "b").call("f", "{}").custom("p", "any").refusal("no")
     folds = []

@@ -189,7 +189,7 @@ def test_reasoning_of_another_model_is_left_out_and_named() -> None:
     assert provider.build_request(request, Target(model="openai/gpt-4.9")).dropped == ()
 
 
-def test_tools_stand_flat_and_say_whether_they_are_strict() -> None:
+def test_tools_are_flat_and_have_strict() -> None:
     grammar = {"type": "grammar", "grammar": {"syntax": "lark", "definition": "start: x"}}
     tools = [
         {"type": "function", "function": {"name": "f", "description": "d", "strict": True, "parameters": {"a": 1}}},

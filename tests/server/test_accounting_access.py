@@ -199,7 +199,7 @@ async def asked(setup: AccountingSetup, case: str, dialect: str) -> Reply:
 
 
 @each_dialect
-async def test_what_is_refused_is_told_in_the_words_of_the_dialect(dialect: str, tmp_path: Path) -> None:
+async def test_refusals_have_the_format_of_the_dialect(dialect: str, tmp_path: Path) -> None:
     async with keeping(in_turn(), tmp_path, MODEL + UNPRICED) as setup:
         known = 0
         for number, (case, expected) in enumerate(CASES.items(), start=1):
@@ -229,9 +229,7 @@ async def test_what_is_refused_is_told_in_the_words_of_the_dialect(dialect: str,
 @pytest.mark.parametrize(
     ("dialect", "is_streamed"), [("openai", False), ("opentoken", True), ("aivene", False), ("bitseek", True)]
 )
-async def test_a_forbidden_model_cannot_be_told_from_an_unknown_one(
-    dialect: str, is_streamed: bool, tmp_path: Path
-) -> None:
+async def test_a_forbidden_model_looks_like_an_unknown_one(dialect: str, is_streamed: bool, tmp_path: Path) -> None:
     """Byte for byte, but for what differs between any two answers (C20)."""
     async with keeping(in_turn(), tmp_path) as setup:
         secret = await setup.new_key(models=("m",), budget_nano=MILLI, rpm=100, tpm=10_000, max_streams=2)

@@ -71,7 +71,7 @@ async def test_no_budget_is_overspent(seed: int, database: str, tmp_path: Path) 
         assert 0 < spent <= budget
 
 
-async def test_what_is_told_to_the_provider_is_what_is_left_and_the_row_says_so(tmp_path: Path) -> None:
+async def test_the_provider_gets_the_remaining_limit_and_the_row_shows_it(tmp_path: Path) -> None:
     async with keeping(dearest, tmp_path, UNKNOWN) as setup:
         prompt = max_prompt(model="m", max_tokens=1000)
         secret = await setup.new_key(budget_nano=(prompt + 300) * MILLI)

@@ -176,7 +176,7 @@ async def test_a_clock_that_was_set_back_makes_no_period_new() -> None:
     assert asker.limiter.begun == []
 
 
-async def test_a_key_that_was_forgotten_is_looked_up(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_key_that_was_evicted_is_looked_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("streamweir.server.accounting.account_limits._MAX_KEYS", 1)
     asker = begun_asker()
     await asker.ask(UNLIMITED, NOON_MS + DAY_MS)
@@ -187,7 +187,7 @@ async def test_a_key_that_was_forgotten_is_looked_up(monkeypatch: pytest.MonkeyP
     assert asker.limiter.begun == [LATER]
 
 
-async def test_one_who_is_not_alone_looks_up_every_period() -> None:
+async def test_a_process_that_is_not_alone_looks_up_every_period() -> None:
     asker = Asker()
     asker.credit(0, prepaid=False)
     await asker.ask(KEY, NOON_MS)

@@ -223,7 +223,7 @@ REMOTE: dict[str, tuple[str, dict[str, Any]]] = {
 
 
 @pytest.mark.parametrize("case", REMOTE)
-async def test_content_that_is_not_in_the_request_is_believed(case: str, tmp_path: Path) -> None:
+async def test_usage_for_content_outside_the_request_is_accepted(case: str, tmp_path: Path) -> None:
     kind, members = REMOTE[case]
     script = stream(b"".join(FRAMES[kind](usage=(500_020, 2))))
     async with keeping(script, tmp_path, kind=kind) as setup:
@@ -291,7 +291,7 @@ async def test_the_keys_of_a_workspace_share_its_credit(tmp_path: Path) -> None:
         assert await setup.spent_and_held() == (12 * MILLI, 0)
 
 
-async def test_of_many_at_once_only_so_many_are_let_in_as_can_be_paid_for(tmp_path: Path) -> None:
+async def test_of_many_at_once_only_those_that_can_be_paid_for_are_admitted(tmp_path: Path) -> None:
     """C27, in one process; `test_accounting_race` has the others."""
     go_on = asyncio.Event()
     async with keeping([Wait(go_on), *answers(is_streamed=False)], tmp_path) as setup:

@@ -163,7 +163,7 @@ async def test_what_cost_something_is_over_though_it_failed(tmp_path: Path) -> N
         assert error_of(await ask(setup, secret, stream=True))["code"] == "idempotency_completed"
 
 
-async def test_a_caller_who_left_may_not_have_it_made_again(tmp_path: Path) -> None:
+async def test_a_request_whose_caller_left_cannot_be_repeated(tmp_path: Path) -> None:
     """He has been charged for his question."""
     async with keeping([Hang()], tmp_path) as setup:
         secret = await setup.new_key()
@@ -221,7 +221,7 @@ async def test_the_hold_is_in_the_database_before_the_upstream_is_asked(tmp_path
         assert seen == [[reply.header("x-request-id")]]
 
 
-async def test_a_caller_who_leaves_while_it_is_decided_has_the_key_back(tmp_path: Path) -> None:
+async def test_a_caller_that_leaves_during_the_decision_can_use_its_key_again(tmp_path: Path) -> None:
     """Here the database is held up by another process."""
     async with keeping(whole(openai_whole()), tmp_path) as setup:
         secret = await setup.new_key(budget_nano=1000 * MILLI, max_streams=1)

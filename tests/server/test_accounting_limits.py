@@ -160,7 +160,7 @@ async def test_a_place_is_free_again_however_a_request_ends(tmp_path: Path) -> N
         assert (await setup.gate.ask(key=secret, model="m")).status == 200
 
 
-async def test_what_is_left_is_told_with_an_error_too(tmp_path: Path) -> None:
+async def test_the_rest_is_returned_with_an_error_too(tmp_path: Path) -> None:
     async with keeping(whole(error_body("no such thing"), 400), tmp_path) as setup:
         secret = await setup.new_key(rpm=5, tpm=1000, budget_nano=1000 * MILLI)
         reply = await setup.gate.ask(key=secret, model="m", max_tokens=10)
@@ -171,7 +171,7 @@ async def test_what_is_left_is_told_with_an_error_too(tmp_path: Path) -> None:
         assert reply.header("retry-after") is None, "no time helps"
 
 
-async def test_without_limits_nothing_is_told(tmp_path: Path) -> None:
+async def test_without_limits_there_are_no_headers(tmp_path: Path) -> None:
     async with keeping(answers(is_streamed=True), tmp_path) as setup:
         assert windows(await setup.gate.ask(model="m", stream=True)) == {}
 

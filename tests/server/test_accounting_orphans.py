@@ -149,7 +149,7 @@ async def test_g3_another_node_settles_what_a_dead_one_left_open(tmp_path: Path)
         assert (await scene.books.look()).rows == before, "what the dead one wrote down has nothing to add"
 
 
-async def test_one_that_stood_still_is_buried_and_its_late_word_is_dropped_and_told(tmp_path: Path) -> None:
+async def test_a_blocked_process_is_settled_and_its_late_settlement_is_dropped_and_reported(tmp_path: Path) -> None:
     async with scene_on(await migrated_url("postgres", tmp_path), tmp_path) as scene:
         one = await scene.node("one", TRUSTING)
         late = await scene.streams(one)
@@ -173,7 +173,7 @@ async def test_one_that_stood_still_is_buried_and_its_late_word_is_dropped_and_t
         await scene.is_completed(fresh)
 
 
-async def test_who_comes_back_first_does_not_bury_the_others(tmp_path: Path) -> None:
+async def test_the_first_process_after_an_outage_does_not_settle_the_others(tmp_path: Path) -> None:
     async with scene_on(await migrated_url("postgres", tmp_path), tmp_path) as scene:
         nodes = [await scene.node("one", SLOW), await scene.node("other", SLOW)]
         first, second = [await scene.streams(node) for node in nodes]
@@ -244,7 +244,7 @@ def flipped(file: Path) -> None:
 
 @pytest.mark.parametrize("damage", [torn, cut, flipped])
 @each_database
-async def test_a_damaged_journal_is_told_kept_and_nothing_is_lost_that_the_database_has(
+async def test_a_damaged_journal_is_reported_and_kept_and_the_database_loses_nothing(
     database: str, damage: Callable[[Path], None], tmp_path: Path
 ) -> None:
     data = tmp_path / "one" / "data"
@@ -271,9 +271,7 @@ def read_farewells(conn: Connection) -> list[int | None]:
     return list(conn.scalars(select(instances.c.stopped_ms)))
 
 
-async def test_who_could_not_write_all_of_it_does_not_say_good_bye(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_process_with_unwritten_entries_is_not_retired(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("streamweir.store.db.postgres._CLOSE_S", 0.1)
     url = await migrated_url("postgres", tmp_path)
     async with ScriptedUpstream(stream(openai_stream())) as up, open_ledger_reader(url, tmp_path) as books:

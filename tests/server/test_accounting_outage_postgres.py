@@ -123,7 +123,7 @@ async def _ask_for_money(setup: AccountingSetup, secret: str, has_valkey: bool) 
     return served
 
 
-async def test_g9_without_room_in_the_journal_nobody_is_let_in(
+async def test_g9_without_space_in_the_journal_no_request_is_admitted(
     tmp_path: Path, server: PrivatePostgres, template: str
 ) -> None:
     stage = Stage()

@@ -103,7 +103,7 @@ def lease_of(valkey: ValkeyServer, request_id: str) -> float:
     return float(answer.split(b"\r\n")[1] or b"0")
 
 
-async def test_a_gateway_that_dies_leaves_no_place_taken(tmp_path: Path) -> None:
+async def test_a_gateway_that_dies_leaves_no_slot_taken(tmp_path: Path) -> None:
     """What lives is renewed; what nobody renews lapses, and its end, should it come, changes nothing for others."""
     go_on = asyncio.Event()
     script: list[Step] = [Head(), Wait(go_on), Send(openai_stream(usage=USED)), End()]
@@ -158,7 +158,7 @@ async def test_slots_of_a_killed_process_are_free_long_before_their_leases_end(t
 
 
 @each_outage
-async def test_without_valkey_everybody_has_a_share(tmp_path: Path, outage: str) -> None:
+async def test_without_valkey_each_process_has_a_share(tmp_path: Path, outage: str) -> None:
     """Of requests, of tokens and of streams; and all of it together again when it is back."""
     hurt, heal = OUTAGES[outage]
     with ValkeyServer() as valkey:
@@ -182,7 +182,7 @@ async def test_without_valkey_everybody_has_a_share(tmp_path: Path, outage: str)
             assert not any(is_degraded(gate) for gate in ships.gates)
 
 
-async def test_where_there_is_no_valkey_at_all_everybody_has_a_share(tmp_path: Path) -> None:
+async def test_without_a_configured_valkey_each_process_has_a_share(tmp_path: Path) -> None:
     async with fleet(ANSWER, tmp_path, count=2, database="postgres") as ships:
         await ships.count_peers()
         assert await ask_all(ships, await ships.new_key(rpm=7), 10) == {200: 2 * 3, 429: 14}
@@ -261,7 +261,7 @@ async def test_money_is_never_overspent_without_valkey(tmp_path: Path, outage: s
             assert await ships.spent_and_held() == (10 * COST, 0)
 
 
-async def test_g15_flushed_in_the_midst_it_is_seeded_and_put_right(tmp_path: Path) -> None:
+async def test_g15_after_a_flush_it_is_seeded_and_corrected(tmp_path: Path) -> None:
     """What was held before the flush is settled for less afterwards: Valkey does not know, the ledger does."""
     go_on = asyncio.Event()
     script: list[Step] = [Head(), Wait(go_on), Send(openai_stream(usage=USED)), End()]
@@ -287,7 +287,7 @@ async def test_g15_flushed_in_the_midst_it_is_seeded_and_put_right(tmp_path: Pat
             await ships.assert_shared_agrees()
 
 
-async def test_who_has_no_limit_needs_no_valkey(tmp_path: Path) -> None:
+async def test_a_key_without_a_limit_needs_no_valkey(tmp_path: Path) -> None:
     with ValkeyServer() as valkey:
         async with fleet(ANSWER, tmp_path, count=2, valkey=valkey, intervals=HASTY) as ships:
             secret = await ships.new_key()

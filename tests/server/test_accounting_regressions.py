@@ -147,7 +147,7 @@ async def test_stopped_before_it_had_its_turn_it_never_begins(tmp_path: Path, mo
 
 @pytest.mark.parametrize(("how", "verdict"), [("leaves", "client_gone"), ("stopped", "shutdown"), ("ends", "shutdown")])
 @pytest.mark.parametrize("is_decided_by_database", [False, True], ids=["memory", "database"])
-async def test_g6_in_whatever_moment_it_ends_the_books_are_balanced(
+async def test_g6_at_any_moment_of_its_end_the_ledger_is_consistent(
     how: str, verdict: str, is_decided_by_database: bool, tmp_path: Path
 ) -> None:
     """After so many turns of the loop: before, while and after it is decided, held, asked and answered."""
@@ -221,7 +221,7 @@ async def test_a_body_that_comes_while_the_gateway_closes_leaves_nothing_open(tm
         database.close()
 
 
-async def test_a_disk_that_hangs_holds_nobody_for_ever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_hanging_disk_does_not_block_forever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     go_on, write = threading.Event(), os.write
 
     def slow(descriptor: int, data: bytes) -> int:
@@ -241,9 +241,7 @@ async def test_a_disk_that_hangs_holds_nobody_for_ever(tmp_path: Path, monkeypat
         assert (row.status, row.error, row.cost) == (503, "ledger_unavailable", 0)
 
 
-async def test_g16_where_the_clock_is_set_nobody_is_buried_alive(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_g16_a_clock_change_does_not_make_a_process_dead(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """By an hour: all signs of life are old then, until the next ones."""
     go_on = asyncio.Event()
     script: list[Step] = [Head(), Send(BEGUN), Wait(go_on), Send(openai_stream(TEXTS[2:], usage=USAGE)), End()]
@@ -360,7 +358,7 @@ async def test_a_key_of_the_file_with_the_secret_of_another_does_not_end_the_upk
         assert (await setup.gate.ask(model="m", key=other)).status == 200, "what has changed is still seen"
 
 
-async def test_nothing_is_booked_to_a_workspace_that_the_store_has_not_told_of(tmp_path: Path) -> None:
+async def test_nothing_is_charged_to_a_workspace_without_an_id(tmp_path: Path) -> None:
     """A reload brings it, and for a moment it has no more than a name."""
     asked: list[Line] = []
 

@@ -171,7 +171,7 @@ async def test_an_upstream_that_refuses_costs_nothing(tmp_path: Path) -> None:
         assert await setup.ledger() == [("hold", -held, None), ("settle", held, 0)]
 
 
-async def test_a_caller_who_leaves_before_the_upstream_is_asked_costs_nothing(
+async def test_a_caller_that_leaves_before_the_upstream_is_called_costs_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """C1: here, while the hold is being written."""
@@ -198,7 +198,7 @@ async def test_a_caller_who_leaves_before_the_upstream_is_asked_costs_nothing(
 
 
 @each_form
-async def test_a_caller_who_leaves_before_the_first_word_pays_for_his_question(
+async def test_a_caller_that_leaves_before_the_first_token_pays_for_the_prompt(
     is_streamed: bool, tmp_path: Path
 ) -> None:
     async with keeping([Hang()], tmp_path, MODEL) as setup, await setup.gate.connect() as client:
@@ -218,7 +218,7 @@ async def test_a_caller_who_leaves_before_the_first_word_pays_for_his_question(
         assert (row.held, row.cost) == ((PROMPT + 20) * MILLI, row.prompt_tokens * MILLI)
 
 
-async def test_a_caller_who_leaves_in_the_midst_pays_for_what_he_got(tmp_path: Path) -> None:
+async def test_a_caller_that_leaves_in_the_middle_pays_for_what_it_got(tmp_path: Path) -> None:
     async with keeping([Head(), Send(BEGUN), Hang()], tmp_path) as setup, await setup.gate.connect() as client:
         await client.send(chat_request(model="m", stream=True, max_tokens=20))
         await client.read_until(TEXTS[1].encode())
@@ -229,7 +229,7 @@ async def test_a_caller_who_leaves_in_the_midst_pays_for_what_he_got(tmp_path: P
         assert row.cost == (COUNTED + 2) * MILLI
 
 
-async def test_where_the_provider_bills_on_its_word_is_waited_for(tmp_path: Path) -> None:
+async def test_if_the_provider_still_bills_its_usage_is_waited_for(tmp_path: Path) -> None:
     go_on = asyncio.Event()
     script: list[Step] = [Head(), Send(BEGUN), Wait(go_on), Send(openai_stream(TEXTS[2:], usage=(7, 5))), End()]
     async with keeping(script, tmp_path, provider=BILLS_ON) as setup, await setup.gate.connect() as client:

@@ -223,7 +223,7 @@ def log() -> Iterator[io.StringIO]:
 
 
 @pytest.mark.parametrize(("database", "form"), [("sqlite", "json"), ("postgres", "text")])
-async def test_no_canary_is_kept_or_told(
+async def test_no_canary_is_stored_or_shown(
     database: str, form: Literal["json", "text"], log: io.StringIO, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     configure_log(form, log, level="debug")

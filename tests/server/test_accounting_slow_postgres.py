@@ -41,7 +41,7 @@ def name_of(url: str) -> str:
     return url.partition("?")[0].rpartition("/")[2]
 
 
-async def test_g10_a_slow_database_holds_nobody_up(tmp_path: Path) -> None:
+async def test_g10_a_slow_database_delays_no_request(tmp_path: Path) -> None:
     stage = Stage()
     async with (
         proxied(tmp_path) as (proxy, url),

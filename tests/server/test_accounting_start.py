@@ -102,7 +102,7 @@ def a_closed_file(path: Path) -> None:
     ],
 )
 @pytest.mark.parametrize("workers", ["1", "2"])
-async def test_g25_what_lies_in_the_way_of_the_books(
+async def test_g25_files_in_the_way_of_the_database(
     tmp_path: Path, name: str, make: Callable[[Path], None], told: str, workers: str
 ) -> None:
     make(tmp_path / "data" / name)
@@ -219,7 +219,7 @@ async def test_several_workers_with_a_limit_in_the_file_need_what_they_share(tmp
 
 @each_database
 @pytest.mark.parametrize("limited", ["key", "workspace"])
-async def test_several_workers_with_a_limit_in_the_books_need_what_they_share(
+async def test_several_workers_with_a_limit_in_the_database_need_shared_state(
     database: str, tmp_path: Path, limited: str
 ) -> None:
     data = tmp_path / "data"

@@ -351,7 +351,7 @@ async def test_a_stream_that_is_ended(code: str, bills_on: bool, dialect: str, t
         ("stopped_by_operator", False, True),
     ],
 )
-async def test_one_that_has_not_begun_is_told_by_its_status(
+async def test_an_answer_that_has_not_begun_ends_with_an_error_status(
     code: str, is_streamed: bool, bills_on: bool, tmp_path: Path
 ) -> None:
     """The question was read, and is billed for."""
@@ -383,7 +383,7 @@ def _has_head(setup: AccountingSetup) -> bool:
 
 
 @pytest.mark.parametrize("code", ENDINGS)
-async def test_it_is_found_out_without_being_told(code: str, tmp_path: Path) -> None:
+async def test_it_is_noticed_without_a_notification(code: str, tmp_path: Path) -> None:
     """Nobody calls: the process looks by itself, every second, or here every few milliseconds."""
     intervals = structs.replace(LONG_INTERVALS, tick_s=0.01)
     async with (

@@ -191,7 +191,7 @@ async def read_words(client: RawClient, account: Account) -> None:
 
 
 @pytest.mark.parametrize("seed", [20261115])
-async def test_the_books_agree_with_the_upstream(seed: int, tmp_path: Path) -> None:
+async def test_the_ledger_agrees_with_the_upstream(seed: int, tmp_path: Path) -> None:
     random = Random(seed)
     accounts = [
         Account(kind=random.choice(KINDS), words=(words := random.randint(1, 30)), stop_after=random.randint(1, words))

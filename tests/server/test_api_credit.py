@@ -81,7 +81,7 @@ async def test_credit_that_makes_no_sense(tmp_path: Path) -> None:
         assert (await add(api, "-5"))[1]["balance_usd"] == "0"
 
 
-async def test_books_that_do_not_agree_are_told(tmp_path: Path) -> None:
+async def test_an_inconsistent_ledger_is_reported(tmp_path: Path) -> None:
     async with api_on("sqlite", tmp_path) as api:
         of_one = accounts.c.workspace_id == api.one.workspace.id
         await api.storage.store.write(lambda conn: conn.execute(update(accounts).where(of_one).values(granted=7)))

@@ -111,7 +111,7 @@ async def test_a_bill_adds_up_or_is_not_shown(
             assert summed(detail) == Decimal(detail["cost_usd"])
 
 
-async def test_a_row_that_somebody_has_spoilt_is_shown_without_it(tmp_path: Path) -> None:
+async def test_a_damaged_row_is_shown_without_the_value(tmp_path: Path) -> None:
     async with api_on("sqlite", tmp_path) as api:
         for strip in ("", "[]", '{"start_ms":1}', '{"start_ms":1,"slot_ms":2,"counts":["x"]}'):
 
@@ -125,9 +125,7 @@ async def test_a_row_that_somebody_has_spoilt_is_shown_without_it(tmp_path: Path
 
 
 @each_database
-async def test_what_runs_tells_when_its_pieces_went_out_and_what_it_has_cost_so_far(
-    database: str, tmp_path: Path
-) -> None:
+async def test_running_requests_show_the_times_of_pieces_and_the_cost_so_far(database: str, tmp_path: Path) -> None:
     quote = encode_quote(Quote("v", {"up/m": RATES, "up/odd": None}))
     async with api_on(database, tmp_path) as api:
         at_ms = api.clock.at_ms

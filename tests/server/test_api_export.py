@@ -95,7 +95,7 @@ async def test_no_cell_is_a_formula(mark: str, tmp_path: Path) -> None:
         assert json.loads(line)["model"] == text, "nobody takes that for a formula"
 
 
-async def test_an_admin_gets_what_is_in_his_workspace_and_the_audit_log_is_told(tmp_path: Path) -> None:
+async def test_an_admin_gets_its_own_workspace_and_the_audit_log_records_it(tmp_path: Path) -> None:
     async with api_on("sqlite", tmp_path) as api:
         own, foreign = await api.new_request(api.one), await api.new_request(api.two)
         admin = bearer(api.one.admin.secret)
@@ -202,7 +202,7 @@ async def test_where_the_database_goes_away_the_connection_is_cut(tmp_path: Path
             assert faults == []
 
 
-async def test_who_leaves_is_not_read_for_any_more(tmp_path: Path) -> None:
+async def test_reading_stops_when_the_caller_leaves(tmp_path: Path) -> None:
     async with api_on("sqlite", tmp_path) as api:
         await fill(api, 20 * MAX_ROWS)
         store = FailingReads(api.storage.store, 1000)

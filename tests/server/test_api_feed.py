@@ -143,7 +143,7 @@ async def feeding(
 
 
 @each_database
-async def test_what_runs_is_told_at_once_and_when_it_changes(database: str, tmp_path: Path) -> None:
+async def test_running_requests_are_sent_at_once_and_on_changes(database: str, tmp_path: Path) -> None:
     async with feeding(tmp_path, database=database) as (api, feed, store):
         first = await api.new_open(api.one)
         async with looking(feed) as viewer:
@@ -179,7 +179,7 @@ async def test_each_sees_what_is_within_his_reach(tmp_path: Path) -> None:
             assert admin.waits
 
 
-async def test_all_of_them_cost_one_look(tmp_path: Path) -> None:
+async def test_all_of_them_cost_one_query(tmp_path: Path) -> None:
     async with feeding(tmp_path, STILL) as (api, feed, store):
         onlookers = [Viewer(feed.watch(None, always)) for _ in range(20)]
         frames = await asyncio.gather(*(each.frame() for each in onlookers))
@@ -211,7 +211,7 @@ async def test_a_slow_reader_gets_the_newest_state(tmp_path: Path) -> None:
         assert viewer.waits
 
 
-async def test_a_sign_of_life_and_a_question_from_time_to_time(tmp_path: Path) -> None:
+async def test_a_keep_alive_and_an_access_check_from_time_to_time(tmp_path: Path) -> None:
     frames: list[bytes] = []
 
     async def is_good() -> bool:
@@ -284,7 +284,7 @@ async def test_the_end_is_at_once_and_for_all(tmp_path: Path) -> None:
             assert await late.is_over()
 
 
-async def test_nobody_looks_where_nobody_looks_on(tmp_path: Path) -> None:
+async def test_without_viewers_there_are_no_queries(tmp_path: Path) -> None:
     async with feeding(tmp_path) as (_, feed, store):
         assert store.reads == 0
         for _ in range(2):
@@ -296,12 +296,12 @@ async def test_nobody_looks_where_nobody_looks_on(tmp_path: Path) -> None:
         assert store.reads == reads
 
 
-async def test_who_is_let_in_and_never_reads_takes_no_place(tmp_path: Path) -> None:
+async def test_a_viewer_that_never_reads_takes_no_slot(tmp_path: Path) -> None:
     async with feeding(tmp_path) as (_, feed, _store), aclosing(feed.watch(None, always)):
         assert len(feed) == 0
 
 
-async def test_a_bug_is_told_and_those_who_look_on_see_when_it_is_over(tmp_path: Path) -> None:
+async def test_a_bug_is_reported_and_viewers_see_when_it_is_over(tmp_path: Path) -> None:
     ends: asyncio.Queue[TaskEnd] = asyncio.Queue()
     background = BackgroundTasks(ends.put_nowait, backoff=Backoff(first_s=0.001))
     async with feeding(tmp_path, background=background) as (_, feed, store), looking(feed) as viewer:

@@ -114,7 +114,7 @@ async def test_no_list_shows_what_is_anothers(tmp_path: Path) -> None:
         assert not [each for each in shown if each not in seen]
 
 
-async def test_members_that_nobody_may_set(tmp_path: Path) -> None:
+async def test_members_that_cannot_be_set(tmp_path: Path) -> None:
     """S19."""
     async with api_on("sqlite", tmp_path) as api:
         for operation in OPERATIONS:

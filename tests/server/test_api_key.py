@@ -41,7 +41,7 @@ def code_of(reply: httpx2.Response) -> tuple[int, str, str | None]:
 
 
 @each_database
-async def test_the_life_of_a_key(database: str, tmp_path: Path) -> None:
+async def test_the_lifecycle_of_a_key(database: str, tmp_path: Path) -> None:
     async with api_on(database, tmp_path) as api:
         admin, space = bearer(api.one.admin.secret), api.one.workspace
         expires_ms = api.clock.at_ms + 1_000_000
@@ -271,7 +271,7 @@ async def test_workspaces(tmp_path: Path) -> None:
         assert code_of(await api.ask("GET", "/api/workspaces", params={"cursor": "x"}, **role))[0] == 404
 
 
-async def test_a_limit_that_nobody_would_keep_is_not_promised(tmp_path: Path) -> None:
+async def test_a_limit_that_cannot_be_enforced_is_refused(tmp_path: Path) -> None:
     """Several workers on SQLite have nothing in common that they could count in."""
     async with api_on("sqlite", tmp_path, is_worker=True) as api:
         assert not api.storage.accounting.can_enforce_limits

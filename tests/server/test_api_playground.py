@@ -72,7 +72,7 @@ async def test_not_all_of_many_keys(tmp_path: Path) -> None:
 
 
 @each_database
-async def test_a_use_is_told_to_the_audit_log(database: str, tmp_path: Path) -> None:
+async def test_a_use_is_recorded_in_the_audit_log(database: str, tmp_path: Path) -> None:
     async with api_on(database, tmp_path) as api:
         key_id = api.one.chat.key.id
         for role in (api.operator, await api.session(), bearer(api.one.admin.secret)):

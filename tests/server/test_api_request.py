@@ -50,7 +50,7 @@ async def test_one_request_by_either_id(database: str, tmp_path: Path) -> None:
             assert (await api.ask("GET", f"/api/requests/{wanted}", **role)).status_code == 404
 
 
-async def test_who_asks_right_after_an_answer_sees_it(tmp_path: Path) -> None:
+async def test_a_query_right_after_an_answer_finds_it(tmp_path: Path) -> None:
     """What this process has written down is in the database before it is read."""
     async with api_on("sqlite", tmp_path) as api:
         writer = api.storage.accounting.writer
@@ -131,7 +131,7 @@ async def test_pages_and_filters(tmp_path: Path) -> None:
 
 
 @each_database
-async def test_what_was_said_is_shown_and_taken_away_and_both_are_told(database: str, tmp_path: Path) -> None:
+async def test_content_is_shown_and_deleted_and_both_are_recorded(database: str, tmp_path: Path) -> None:
     async with api_on(database, tmp_path) as api:
         id, admin = await api.new_request(api.one), bearer(api.one.admin.secret)
         completion_id = (await fetch(api, f"/api/requests/{id}", admin))["request"]["completion_id"]

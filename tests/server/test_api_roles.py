@@ -188,7 +188,7 @@ def assert_proper(api: Api, operation: Operation, reply: httpx2.Response) -> Non
     assert "sw-session-" not in reply.text
 
 
-async def test_what_does_not_say_for_whom_it_is_there_is_for_nobody(tmp_path: Path) -> None:
+async def test_a_route_without_access_is_forbidden(tmp_path: Path) -> None:
     async def reached(_: HttpRequest) -> HttpResponse:
         return PlainTextResponse("reached")
 

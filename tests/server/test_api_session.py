@@ -180,7 +180,7 @@ async def test_guesses_at_the_same_moment_are_all_counted(tmp_path: Path) -> Non
         assert statuses[-1] == 200
 
 
-async def test_an_address_is_the_proxys_word_only_where_it_is_trusted(tmp_path: Path) -> None:
+async def test_the_address_from_a_proxy_is_used_only_if_it_is_trusted(tmp_path: Path) -> None:
     for number, trusted in enumerate(("", '[server]\ntrusted_proxies = ["192.0.2.0/24"]\n')):
         folder = tmp_path / str(number)
         folder.mkdir()
@@ -216,7 +216,7 @@ async def test_no_text_is_the_secret(tmp_path: Path) -> None:
         assert await dump(api.storage.store) == before
 
 
-async def test_who_am_i(tmp_path: Path) -> None:
+async def test_the_current_identity(tmp_path: Path) -> None:
     async with api_on("sqlite", tmp_path) as api:
         assert (await api.ask("GET", "/api/session", **bearer(api.one.admin.secret))).json() == {
             "actor": f"key:{api.one.admin.key.id}",

@@ -120,7 +120,7 @@ async def test_the_session_of_a_key_of_the_file_goes_by_the_file(tmp_path: Path)
             assert (await api.ask("GET", "/api/session", **role)).status_code == status
 
 
-async def test_a_key_that_may_not_is_told_why_and_opens_nothing(tmp_path: Path) -> None:
+async def test_a_key_without_access_gets_the_reason_and_no_session(tmp_path: Path) -> None:
     async with api_on("sqlite", tmp_path) as api:
         before, one = await dump(api.storage.store), api.one
         for key, status, code in (

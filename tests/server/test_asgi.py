@@ -145,7 +145,7 @@ async def test_a_stream_waits_for_a_slow_caller() -> None:
 
 
 @pytest.mark.parametrize("path", ["/before", "/head", "/within", "/short", "/nothing", "/twice", "/odd"])
-async def test_a_fault_is_told_and_never_looks_like_an_answer(path: str) -> None:
+async def test_a_fault_is_reported_and_never_looks_like_an_answer(path: str) -> None:
     async def app(_scope: Scope, _receive: Receive, send: Send) -> None:
         if path == "/odd":
             await send({"type": "http.response.body", "body": b"x"})
@@ -298,7 +298,7 @@ async def test_an_answer_whose_pieces_fail_is_cut_off(reason: Exception, faults:
 
 
 @pytest.mark.parametrize("is_full", [False, True])
-async def test_who_makes_the_pieces_is_done_with_when_the_caller_has_gone(is_full: bool) -> None:
+async def test_the_generator_is_closed_when_the_caller_has_gone(is_full: bool) -> None:
     over = asyncio.Event()
 
     async def pieces() -> AsyncGenerator[bytes, None]:
@@ -325,7 +325,7 @@ async def test_a_websocket_is_refused() -> None:
         assert (await client.response()).status == 400
 
 
-async def test_what_is_handed_over_is_answered_by_whoever_took_it() -> None:
+async def test_a_delegated_request_is_answered_by_its_handler() -> None:
     taken: list[tuple[Request, Response]] = []
     seen: list[Any] = []
     over = asyncio.Event()
@@ -355,7 +355,7 @@ async def test_what_is_handed_over_is_answered_by_whoever_took_it() -> None:
 
 
 @pytest.mark.parametrize("when", ["while it is taken", "after that", "after an answer"])
-async def test_a_fault_of_who_hands_over_is_told(when: str) -> None:
+async def test_a_fault_of_the_delegating_function_is_reported(when: str) -> None:
     def take(_: Request, response: Response) -> None:
         if when == "while it is taken":
             raise ValueError("it")

@@ -96,7 +96,7 @@ async def test_several_choices_have_several_times_the_limit() -> None:
         assert (await gate.settled())[0].verdict == "completed"
 
 
-async def test_a_whole_answer_tells_nothing_of_the_time_to_the_first_token() -> None:
+async def test_a_whole_answer_has_no_time_to_the_first_token() -> None:
     async with gateway_to(whole(openai_whole())) as (gate, _):
         await gate.ask(model="up/m")
         (record,) = await gate.settled()

@@ -91,7 +91,7 @@ class Broken:
         raise ZeroDivisionError
 
 
-async def test_a_fault_in_noting_progress_stops_neither_heartbeats_nor_the_look_at_keys(tmp_path: Path) -> None:
+async def test_a_fault_in_writing_progress_stops_neither_heartbeats_nor_key_updates(tmp_path: Path) -> None:
     """Once it did: after a minute every key of the store was refused."""
     async with keeping(stream(openai_stream()), tmp_path, MODEL, intervals=PACE) as setup:
         background = setup.gate.gateway.background
@@ -120,7 +120,7 @@ async def ready(setup: AccountingSetup) -> tuple[int, Any]:
         return reply.status, json.loads(reply.body)
 
 
-async def test_the_purge_goes_on_after_an_error_that_nobody_expected(tmp_path: Path) -> None:
+async def test_the_purge_continues_after_an_unexpected_error(tmp_path: Path) -> None:
     def rename(old: str, new: str) -> Callable[[Connection], object]:
         return lambda conn: conn.exec_driver_sql(f"ALTER TABLE {old} RENAME TO {new}")
 

@@ -56,7 +56,7 @@ def test_a_key_alone_gets_half_and_others_find_room() -> None:
     assert (memory.held_bytes, memory.held_by("a"), memory.held_by("c")) == (MEBIBYTE, 0, MEBIBYTE)
 
 
-def test_who_holds_nothing_gets_what_is_left_and_where_nothing_is_it_is_our_fault() -> None:
+def test_a_key_without_a_share_gets_the_rest_and_without_a_rest_it_is_an_overload() -> None:
     memory = BodyMemory(3 * MEBIBYTE)
     held(memory, "a", 2 * MEBIBYTE)
     held(memory, "b", MEBIBYTE)
@@ -197,7 +197,7 @@ async def test_no_stream_is_cut_for_what_bodies_hold(monkeypatch: pytest.MonkeyP
             used[0] = 10
 
 
-async def test_the_console_is_one_who_holds_too(tmp_path: Path) -> None:
+async def test_the_console_counts_as_a_holder_too(tmp_path: Path) -> None:
     store = '[store]\nurl = "sqlite:///streamweir.db"\n'
     async with gateway(f"{TOML}\n{store}", data_dir=tmp_path) as gate, await gate.connect() as client:
         fields = (f"authorization: Bearer {gate.secret}", "content-type: application/json", f"content-length: {BODY}")

@@ -158,7 +158,7 @@ async def test_what_is_as_deep_as_allowed_is_served() -> None:
         await gate.settled()
 
 
-async def test_a_key_that_stands_twice_is_refused_by_its_path() -> None:
+async def test_a_duplicate_key_is_refused_with_its_path() -> None:
     def twice(param: str) -> Refused:
         return 400, "duplicate_key", param
 
@@ -193,7 +193,7 @@ async def test_a_nul_in_any_string_is_served_and_recorded(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", ["openai", "anthropic", "gemini"])
 @pytest.mark.parametrize("digits", [19, 20, 30, 4000])
-async def test_a_number_that_is_too_large_for_anybody_is_the_callers_fault(kind: str, digits: int) -> None:
+async def test_a_number_that_is_too_large_is_the_callers_fault(kind: str, digits: int) -> None:
     answer = {"openai": openai_whole, "anthropic": anthropic_whole, "gemini": gemini_whole}[kind]()
     large = 10**digits
     async with gateway_to(whole(answer), kind=kind) as (gate, _):

@@ -119,7 +119,7 @@ def without_details(body: bytes) -> bytes:
 
 @pytest.mark.parametrize("kind", ["anthropic", "gemini"])
 @pytest.mark.parametrize("dialect", ["opentoken", "aivene", "bitseek"])
-async def test_the_frames_are_the_same_whoever_answers(dialect: str, kind: str) -> None:
+async def test_the_frames_are_the_same_for_every_provider(dialect: str, kind: str) -> None:
     shown = example(dialect, "text")
     chunks = [each for each in frames_of(shown) if each != "[DONE]" and each["choices"]]
     texts = list(filter(None, (each["choices"][0]["delta"].get("content") for each in chunks)))
@@ -161,7 +161,7 @@ async def test_the_path_goes_before_the_key_and_the_key_before_the_default(defau
 
 
 @pytest.mark.parametrize("path", [None, *DIALECTS])
-async def test_a_refusal_speaks_the_dialect_too(path: str | None) -> None:
+async def test_a_refusal_is_in_the_dialect_too(path: str | None) -> None:
     key = f'[[keys]]\nname = "a"\nkey = "{KEYS["aivene"]}"\ndialect = "aivene"\n'
     members = {"openai": 4, "opentoken": 3, "bitseek": 3, "aivene": 2, None: 2}[path]
     async with gateway_to(in_turn(), key) as (gate, _):
@@ -256,7 +256,7 @@ INJECTED = [
 
 @pytest.mark.parametrize("dialect", DIALECTS)
 @pytest.mark.parametrize("kind", ["openai", "together"], ids=["passed", "translated"])
-async def test_what_a_model_says_stays_one_event(kind: str, dialect: str) -> None:
+async def test_the_text_of_a_model_stays_one_event(kind: str, dialect: str) -> None:
     async with gateway_to(stream(openai_stream(INJECTED)), kind=kind) as (gate, _):
         reply = await ask(gate, dialect, "up/m")
         got = [

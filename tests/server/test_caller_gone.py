@@ -136,7 +136,7 @@ async def test_a_caller_that_leaves_between_two_attempts(leave: Leave) -> None:
 
 
 @every_way
-async def test_a_caller_that_leaves_in_the_midst_of_its_body(leave: Leave) -> None:
+async def test_a_caller_that_leaves_in_the_middle_of_its_body(leave: Leave) -> None:
     async with gateway_to(in_turn()) as (gate, up):
         async with await gate.connect() as client:
             await client.send(chat_request(model="up/m", headers=(("expect", "100-continue"),)).partition(b"{")[0])
@@ -217,7 +217,7 @@ async def test_an_upstream_that_refused_charges_nothing_to_a_caller_that_left() 
 
 @every_way
 @pytest.mark.parametrize("dialect", ["openai", "opentoken", "aivene", "bitseek", "messages"])
-async def test_a_caller_that_leaves_in_the_midst(leave: Leave, dialect: str) -> None:
+async def test_a_caller_that_leaves_in_the_middle(leave: Leave, dialect: str) -> None:
     script: list[Step] = [Head(), Send(b"".join(openai_frames()[:4])), Hang()]
     async with gateway_to(script) as (gate, up), await gate.connect() as client:
         await client.send(chat_request(path=path_of(dialect), model="up/m", stream=True))

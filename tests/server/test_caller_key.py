@@ -194,7 +194,7 @@ async def test_a_dialect_has_its_own_words_for_it(dialect: str, words: dict[str,
 
 @pytest.mark.soak
 @pytest.mark.alone  # a clock is involved
-async def test_the_time_of_a_refusal_tells_nothing_of_the_key() -> None:
+async def test_the_time_of_a_refusal_reveals_nothing_about_the_key() -> None:
     """Kolmogorov and Smirnov on ten thousand refusals: of keys that are nearly right, and of any others."""
     count = 5000
     chance = random.Random()
@@ -271,7 +271,7 @@ async def test_what_is_refused_for_another_reason_does_not_count_nor_do_lists() 
         await gate.settled(9)
 
 
-async def test_a_reload_forgives_nothing() -> None:
+async def test_a_reload_does_not_reset_failures() -> None:
     async with gateway_to(stream(openai_stream()), RATES) as (gate, _):
         for _ in range(3):
             await ask_rated(gate)

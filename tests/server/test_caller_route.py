@@ -95,7 +95,7 @@ async def test_every_route_of_the_data_plane_asks_for_its_scope() -> None:
             assert each.verdict is (Verdict.COMPLETED if each.status == 200 else Verdict.REJECTED)
 
 
-async def test_every_route_of_the_control_plane_says_for_whom_it_is() -> None:
+async def test_every_route_of_the_control_plane_declares_its_access() -> None:
     expected = {"/": 307, "/health": 200, "/ready": 200, "/metrics": None}
     assert {route.path for route in control_app_routes()} == set(expected)  # type: ignore[attr-defined]
     async with gateway_to(in_turn(), TOML) as (gate, _), await gate.connect() as client:
@@ -199,7 +199,7 @@ def own_address() -> str | None:
         (["127.0.0.1"], "sk-something-secret-0123", "127.0.0.1"),
     ],
 )
-async def test_an_address_is_believed_from_a_trusted_proxy_alone(
+async def test_an_address_is_accepted_only_from_a_trusted_proxy(
     trusted: list[str], sent: str | None, peer: str
 ) -> None:
     toml = f"[server]\ntrusted_proxies = {json.dumps(trusted)}\n"
@@ -319,7 +319,7 @@ async def test_no_host_opens_what_is_closed(host: str) -> None:
 # S17: other sites.
 
 
-async def test_no_other_site_is_let_in() -> None:
+async def test_no_other_site_has_access() -> None:
     async with gateway_to(whole(openai_whole())) as (gate, _), await gate.connect() as client:
         asked = [
             ("OPTIONS /v1/chat/completions", ()),

@@ -59,7 +59,7 @@ async def standing_still(gate: Gate, up: ScriptedUpstream) -> int:
 # C8: a reader that stops.
 
 
-async def test_a_reader_that_stops_holds_up_its_upstream_and_nobody_else() -> None:
+async def test_a_reader_that_stops_delays_only_its_own_upstream() -> None:
     """A hundred megabytes are on offer; the gateway takes what fits into bounded buffers."""
 
     def script(request: Seen) -> list[Step]:
@@ -180,7 +180,7 @@ async def drip(client: RawClient, begun: bytes) -> Reply:
     ],
     ids=["header", "body"],
 )
-async def test_slow_senders_are_told_while_others_are_served(begun: bytes, timer: str) -> None:
+async def test_slow_senders_get_an_error_while_others_are_served(begun: bytes, timer: str) -> None:
     patience = f"[server.timeouts]\n{timer} = {SENDER_PATIENCE_S}"
     async with gateway_to(stream(b"".join(openai_frames())), patience) as (gate, up):
         clients = [await gate.connect() for _ in range(SLOW_SENDERS)]
@@ -201,7 +201,7 @@ async def test_slow_senders_are_told_while_others_are_served(begun: bytes, timer
         assert len(up.requests) == others
 
 
-async def test_a_connection_that_asks_for_nothing_is_told_and_closed() -> None:
+async def test_a_connection_without_a_request_gets_an_error_and_is_closed() -> None:
     async with gateway_to(stream(b""), "[server.timeouts]\nheader_s = 0.1") as (gate, _):
         async with await gate.connect() as client:
             assert (await client.response()).status == 408

@@ -56,7 +56,7 @@ async def told_at_once(client: RawClient, line: str, *fields: str) -> Reply:
 
 
 @pytest.mark.parametrize("size", SIZES)
-async def test_a_stranger_is_answered_by_the_head(size: str) -> None:
+async def test_an_unauthenticated_caller_is_answered_after_the_head(size: str) -> None:
     async with gateway_to(in_turn()) as (gate, _):
         for line, status in HEADS.items():
             async with await gate.connect() as client:
@@ -107,13 +107,13 @@ def line_of(operation: Operation) -> str:
     return f"{operation.method} {operation.path.replace('{', '').replace('}', '')}"
 
 
-def test_who_is_not_known_may_send_little() -> None:
+def test_unauthenticated_callers_may_send_little() -> None:
     open_to_all = [each for each in OPERATIONS if each.access is Access.ANYONE]
     assert [each.name for each in open_to_all] == ["open_session"]
     assert [each.max_body_bytes for each in open_to_all] == [MAX_UNAUTHENTICATED_BYTES]
 
 
-async def test_every_operation_knows_who_asks_before_it_reads(tmp_path: Path) -> None:
+async def test_every_operation_is_authenticated_before_its_body_is_read(tmp_path: Path) -> None:
     async with api_on("sqlite", tmp_path) as api, on_a_socket(api) as (at, faults):
         chat = f"authorization: Bearer {api.one.chat.secret}"
         for operation in OPERATIONS:
@@ -139,7 +139,7 @@ async def test_a_sign_in_that_is_too_large_is_refused_unread(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("size", SIZES)
-async def test_who_may_is_read_and_answered(tmp_path: Path, size: str) -> None:
+async def test_an_authorized_body_is_read_and_answered(tmp_path: Path, size: str) -> None:
     body = json.dumps({"secret": "sk-x"}).encode()
     wire, fields = (
         (body, f"content-length: {len(body)}")
@@ -157,7 +157,7 @@ async def test_who_may_is_read_and_answered(tmp_path: Path, size: str) -> None:
         assert faults == []
 
 
-async def test_who_leaves_within_a_body_that_is_wanted_leaves_nothing(tmp_path: Path) -> None:
+async def test_a_caller_that_leaves_within_its_body_leaves_nothing(tmp_path: Path) -> None:
     async with api_on("sqlite", tmp_path) as api, on_a_socket(api) as (at, faults):
         async with await RawClient.open(at.address) as client:
             await client.send(head("POST /api/session", JSON, "content-length: 10", "expect: 100-continue"))

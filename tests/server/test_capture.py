@@ -64,7 +64,7 @@ async def test_an_answer_both_ways(is_streamed: bool) -> None:
     assert all(0 <= at_ms < 60_000 for at_ms, _ in (*content.upstream_frames, *content.caller_frames))
 
 
-async def test_only_what_was_written_was_said() -> None:
+async def test_only_what_was_written_was_delivered() -> None:
     go_on, capture = asyncio.Event(), Capture(PROMPT, asyncio.get_running_loop().time())
     frames = openai_frames()
     script: list[Step] = [Head(), Send(b"".join(frames[:3])), Wait(go_on), Send(b"".join(frames[3:])), End()]
@@ -84,7 +84,7 @@ async def test_only_what_was_written_was_said() -> None:
         assert json.dumps(run.documents).count("budget_exceeded") == 1
 
 
-async def test_what_does_not_fit_is_left_out_and_said_to_be() -> None:
+async def test_what_does_not_fit_is_left_out_and_named() -> None:
     capture = Capture(PROMPT, 0.0, max_bytes=2000)
     async with attempt(stream(openai_stream(["x" * 5000])), capture=capture) as (run, _):
         await run.over()

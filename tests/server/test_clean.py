@@ -20,7 +20,7 @@ SECRETS = [
 
 @pytest.mark.parametrize("secret", SECRETS)
 @pytest.mark.parametrize("around", ["{}", "model {} is here", "/v1/{}/x", "'{}'", "a={}&b", "x\u200b{}", "{}\x1b[0m"])
-def test_a_key_is_masked_wherever_it_stands(secret: str, around: str) -> None:
+def test_a_key_is_masked_everywhere(secret: str, around: str) -> None:
     text = clean(around.format(secret))
     assert secret not in text
     assert secret[:12] not in text
@@ -40,7 +40,7 @@ def test_a_key_is_masked_wherever_it_stands(secret: str, around: str) -> None:
         ("a basic misunderstanding", "a basic misunderstanding"),
     ],
 )
-def test_a_credential_is_masked_by_what_stands_before_it(text: str, expected: str) -> None:
+def test_a_credential_is_masked_by_the_name_before_it(text: str, expected: str) -> None:
     assert clean(text) == expected
 
 

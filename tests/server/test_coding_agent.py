@@ -95,7 +95,7 @@ streamed_and_whole = pytest.mark.parametrize("streams", [True, False], ids=["str
 
 
 @streamed_and_whole
-async def test_an_agent_writes_a_file_and_says_so(tmp_path: Path, streams: bool) -> None:
+async def test_an_agent_writes_a_file_and_reports_it(tmp_path: Path, streams: bool) -> None:
     async with gateway(CONFIG) as gate:
         agent = Agent(gate, tmp_path, streams=streams)
         ending = await agent.does("Write a file.")
@@ -134,7 +134,7 @@ async def test_two_files_are_two_calls_of_one_answer_and_the_next_task_writes_an
 
 
 @streamed_and_whole
-async def test_an_agent_whose_tool_fails_says_so(tmp_path: Path, streams: bool) -> None:
+async def test_an_agent_whose_tool_fails_reports_it(tmp_path: Path, streams: bool) -> None:
     async with gateway(CONFIG) as gate:
         agent = Agent(gate, tmp_path, streams=streams)
         agent.write = lambda _path, _content: "Error: EACCES: permission denied"

@@ -140,7 +140,7 @@ async def test_a_file_that_was_built_away(page: Assets, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("has_database", "sentence"), [(True, NOT_BUILT), (False, NO_DATABASE)])
-async def test_where_there_is_no_page_it_is_said_why(tmp_path: Path, has_database: bool, sentence: str) -> None:
+async def test_without_a_page_the_reason_is_shown(tmp_path: Path, has_database: bool, sentence: str) -> None:
     for path in ("/console", "/console/requests", "/console/assets/index-C0ffee.js"):
         reply = await ask(app_of(Assets(tmp_path), has_database=has_database), path)
         assert (reply.status_code, reply.text) == (404, sentence)
@@ -151,12 +151,12 @@ async def test_where_there_is_no_page_it_is_said_why(tmp_path: Path, has_databas
         }
 
 
-def test_the_page_is_for_all_and_every_route_of_it_says_so(page: Assets) -> None:
+def test_the_page_is_public_and_every_route_declares_it(page: Assets) -> None:
     found = {route.path: (route.access, route.methods) for route in console_routes(page, has_database=True)}
     assert found == {path: (Access.ANYONE, {"GET", "HEAD"}) for path in ("/console", "/console/{path:path}")}
 
 
-async def test_without_books_a_page_is_of_no_use(page: Assets) -> None:
+async def test_without_a_database_there_is_no_page(page: Assets) -> None:
     assert (await ask(app_of(page, has_database=False), "/console")).text == NO_DATABASE
 
 
@@ -184,7 +184,7 @@ async def test_every_answer_carries_the_headers_whatever_it_says_itself(page: As
         assert "content-security-policy" not in (await ask(app, path)).headers
 
 
-def test_what_stands_over_an_answers_own_word() -> None:
+def test_what_overrides_the_answers_own_value() -> None:
     said = (("Cache-Control", "public"), ("content-type", "x"), ("set-cookie", "a=1"), ("set-cookie", "b=2"))
     assert with_security_headers("/v1/models", said, is_secure=True) == said
     assert with_security_headers("/api/keys", said, is_secure=False) == (*said[1:], *SNAPSHOT.items())
@@ -209,7 +209,7 @@ def test_what_stands_over_an_answers_own_word() -> None:
         (";q=", False),
     ],
 )
-def test_who_takes_gzip(sent: str, is_taken: bool) -> None:
+def test_clients_that_accept_gzip(sent: str, is_taken: bool) -> None:
     assert accepts_gzip(sent) is is_taken
 
 
@@ -274,7 +274,7 @@ async def test_the_headers_are_on_what_never_reaches_a_route(tmp_path: Path, pag
                 assert (await send(client, line)).status == 404
 
 
-async def test_where_tls_ends_here_browsers_are_told_to_stay_with_it(tmp_path: Path, page: Assets) -> None:
+async def test_with_tls_there_is_strict_transport_security(tmp_path: Path, page: Assets) -> None:
     made = make_certificate(tmp_path)
     tls = f'[server.tls]\ncert_file = "{made.cert_file}"\nkey_file = "{made.key_file}"\n'
     async with console(tmp_path, page, tls) as (_, client):  # the socket of this test is a plain one all the same
@@ -283,7 +283,7 @@ async def test_where_tls_ends_here_browsers_are_told_to_stay_with_it(tmp_path: P
         assert (await send(client, "GET /health")).header("strict-transport-security") is None
 
 
-async def test_without_books_the_gateway_says_so() -> None:
+async def test_without_a_database_the_gateway_reports_it() -> None:
     async with gateway("") as gate, await gate.connect() as client:
         reply = await send(client, "GET /console")
         assert (reply.status, reply.body.decode()) == (404, NO_DATABASE)

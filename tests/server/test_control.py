@@ -119,7 +119,7 @@ async def test_metrics_are_text() -> None:
     assert reply.body == b"streamweir_open_streams 1.0\n"
 
 
-async def test_metrics_for_whoever_may_look_at_the_api() -> None:
+async def test_metrics_for_everyone_with_access_to_the_api() -> None:
     """The admin secret, and a session of the console, are the API's to know."""
 
     async def onlooker(request: Request, _scope: Scope) -> StreamweirError | None:
@@ -132,7 +132,7 @@ async def test_metrics_for_whoever_may_look_at_the_api() -> None:
     assert (await ask(app, "/metrics")).status == 401
 
 
-async def test_metrics_for_everyone_where_the_operator_says_so() -> None:
+async def test_metrics_for_everyone_if_it_is_configured() -> None:
     assert (await ask(app_of(None, lambda _: None), "/metrics")).status == 200
 
 
@@ -163,7 +163,7 @@ async def test_every_route_for_everyone_who_may_ask(who: str) -> None:
         assert reply.status == EXPECTED[path][who], path
 
 
-async def test_who_may_not_is_told_why() -> None:
+async def test_a_refusal_names_the_reason() -> None:
     nobody = await ask(app_of(), "/metrics")
     assert nobody.headers["www-authenticate"] == "Bearer"
     assert nobody.document["error"]["code"] == "missing_api_key"
@@ -191,7 +191,7 @@ class Unknown(Route):
     [Route("/new", plain), Unknown("/new", plain), Mount("/new", routes=[Route("/", plain)])],
     ids=["no access", "an access that is none", "a mount"],
 )
-async def test_what_does_not_say_for_whom_it_is_there_is_for_nobody(route: BaseRoute) -> None:
+async def test_a_route_without_access_is_forbidden(route: BaseRoute) -> None:
     app = app_of(None, lambda _: None, route)
     for path in ("/new", "/new/"):
         for method in ("GET", "HEAD", "POST"):
@@ -249,7 +249,7 @@ async def test_each_method_of_a_path_has_its_own_access() -> None:
     assert (await ask(app, "/new", "DELETE", key="admin")).status == 403, "nobody has a gate for operators"
 
 
-async def test_a_gate_tells_the_endpoint_who_it_is() -> None:
+async def test_a_gate_gives_the_endpoint_the_identity() -> None:
     async def may(request: Request, scope: Scope) -> None:
         scope.setdefault("state", {})["actor"] = request.headers["authorization"]
 
@@ -282,7 +282,7 @@ async def test_the_gate_sees_headers_and_peer_and_no_url() -> None:
     assert seen[1].peer == ""
 
 
-async def test_every_answer_says_how_it_may_be_kept_and_read() -> None:
+async def test_every_answer_has_cache_and_security_headers() -> None:
     for path in ("/", "/health", "/ready", "/metrics", "/nothing"):
         reply = await ask(app_of(), path)
         assert reply.headers["cache-control"] == "no-store"
@@ -290,7 +290,7 @@ async def test_every_answer_says_how_it_may_be_kept_and_read() -> None:
         assert "server" not in reply.headers
 
 
-async def test_an_error_of_ours_is_answered_in_our_words() -> None:
+async def test_an_error_of_the_gateway_has_its_own_text() -> None:
     async def unavailable() -> bytes:
         raise GatewayFault("overloaded", "Too much at once.")
 
@@ -300,7 +300,7 @@ async def test_an_error_of_ours_is_answered_in_our_words() -> None:
     assert reply.document["error"]["code"] == "overloaded"
 
 
-async def test_a_fault_is_an_envelope_and_is_raised_to_whoever_logs() -> None:
+async def test_a_fault_is_an_error_response_and_is_raised_for_the_log() -> None:
     async def broken() -> bytes:
         raise LookupError("a secret of ours")
 

@@ -82,7 +82,7 @@ async def test_either_end_may_ask_while_it_is_asked(tmp_path: Path) -> None:
         assert await channel.request("back", {"n": 1}, WAIT_TIMEOUT_S) == {"n": 1}
 
 
-async def test_telling_wants_no_answer(tmp_path: Path) -> None:
+async def test_a_notification_has_no_answer(tmp_path: Path) -> None:
     async with line(tmp_path) as (far, channel, _):
         channel.notify("stop", {"hurry": True})
         assert await far.told.get() == ("stop", {"hurry": True})
@@ -97,7 +97,7 @@ async def test_a_refusal_and_a_fault_are_no_silence(tmp_path: Path) -> None:
         assert await channel.request("echo") == {}
 
 
-async def test_who_does_not_answer_in_time_is_not_waited_for(tmp_path: Path) -> None:
+async def test_a_late_answer_is_not_waited_for(tmp_path: Path) -> None:
     async with line(tmp_path) as (far, channel, _):
         with pytest.raises(ChannelError, match=r"no answer in 0\.01 s"):
             await channel.request("wait", timeout_s=0.01)
@@ -159,7 +159,7 @@ async def test_the_end_of_the_other_side_is_noticed_and_ends_every_question(tmp_
         b"\xff\n",
     ],
 )
-async def test_whoever_does_not_speak_our_language_is_cut_off(
+async def test_an_end_that_sends_invalid_messages_is_disconnected(
     tmp_path: Path, sent: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(control_socket, "MAX_LINE_BYTES", 1024)
@@ -172,7 +172,7 @@ async def test_whoever_does_not_speak_our_language_is_cut_off(
         assert await channel.request("echo", {"others": "stay"}) == {"others": "stay"}
 
 
-async def test_an_answer_that_nobody_asked_for_is_harmless(tmp_path: Path) -> None:
+async def test_an_answer_without_a_request_is_harmless(tmp_path: Path) -> None:
     async with line(tmp_path) as (_, channel, control):
         reader, writer = await asyncio.open_unix_connection(str(control.path))
         writer.write(b'{"answer": 99, "with": {}}\n{"ask": "echo", "id": 1, "with": {"n": 1}}\n')
@@ -181,7 +181,7 @@ async def test_an_answer_that_nobody_asked_for_is_harmless(tmp_path: Path) -> No
         assert not channel.is_closed
 
 
-async def test_whoever_does_not_read_is_cut_off(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_caller_that_does_not_read_is_disconnected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async with line(tmp_path) as (far, channel, control):
         monkeypatch.setattr(control_socket, "MAX_LINE_BYTES", 64 * 1024)
         await channel.request("echo")
@@ -215,7 +215,7 @@ async def test_the_socket_is_for_its_user_alone_and_does_not_stay(tmp_path: Path
     assert list(tmp_path.iterdir()) == []
 
 
-async def test_a_worker_finds_out_that_nobody_is_there(tmp_path: Path) -> None:
+async def test_a_worker_notices_that_there_is_no_supervisor(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="No such file"):
         await connect(tmp_path / "control.sock", End().answer)
 
@@ -249,7 +249,7 @@ def test_what_killed_processes_left_is_cleared_away(tmp_path: Path) -> None:
         assert {path.name for path in tmp_path.iterdir()} == {"control-2.sock", "other.sock"}
 
 
-async def test_whoever_speaks_while_the_other_end_goes_is_not_heard_and_meets_no_fault(tmp_path: Path) -> None:
+async def test_a_message_to_a_closing_end_is_lost_without_a_fault(tmp_path: Path) -> None:
     """The transport knows of the end before the reader does: a killed supervisor, and a worker about to answer it."""
     async with line(tmp_path) as (far, channel, _):
         await channel.request("echo", {})

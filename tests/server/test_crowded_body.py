@@ -54,7 +54,7 @@ MANY = {
 
 
 @pytest.mark.parametrize("members", MANY.values(), ids=MANY)
-async def test_more_than_anybody_needs_is_refused(members: dict[str, Any]) -> None:
+async def test_too_many_elements_are_refused(members: dict[str, Any]) -> None:
     async with gateway_to(stream(openai_stream())) as (gate, up):
         reply = await gate.ask(model="up/m", stream=True, **members)
         assert (reply.status, code_of(reply)) == (400, "invalid_value")
@@ -62,7 +62,7 @@ async def test_more_than_anybody_needs_is_refused(members: dict[str, Any]) -> No
         assert up.requests == []
 
 
-async def test_a_long_text_is_one_thing_whatever_stands_in_it() -> None:
+async def test_a_long_text_is_one_value_whatever_it_contains() -> None:
     text = '[{"a":1,"b":"\\\\"},]' * 100_000
     async with gateway_to(stream(openai_stream())) as (gate, up):
         reply = await gate.ask(model="up/m", stream=True, messages=[{"role": "user", "content": text}])

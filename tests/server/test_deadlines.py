@@ -62,7 +62,7 @@ def test_an_event_that_never_ends_is_not_hidden_by_its_bytes() -> None:
     assert overdue(patience, STALLED, now=35.0, read_at=35.0, is_mid_event=True) == "stream_deadline_exceeded"
 
 
-def test_comments_before_the_first_token_are_a_sign_of_life_as_long_as_that_is_waited_for() -> None:
+def test_comments_before_the_first_token_count_as_activity_until_its_timeout() -> None:
     """Some providers name the role at once, and send comments until the model has begun."""
     patience = Deadlines(TIMING, 0.0)
     role = structs.replace(FLOWING, has_first_event=False)
@@ -125,7 +125,7 @@ def test_an_answer_far_beyond_its_limit_is_cut(most: int, written: int, is_cut: 
         (structs.replace(FLOWING, now=100.0, is_paused=True), 102.0),
     ],
 )
-def test_the_next_look_is_due_with_the_first_that_could_happen(look: AttemptSnapshot, due: float) -> None:
+def test_the_next_timer_is_at_the_first_deadline(look: AttemptSnapshot, due: float) -> None:
     assert Deadlines(TIMING, 0.0).next_timer_at(look) == pytest.approx(due)
 
 
@@ -135,9 +135,7 @@ def test_the_next_look_is_due_with_the_first_that_could_happen(look: AttemptSnap
     [{}, {"commit_at": 1.0}, {"total_at": 0.5}, {"first_event_s": 0.25}, {"idle_s": 0.001, "commit_at": 0.0}],
     ids=str,
 )
-def test_the_first_look_is_that_of_an_attempt_of_which_nothing_is_seen_yet(
-    changes: dict[str, float], is_stream: bool
-) -> None:
+def test_the_first_timer_is_that_of_an_attempt_without_data(changes: dict[str, float], is_stream: bool) -> None:
     patience = Deadlines(structs.replace(TIMING, **changes), 0.0)
     nothing = AttemptSnapshot(
         now=0.0,
@@ -153,7 +151,7 @@ def test_the_first_look_is_that_of_an_attempt_of_which_nothing_is_seen_yet(
     assert patience.first_timer_at(is_stream=is_stream) == patience.next_timer_at(nothing)
 
 
-def test_a_sign_of_life_is_due_after_silence_and_not_to_one_who_does_not_read() -> None:
+def test_a_keep_alive_is_due_after_silence_and_not_for_a_caller_that_does_not_read() -> None:
     patience = Deadlines(TIMING, 0.0)
     quiet = structs.replace(FLOWING, now=20.0)
     assert patience.is_quiet(quiet)

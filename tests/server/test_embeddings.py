@@ -177,7 +177,7 @@ async def test_a_long_refusal_of_a_later_call_is_not_collected() -> None:
         assert error_of(await embed(gate, input=["x"] * 97))["code"] == "upstream_server_error"
 
 
-async def test_a_caller_who_leaves_ends_every_call() -> None:
+async def test_a_caller_that_leaves_ends_every_call() -> None:
     async with gateway_to([Hang()], kind="vertex", provider=VERTEX) as (gate, up):
         client = await gate.connect()
         body = json.dumps({"model": "up/gemini-embedding-001", "input": ["x"] * 9}).encode()
@@ -198,7 +198,7 @@ async def test_a_timeout_counts_the_prompt() -> None:
         assert record.usage.prompt_tokens == 100, "it was sent: the provider may bill it"
 
 
-async def test_usage_that_nobody_reported_is_counted() -> None:
+async def test_unreported_usage_is_counted() -> None:
     body = {"embeddings": [{"values": [1.0, 2.0]}, {"values": [3.0, 4.0]}]}
     async with gateway_to(whole(json.dumps(body).encode()), kind="gemini") as (gate, _):
         reply = await embed(gate, "up/gemini-embedding-001", input=["word " * 20, "x"])

@@ -78,7 +78,7 @@ BEFORE: dict[str, tuple[Sequence[Step], str]] = {
 
 @pytest.mark.parametrize("is_streamed", [True, False], ids=["stream", "whole"])
 @pytest.mark.parametrize(("steps", "code"), BEFORE.values(), ids=BEFORE.keys())
-async def test_a_failure_before_the_first_word_fails_over(steps: Sequence[Step], code: str, is_streamed: bool) -> None:
+async def test_a_failure_before_the_first_token_fails_over(steps: Sequence[Step], code: str, is_streamed: bool) -> None:
     answer = ANSWER if is_streamed else whole(openai_whole(FROM_SECOND))
     async with ScriptedUpstream(steps) as sick, ScriptedUpstream(answer) as well:
         async with gateway(providers(first=sick.base_url, second=well.base_url) + ALIAS + HASTE) as gate:
@@ -148,7 +148,7 @@ AFTER: dict[str, tuple[Step | bytes, str, str]] = {
 
 @each_dialect
 @pytest.mark.parametrize(("fault", "code", "verdict"), AFTER.values(), ids=AFTER.keys())
-async def test_u40_a_failure_after_the_first_word_is_final(
+async def test_u40_a_failure_after_the_first_token_is_final(
     fault: Step | bytes, code: str, verdict: str, dialect: str
 ) -> None:
     seen = asyncio.Event()
@@ -357,7 +357,7 @@ async def test_a_refusal_of_stream_options_is_no_reason_to_go_elsewhere() -> Non
         await up.vacated()
 
 
-async def test_an_upstream_that_refuses_all_the_same_is_believed() -> None:
+async def test_a_second_refusal_of_an_upstream_is_final() -> None:
     async with serving(whole(REFUSALS[0], 400)) as (gate, up):
         reply = await gate.ask(model="up/m", stream=True)
         assert_refused(reply, "invalid_value", param="stream_options")

@@ -162,7 +162,7 @@ async def test_a_refusal_at_admission_has_its_shape(key: str | None) -> None:
 
 
 @pytest.mark.parametrize("padding", [0, 100_000], ids=["on the loop", "in a thread"])
-async def test_what_it_finds_wrong_with_a_body_is_said_in_its_shape(padding: int) -> None:
+async def test_errors_in_a_body_have_the_format_of_the_api(padding: int) -> None:
     async with gateway_to([]) as (gate, _):
         body = json.dumps({"to": "up/m", "more": "x" * padding}).encode()
         reply = await ask(gate, chat_request(path="/lines", body=body))

@@ -58,7 +58,7 @@ def test_g16_the_time_of_day_is_read_where_it_is_meant() -> None:
     assert {name: functions for name, functions in everywhere.items() if functions} == ALLOWED
 
 
-def test_g16_nobody_imports_a_clock_by_name() -> None:
+def test_g16_no_module_imports_a_clock_by_name() -> None:
     for path in PACKAGE.rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.ImportFrom) and node.module == "time":

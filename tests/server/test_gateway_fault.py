@@ -324,14 +324,14 @@ async def test_g5_a_bug_while_the_upstream_is_to_be_paused() -> None:
         await up.aborted(1)
 
 
-async def test_g5_a_bug_when_the_upstream_is_let_go_cuts_a_stream_off() -> None:
+async def test_g5_a_bug_in_the_release_of_the_upstream_cuts_a_stream() -> None:
     async with broken(STREAM, upstream=lambda inner: BrokenUpstream(inner, "release")) as (gate, _):
         with pytest.raises((CutShort, ConnectionError)):
             await gate.ask(model="up/m", stream=True)
         await assert_record(gate, 200)
 
 
-async def test_g5_a_bug_when_the_upstream_is_let_go_and_nothing_was_sent() -> None:
+async def test_g5_a_bug_in_the_release_of_the_upstream_before_anything_was_sent() -> None:
     async with broken(whole(openai_whole()), upstream=lambda inner: BrokenUpstream(inner, "release")) as (gate, _):
         assert_refused_by_us(await gate.ask(model="up/m"), "internal_error")
         await assert_record(gate, 500)

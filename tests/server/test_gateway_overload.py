@@ -118,7 +118,7 @@ async def test_a_probe_is_answered_as_it_is_accepted(path: str, status: int) -> 
 
 
 @pytest.mark.parametrize("secret", [b"authorization: Bearer sk-nobody\r\n", b""])
-async def test_of_those_without_a_good_key_only_some_are_told_so_while_there_is_a_limit(secret: bytes) -> None:
+async def test_under_a_limit_only_some_requests_without_a_valid_key_get_that_error(secret: bytes) -> None:
     data = b"POST /v1/chat/completions HTTP/1.1\r\nhost: a\r\n%bcontent-length: 2\r\n\r\n{}" % secret
     async with gateway("") as gate:
         overload = gate.gateway._overload
@@ -220,7 +220,7 @@ async def test_a_request_that_waits_for_its_provider_is_not_being_opened() -> No
 # Files, and the shares of keys.
 
 
-async def test_a_stream_takes_two_files_and_who_finds_none_is_told_while_health_is_answered(
+async def test_a_stream_takes_two_files_and_without_files_callers_get_an_error_while_health_answers(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(resource, "getrlimit", lambda _: (64 + 12, 64 + 12))

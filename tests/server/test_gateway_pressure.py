@@ -195,7 +195,7 @@ def pool(gate: Gate) -> Http1Upstream:
     return upstream
 
 
-async def test_g27_who_finds_no_connection_waits_and_is_refused() -> None:
+async def test_g27_without_a_connection_a_request_waits_and_is_refused() -> None:
     go_on = asyncio.Event()
     script: list[Step] = [Head(), Send(BEGUN), Wait(go_on), Send(REST), End()]
     async with gateway_to(script, provider=FULL) as (gate, up), AsyncExitStack() as stack:
@@ -212,7 +212,7 @@ async def test_g27_who_finds_no_connection_waits_and_is_refused() -> None:
         assert len(up.requests) == 2
 
 
-async def test_g27_a_place_that_comes_free_goes_to_who_waits_longest_and_still_waits() -> None:
+async def test_g27_a_free_slot_goes_to_the_first_waiter_that_still_waits() -> None:
     events = [asyncio.Event() for _ in range(2)]
     held: list[list[Step]] = [[Head(), Send(BEGUN), Wait(event), Send(REST), End()] for event in events]
     script = in_turn(*held, stream(openai_stream()))
@@ -238,7 +238,7 @@ async def test_g27_a_place_that_comes_free_goes_to_who_waits_longest_and_still_w
 # G17: no file is left for another caller.
 
 
-async def test_g17_callers_beyond_the_files_are_told_so_and_the_rest_is_served(tmp_path: Path) -> None:
+async def test_g17_callers_beyond_the_files_get_an_error_and_the_others_are_served(tmp_path: Path) -> None:
     files, crowd = 256, 400
     places = (files - 64) * 2 // 3  # the rest is for upstreams
     never = "".join(

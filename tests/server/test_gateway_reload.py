@@ -215,7 +215,7 @@ async def test_an_attempt_after_the_reload_goes_where_the_first_one_went() -> No
         await old.vacated()
 
 
-async def test_who_waits_for_a_connection_when_the_provider_changes_still_gets_one() -> None:
+async def test_a_request_that_waits_for_a_connection_gets_one_after_a_reload() -> None:
     go_on = asyncio.Event()
     script = in_turn([Head(), Send(BEGUN), Wait(go_on), Send(REST), End()], stream(openai_stream()))
     async with (

@@ -26,7 +26,7 @@ async def begin_all(stack: AsyncExitStack, program: Program, paths: list[str]) -
     return [await begin(await stack.enter_async_context(await program.connect()), path=path) for path in paths]
 
 
-async def test_g1_streams_run_to_their_end_and_nobody_else_gets_in(tmp_path: Path) -> None:
+async def test_g1_streams_run_to_their_end_and_no_new_request_is_admitted(tmp_path: Path) -> None:
     go_on = asyncio.Event()
     script: list[Step] = [Head(), Send(BEGUN), Wait(go_on), Send(REST), End()]
     async with served_before(script, tmp_path) as (program, _), AsyncExitStack() as stack:
@@ -62,7 +62,7 @@ async def test_g1_streams_run_to_their_end_and_nobody_else_gets_in(tmp_path: Pat
         )
 
 
-async def test_g1_who_is_left_after_the_drain_is_told_so_in_its_dialect(tmp_path: Path) -> None:
+async def test_g1_streams_left_after_the_drain_get_an_error_in_their_dialect(tmp_path: Path) -> None:
     def script(request: Seen) -> list[Step]:
         return [Head(), Send(BEGUN), Hang()] if b"Say hello" in request.body else [Hang()]
 

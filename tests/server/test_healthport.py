@@ -43,7 +43,7 @@ class Probed:
         self.port.stop()
 
 
-def test_it_says_what_the_process_says_of_itself() -> None:
+def test_it_shows_the_status_of_the_process() -> None:
     with closing(Probed()) as probed:
         assert ask(probed.address) == (200, b'{"status":"ok"}')
         assert ask(probed.address, "GET /ready") == (200, b'{"status":"ok"}')
@@ -73,7 +73,7 @@ def test_nothing_else_is_answered(request_: str, status: int) -> None:
         assert ask(probed.address, request_)[0] == status
 
 
-def test_those_who_ask_for_nothing_make_room_for_a_probe_however_many_they_are() -> None:
+def test_connections_without_a_request_make_room_for_a_probe() -> None:
     with closing(Probed()) as probed:
         silent = [socket.create_connection(probed.address, timeout=WAIT_TIMEOUT_S) for _ in range(100)]
         for sock in silent[-10:]:
@@ -86,7 +86,7 @@ def test_those_who_ask_for_nothing_make_room_for_a_probe_however_many_they_are()
             sock.close()
 
 
-async def test_the_gateways_loop_may_stand_still() -> None:
+async def test_the_gateways_loop_may_be_blocked() -> None:
     async with gateway("") as gate:
         listener = socket.create_server(("127.0.0.1", 0))
         address = listener.getsockname()

@@ -180,7 +180,7 @@ pieces = st.lists(
 
 
 @given(pieces, st.integers(0, 2**32))
-def test_whoever_takes_it_reads_the_same(parts: list[bytes], seed: int) -> None:
+def test_every_reader_gets_the_same(parts: list[bytes], seed: int) -> None:
     """What this reader accepts, llhttp accepts too, and reads alike: there is no second opinion to smuggle by."""
     chance = random.Random(seed)
     wire = b"5\r\nhello\r\n" * chance.randrange(2) + b"".join(parts) + b"\r\n0\r\n\r\n" * chance.randrange(2)

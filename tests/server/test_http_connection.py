@@ -103,7 +103,7 @@ async def test_what_is_pipelined_is_bounded() -> None:
         assert [request.path for request in at.app.begun if request.path != "/status"] == ["/hold"]
 
 
-async def test_what_is_pipelined_behind_the_last_answer_needs_no_word() -> None:
+async def test_requests_pipelined_after_the_last_answer_get_no_answer() -> None:
     async with serving(pipeline_bytes=10000) as at, await RawClient.open(at.address) as client:
         await client.send(get("/hold", "connection: close") + bytes(20000))
         held = await at.app.hold()
@@ -206,7 +206,7 @@ async def test_a_flood_beside_an_answer_ends_it() -> None:
         assert held.gone
 
 
-async def test_continue_is_said_once_and_only_where_it_is_waited_for() -> None:
+async def test_continue_is_sent_once_and_only_if_it_is_expected() -> None:
     expecting = b"POST /echo HTTP/1.1\r\nhost: a\r\nexpect: 100-continue\r\ncontent-length: 5\r\n\r\n"
     async with serving() as at, await RawClient.open(at.address) as client:
         await client.send(expecting)
@@ -216,7 +216,7 @@ async def test_continue_is_said_once_and_only_where_it_is_waited_for() -> None:
         assert [(await client.response()).status for _ in range(3)] == [200, 200, 200]
 
 
-async def test_http_1_0_is_never_told_to_continue() -> None:
+async def test_http_1_0_gets_no_100_continue() -> None:
     async with serving() as at, await RawClient.open(at.address) as client:
         await client.send(b"POST /echo HTTP/1.0\r\nexpect: 100-continue\r\ncontent-length: 2\r\n\r\n")
         await at.app.until(lambda: at.app.begun)
@@ -462,7 +462,7 @@ class LateAnswer(SmallApp):
         self.held.append(response)
 
 
-async def test_an_answer_in_the_midst_of_a_body_ends_the_reading() -> None:
+async def test_an_answer_in_the_middle_of_a_body_ends_the_reading() -> None:
     async with serving(LateAnswer()) as at, await RawClient.open(at.address) as client:
         await client.send(b"POST /echo HTTP/1.1\r\nhost: a\r\ncontent-length: 5\r\n\r\nab")
         held = await at.app.hold()

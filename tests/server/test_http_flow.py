@@ -41,7 +41,7 @@ async def fill(at: Serving, response: Response) -> int:
 # Slow readers.
 
 
-async def test_a_writer_is_told_to_stop_and_to_go_on() -> None:
+async def test_a_writer_is_paused_and_resumed() -> None:
     async with serving() as at, await RawClient.open(at.address, receive_buffer=8192) as client:
         await client.send(get("/hold"))
         held = await at.app.hold()
@@ -65,7 +65,7 @@ async def _read_chunks(client: RawClient) -> bytes:
     return body
 
 
-async def test_the_writer_is_never_told_within_its_own_write() -> None:
+async def test_the_writer_is_never_called_back_within_its_own_write() -> None:
     async with serving() as at, await RawClient.open(at.address, receive_buffer=8192) as client:
         await client.send(get("/hold"))
         held = await at.app.hold()
@@ -250,7 +250,7 @@ async def test_what_was_answered_reaches_a_caller_that_has_closed_its_side() -> 
         assert at.app.events == []
 
 
-async def test_leaving_without_a_word_while_the_writer_waits() -> None:
+async def test_a_silent_disconnect_while_the_writer_waits() -> None:
     """The caller's socket is closed with unread bytes in it: that is a reset, seen though nothing is written."""
     async with serving() as at, await RawClient.open(at.address, receive_buffer=8192) as client:
         await client.send(get("/hold"))

@@ -159,7 +159,7 @@ async def test_cut_before_anything() -> None:
         assert await client.is_closed()
 
 
-async def test_mistakes_of_the_writer_are_told() -> None:
+async def test_errors_of_the_writer_are_reported() -> None:
     async with serving() as at, await RawClient.open(at.address) as client:
         await client.send(get("/hold"))
         held = await at.app.hold()

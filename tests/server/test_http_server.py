@@ -23,7 +23,7 @@ from support.raw_client import RawClient
 # Places.
 
 
-async def test_one_too_many_is_told_so_and_closed() -> None:
+async def test_one_connection_too_many_gets_an_error_and_is_closed() -> None:
     async with serving(connections=2) as at:
         async with await RawClient.open(at.address) as one, await RawClient.open(at.address) as two:
             for client in (one, two):
@@ -113,7 +113,7 @@ async def test_many_that_wait_are_accepted_in_a_few_turns_of_the_loop() -> None:
     assert turns < count / 10
 
 
-async def test_without_files_the_waiting_are_told_and_the_listener_lives() -> None:
+async def test_without_files_waiting_connections_get_an_error_and_the_listener_stays() -> None:
     """Accepting fails then: it must neither spin nor end the listener, and callers get HTTP."""
     loop = asyncio.get_running_loop()
     faults: list[dict[str, object]] = []
@@ -276,7 +276,7 @@ async def test_none_is_kept_that_there_is_no_place_for_nor_when_each_ends_with_i
                 assert await client.is_closed()
 
 
-async def test_closed_listeners_take_nobody() -> None:
+async def test_closed_listeners_accept_no_connections() -> None:
     async with serving() as at, await RawClient.open(at.address) as client:
         address = at.address
         await at.accepted()

@@ -59,7 +59,7 @@ async def test_without_a_body_there_is_nothing_to_wait_for() -> None:
         await answered(at, client, held, closes=False)
 
 
-async def test_what_nobody_asks_for_stays_in_the_kernel() -> None:
+async def test_data_that_is_not_requested_stays_in_the_kernel() -> None:
     async with serving() as at, await RawClient.open(at.address) as client:
         await client.send(b"POST /later HTTP/1.1\r\nhost: a\r\ncontent-length: 8000000\r\n\r\n")
         held = await at.app.hold()
@@ -74,7 +74,7 @@ async def test_what_nobody_asks_for_stays_in_the_kernel() -> None:
         assert at.app.served == []
 
 
-async def test_it_is_told_to_continue_when_it_is_asked_for() -> None:
+async def test_100_continue_is_sent_when_the_body_is_read() -> None:
     async with serving() as at, await RawClient.open(at.address) as client:
         await client.send(b"POST /later HTTP/1.1\r\nhost: a\r\nexpect: 100-continue\r\ncontent-length: 2\r\n\r\n")
         held = await at.app.hold()
@@ -85,7 +85,7 @@ async def test_it_is_told_to_continue_when_it_is_asked_for() -> None:
         await answered(at, client, held, closes=False)
 
 
-async def test_who_asks_may_have_a_limit_of_its_own() -> None:
+async def test_each_caller_may_have_its_own_limit() -> None:
     async with serving(body_bytes=100) as at:
         for wire in (post("/later", bytes(11)), chunked("/later", bytes(6), bytes(5))):
             async with await RawClient.open(at.address) as client:
@@ -103,7 +103,7 @@ async def test_a_limit_of_its_own_is_not_above_that_of_all() -> None:
         await answered(at, client, held, closes=True)
 
 
-async def test_a_body_that_is_none_is_told_to_who_asked() -> None:
+async def test_an_invalid_body_is_reported_to_its_reader() -> None:
     async with serving() as at, await RawClient.open(at.address) as client:
         await client.send(chunked("/later", b"hello").replace(b"5", b"x"))
         held = await at.app.hold()
@@ -111,7 +111,7 @@ async def test_a_body_that_is_none_is_told_to_who_asked() -> None:
         await answered(at, client, held, closes=True)
 
 
-async def test_a_body_that_does_not_come_in_time_is_told_to_who_asked() -> None:
+async def test_a_body_that_is_late_is_reported_to_its_reader() -> None:
     async with serving(body_s=0.03) as at, await RawClient.open(at.address) as client:
         await client.send(post("/later", b"abc")[:-1])
         held = await at.app.hold()
@@ -185,7 +185,7 @@ async def test_memory_is_held_until_the_answer_is_over(path: str) -> None:
         await client.response()
 
 
-async def test_memory_is_let_go_of_when_the_caller_goes() -> None:
+async def test_memory_is_released_when_the_caller_disconnects() -> None:
     hold = Hold(storage=100)
     async with serving(Holding(hold)) as at, await RawClient.open(at.address) as client:
         await client.send(post("/echo", b"abc")[:-1])

@@ -95,7 +95,7 @@ async def test_what_cannot_be_ours_never_reaches_the_database(secret: str) -> No
     assert database.refreshes == 0
 
 
-async def test_all_who_wait_share_one_look_and_who_comes_during_one_waits_for_the_next() -> None:
+async def test_waiting_callers_share_one_refresh_and_later_ones_wait_for_the_next() -> None:
     database = Database()
     lookup = KeyLookup(database.directory, database.refresh, min_interval_s=0.0)
     database.gate.clear()
@@ -113,7 +113,7 @@ async def test_all_who_wait_share_one_look_and_who_comes_during_one_waits_for_th
     await lookup.close()
 
 
-async def test_there_are_only_so_many_looks_in_a_time_and_so_many_who_wait() -> None:
+async def test_the_number_of_refreshes_and_of_waiting_callers_is_limited() -> None:
     database = Database()
     lookup = KeyLookup(database.directory, database.refresh, min_interval_s=NEVER_S, max_waiting=3)
     assert not await found(lookup, database, secret_of(0))
@@ -136,7 +136,7 @@ async def test_there_are_only_so_many_looks_in_a_time_and_so_many_who_wait() -> 
 
 
 @pytest.mark.parametrize("fault", [StoreUnavailable("away"), TimeoutError(), LookupError("a bug")])
-async def test_where_nobody_can_tell_it_may_be_tried_again(fault: Exception) -> None:
+async def test_without_a_decision_it_may_be_retried(fault: Exception) -> None:
     database = Database()
     lookup = KeyLookup(database.directory, database.refresh, min_interval_s=0.0)
     database.make(secret_of(1))
@@ -148,7 +148,7 @@ async def test_where_nobody_can_tell_it_may_be_tried_again(fault: Exception) -> 
     await lookup.close()
 
 
-async def test_what_is_remembered_of_strangers_is_bounded() -> None:
+async def test_the_cache_of_unknown_secrets_is_bounded() -> None:
     database = Database()
     lookup = KeyLookup(database.directory, database.refresh, min_interval_s=0.0, max_waiting=MAX_UNKNOWN + 1)
     await asyncio.gather(*(lookup.find(secret_of(number)) for number in range(MAX_UNKNOWN + 1)))

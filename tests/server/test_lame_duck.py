@@ -21,7 +21,7 @@ ANSWER: list[Step] = [Head(), Send(BEGUN + REST), End()]
 NEVER_S = 3600.0
 
 
-async def test_it_says_that_it_is_not_ready_and_serves_all_the_same() -> None:
+async def test_it_is_not_ready_but_still_serves() -> None:
     async with gateway_to(ANSWER) as (gate, _), await gate.connect() as idle:
         await idle.send(get("/ready"))
         assert (await idle.response()).status == 200
@@ -40,7 +40,7 @@ async def test_it_says_that_it_is_not_ready_and_serves_all_the_same() -> None:
         assert await idle.is_closed()
 
 
-async def test_an_answer_that_promised_to_keep_its_connection_does_so() -> None:
+async def test_an_answer_with_keep_alive_keeps_its_connection() -> None:
     go_on = asyncio.Event()
     script: list[Step] = [Head(), Send(BEGUN), Wait(go_on), Send(REST), End()]
     async with gateway_to(script) as (gate, _), await gate.connect() as client:
@@ -54,7 +54,7 @@ async def test_an_answer_that_promised_to_keep_its_connection_does_so() -> None:
         assert await client.is_closed()
 
 
-async def test_it_lasts_while_somebody_is_connected_or_was_lately() -> None:
+async def test_it_lasts_while_a_caller_is_connected_or_was_lately() -> None:
     async with gateway_to(ANSWER) as (gate, _), asyncio.timeout(WAIT_TIMEOUT_S):
         await gate.gateway.unused(NEVER_S)  # nobody has ever come: a Ctrl-C or a test has nothing to wait for
         async with await gate.connect() as client:
@@ -70,7 +70,7 @@ async def test_it_lasts_while_somebody_is_connected_or_was_lately() -> None:
         late.cancel()
 
 
-async def test_it_lasts_while_somebody_probes_elsewhere() -> None:
+async def test_it_lasts_while_there_are_probes_elsewhere() -> None:
     """A balancer that checks at `health_listen`, and has nobody to send here at the moment."""
     async with gateway_to(ANSWER) as (gate, _), asyncio.timeout(WAIT_TIMEOUT_S):
         probe_answer("/health", gate.gateway.readiness)
@@ -106,7 +106,7 @@ async def test_sigterm_serves_on_and_the_second_signal_ends_it(tmp_path: Path, w
         assert [each["verdict"] for each in program.requests() if each["path"].endswith("completions")] == ["completed"]
 
 
-async def test_a_request_that_was_let_in_is_served_though_its_body_takes_longer_than_the_lame_duck(
+async def test_a_request_that_was_admitted_is_served_though_its_body_takes_longer_than_the_lame_duck(
     tmp_path: Path,
 ) -> None:
     request = chat_request(model="up/m", stream=True)
@@ -122,7 +122,7 @@ async def test_a_request_that_was_let_in_is_served_though_its_body_takes_longer_
         assert await program.status() == 0
 
 
-async def test_a_stranger_that_withholds_a_body_does_not_keep_the_process_from_its_end(tmp_path: Path) -> None:
+async def test_an_unauthenticated_caller_that_withholds_a_body_does_not_delay_the_exit(tmp_path: Path) -> None:
     toml = f"[server.timeouts]\nbody_s = {NEVER_S}\n"
     sign_in = b"POST /api/session HTTP/1.1\r\nhost: a\r\ncontent-type: application/json\r\ncontent-length: 50\r\n"
     async with served_before(ANSWER, tmp_path, toml) as (program, _), await program.connect() as client:

@@ -145,7 +145,7 @@ SAYS = "import os, sys, time; os.write(1, bytes.fromhex(sys.argv[1])); time.slee
     ],
     ids=["too much", "no JSON", "no event that may come"],
 )
-async def test_no_more_is_taken_from_the_process_than_it_may_say(
+async def test_output_of_the_process_is_bounded(
     monkeypatch: pytest.MonkeyPatch, said: bytes, reason: type[Exception]
 ) -> None:
     monkeypatch.setattr(large_answer, "_COMMAND", (sys.executable, "-c", SAYS, said.hex()))
@@ -155,7 +155,7 @@ async def test_no_more_is_taken_from_the_process_than_it_may_say(
         await read_large(exchange, openai())
 
 
-async def test_a_process_that_never_says_anything_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_process_without_output_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(large_answer, "_COMMAND", ("/bin/sleep", "600"))
     monkeypatch.setattr(large_answer, "_TIMEOUT_S", 0.0)
     exchange, _ = exchange_of("openai", "openai")
@@ -191,7 +191,7 @@ async def test_the_process_ends_with_its_pipes(sent: bytes) -> None:
 
 
 @pytest.mark.parametrize("body", [openai(), openai(text="x", tokens=6000)], ids=["text", "logprobs"])
-async def test_nobody_waits_for_it(body: bytes) -> None:
+async def test_nothing_waits_for_it(body: bytes) -> None:
     """The tests' event loop fails a test in which one turn takes too long."""
     async with gateway_to(whole(body)) as (gate, _):
         reply = await gate.ask(model="up/m", logprobs=True)

@@ -160,7 +160,7 @@ async def test_under_a_supervisor_a_wish_without_a_lame_duck_ends_one_that_has_b
         assert await life.status() == 0
 
 
-async def test_who_is_left_after_the_drain_gets_an_error() -> None:
+async def test_streams_left_after_the_drain_get_an_error() -> None:
     async with living(drain_s=0.01) as life:
         reader, writer = await life.stream()
         life.signal(signal.SIGTERM)

@@ -182,7 +182,7 @@ async def test_a_page_of_another_site_sees_nothing(tmp_path: Path) -> None:
             assert seen.head.status == 401
 
 
-async def test_who_leaves_is_forgotten_at_once(tmp_path: Path) -> None:
+async def test_a_viewer_that_leaves_is_removed_at_once(tmp_path: Path) -> None:
     async with keeping([Hang()], tmp_path, intervals=PACE) as setup:
         page = await sign_in(setup.gate)
         async with watching(setup, page.safe_fields) as seen:

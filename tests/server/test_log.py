@@ -241,7 +241,7 @@ def test_anything_but_a_terminal_gets_json() -> None:
         (Verdict.GATEWAY_FAULT, 200, "error"),
     ],
 )
-def test_the_level_tells_whose_attention_is_wanted(verdict: Verdict, status: int, level: str) -> None:
+def test_the_log_level_depends_on_the_cause(verdict: Verdict, status: int, level: str) -> None:
     stream = StringIO()
     configure_log("json", stream)
     log_request(RequestRecord(id="req_1", method="POST", path="/", verdict=verdict, status=status))
@@ -387,7 +387,7 @@ def test_without_a_configuration_nothing_is_written(capfd: pytest.CaptureFixture
     assert close_log(), "closing what is closed is harmless"
 
 
-def test_it_may_be_configured_anew() -> None:
+def test_it_may_be_configured_again() -> None:
     first, second = StringIO(), StringIO()
     configure_log("json", first)
     logger.info("one")

@@ -26,7 +26,7 @@ def lines_of(stream: StringIO) -> list[dict[str, Any]]:
     return [json.loads(line) for line in stream.getvalue().splitlines()]
 
 
-def test_the_standard_library_s_words_come_here() -> None:
+def test_the_standard_librarys_log_is_included() -> None:
     stream = StringIO()
     configure_log("json", stream)
     logging.getLogger("asyncio").warning("socket %s", "went")
@@ -40,7 +40,7 @@ def test_the_standard_library_s_words_come_here() -> None:
     assert (second["level"], second["event"]) == ("error", "broken %d")
 
 
-async def test_what_the_loop_finds_raised_is_logged_without_the_task_s_own_words() -> None:
+async def test_exceptions_that_the_loop_reports_are_logged_without_the_tasks_repr() -> None:
     stream = StringIO()
     configure_log("json", stream)
     loop = asyncio.get_running_loop()
@@ -59,7 +59,7 @@ async def test_what_the_loop_finds_raised_is_logged_without_the_task_s_own_words
     assert "coro" not in json.dumps(event)
 
 
-def test_exceptions_that_nobody_caught_are_logged() -> None:
+def test_uncaught_exceptions_are_logged() -> None:
     stream = StringIO()
     before = sys.excepthook, threading.excepthook, sys.unraisablehook
     configure_log("json", stream)

@@ -137,7 +137,7 @@ async def test_an_upstream_that_speaks_the_api_is_quoted(stream: bool) -> None:
 
 
 @pytest.mark.parametrize("status", [401, 402, 403])
-async def test_what_it_says_of_our_account_is_not_quoted(status: int) -> None:
+async def test_errors_about_the_operators_account_are_not_passed_on(status: int) -> None:
     body = anthropic_error_body("the key of the operator", "authentication_error")
     async with gateway_to(whole(body, status), kind="anthropic") as (gate, _):
         reply = await ask(gate)
@@ -167,7 +167,7 @@ async def test_a_body_may_have_four_times_the_configured_size() -> None:
         await gate.settled(3)
 
 
-async def test_limits_are_told_under_the_apis_names(tmp_path: Path) -> None:
+async def test_limits_are_sent_under_the_apis_names(tmp_path: Path) -> None:
     async with keeping(stream(openai_stream()), tmp_path) as setup:
         secret = await setup.new_key("ci", rpm=1)
         reply = await ask(setup.gate, key=secret, model="m")
@@ -364,7 +364,7 @@ async def test_signatures_that_are_refused_are_left_out_once() -> None:
         assert (record.dropped, len(record.attempts)) == (("messages[1].content[0]",), 2)
 
 
-async def test_what_is_refused_again_is_told() -> None:
+async def test_a_second_refusal_is_passed_on() -> None:
     async with gateway_to(whole(REFUSED, 400), kind="anthropic") as (gate, up):
         assert (await ask(gate, messages=SIGNED)).status == 400
         assert len(up.requests) == 2

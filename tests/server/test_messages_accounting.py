@@ -100,7 +100,7 @@ async def get_bytes(setup: AccountingSetup, path: str, fields: tuple[tuple[str, 
     return reply.body
 
 
-async def test_the_log_says_which_api_was_spoken(tmp_path: Path) -> None:
+async def test_the_log_names_the_api(tmp_path: Path) -> None:
     """List, filter, detail, export and metrics: `dialect` names the API."""
     async with keeping(stream(openai_stream()), tmp_path) as setup:
         reply = await ask(setup.gate, model="m", context_management={"edits": [{}]})
@@ -169,7 +169,7 @@ async def test_a_key_may_what_it_may_elsewhere(tmp_path: Path, spec: Any, expect
         assert (row.dialect, row.status, row.key_name) == ("messages", expected[0], "bound")
 
 
-async def test_what_was_said_is_kept_where_the_key_says_so(tmp_path: Path) -> None:
+async def test_content_is_stored_for_keys_with_log_content(tmp_path: Path) -> None:
     async with keeping(stream(anthropic_stream()), tmp_path, "", kind="anthropic") as setup:
         secret = await setup.new_key(log_content=True)
         reply = await ask(setup.gate, key=secret, model=f"up/{CLAUDE}")

@@ -71,7 +71,7 @@ async def read_rest(client: RawClient) -> bytes:
 
 @each_kind
 @pytest.mark.parametrize("leave", [RawClient.close, RawClient.reset], ids=["fin", "rst"])
-async def test_c3_a_caller_that_leaves_in_the_midst_pays_for_what_it_got(kind: str, leave: Any) -> None:
+async def test_c3_a_caller_that_leaves_in_the_middle_pays_for_what_it_got(kind: str, leave: Any) -> None:
     script: list[Step] = [Head(), Send(begun(kind)), Hang()]
     billing = "cancel_stops_billing = true"
     async with gateway_to(script, kind=kind, provider=billing) as (gate, up), await gate.connect() as client:
@@ -207,7 +207,7 @@ async def open_stream(stack: AsyncExitStack, program: Program, kind: str) -> Str
     return opened
 
 
-async def test_g1_a_drain_waits_for_streams_and_tells_those_that_are_left(tmp_path: Path) -> None:
+async def test_g1_a_drain_waits_for_streams_and_ends_the_rest_with_an_error(tmp_path: Path) -> None:
     go_on = asyncio.Event()
 
     def script_for(kind: str) -> Any:
@@ -339,7 +339,7 @@ BODIES: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("name", BODIES if SOAKS else ["results", "thoughts", "a picture"])
 @each_way
-async def test_g19_a_large_body_holds_up_nobody(kind: str, name: str) -> None:
+async def test_g19_a_large_body_delays_no_other_request(kind: str, name: str) -> None:
     async with gateway_to(stream(STREAMS[kind]), kind=kind) as (gate, up):
         reply = await ask(gate, **BODIES[name])
         assert reply.status == 200

@@ -48,7 +48,7 @@ async def test_an_error_in_the_place_of_an_answer_is_quoted() -> None:
         (529, "overloaded_error", "Overloaded"),
     ],
 )
-async def test_a_failure_keeps_its_status_its_type_and_its_words(status: int, kind: str, message: str) -> None:
+async def test_a_failure_keeps_its_status_its_type_and_its_text(status: int, kind: str, message: str) -> None:
     script = whole(anthropic_error_body(message, kind), status)
     for stream in (True, False):
         async with gateway_to(script, kind="anthropic") as (gate, _):

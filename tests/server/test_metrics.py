@@ -161,7 +161,7 @@ def labels_of(metrics: Metrics, name: str, place: int) -> set[str]:
     return {key[place] for key in read(metrics.text()) if key[0] == name}
 
 
-def test_a_model_that_nobody_answered_for_is_no_label() -> None:
+def test_a_model_without_an_answer_is_no_label() -> None:
     metrics = Metrics()
     for number in range(10):
         refused = request(model=f"made-up-{number}", attempts=[], verdict=Verdict.REJECTED, error="model_not_found")
@@ -289,7 +289,7 @@ def test_the_sum_over_workers() -> None:
     assert readings["process_resident_memory_bytes",] == sum(memory)
 
 
-def test_the_books_of_several_are_as_late_as_the_latest() -> None:
+def test_the_accounting_lag_of_several_workers_is_the_largest() -> None:
     texts = [Metrics(accounting=partial(books_of, number)).text() for number in (1, 2)]
     readings = read(merge(texts))
     assert readings["streamweir_books_waiting",] == 3

@@ -103,7 +103,7 @@ def test_without_a_watchdog_for_this_process_there_are_no_pings(tmp_path: Path, 
 
 
 @pytest.mark.parametrize("address", ["", "@", "vsock:2:1234", "relative"])
-async def test_without_a_socket_that_is_known_nobody_is_told(address: str) -> None:
+async def test_without_a_known_socket_nothing_is_sent(address: str) -> None:
     notifier = take_notifier({"NOTIFY_SOCKET": address, "WATCHDOG_USEC": "1000"})
     notifier.ready()
     notifier.stopping()
@@ -122,7 +122,7 @@ async def test_a_manager_that_is_gone_is_logged_and_nothing_else(tmp_path: Path)
     assert (event["level"], event["event"]) == ("warning", "cannot notify the service manager")
 
 
-async def test_a_state_for_which_the_manager_has_no_room_is_told_later(tmp_path: Path) -> None:
+async def test_a_state_that_does_not_fit_into_the_queue_is_sent_later(tmp_path: Path) -> None:
     manager = Manager(str(tmp_path / "notify"))
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as other:
         other.setblocking(False)
@@ -144,7 +144,7 @@ async def test_a_state_for_which_the_manager_has_no_room_is_told_later(tmp_path:
 
 @pytest.mark.diagonal
 @pytest.mark.parametrize("workers", ["1", "2"])
-async def test_the_program_says_when_it_serves_reloads_and_stops(
+async def test_the_program_notifies_when_it_serves_reloads_and_stops(
     manager: Manager, tmp_path: Path, workers: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("NOTIFY_SOCKET", manager.address)

@@ -93,7 +93,7 @@ async def test_a_limit_that_anthropic_requires_and_the_caller_has_not_set_is_not
         assert (await gate.settled())[0].flags == ()
 
 
-async def test_gemini_is_told_its_own_maximum_and_a_budget_within_it() -> None:
+async def test_gemini_gets_its_own_maximum_and_a_budget_within_it() -> None:
     toml = alias("gemini-2.5-pro", ", max_output_tokens = 10_000")
     async with gateway_to(whole(gemini_whole()), toml, kind="gemini") as (gate, up):
         assert (await gate.ask(model="up/gemini-3-pro", max_tokens=WANTED)).status == 200
@@ -108,7 +108,7 @@ async def test_gemini_is_told_its_own_maximum_and_a_budget_within_it() -> None:
     ("models", "limits", "flags"),
     [(("gpt-4o", "made-up"), (16_384, WANTED), ()), (("made-up", "gpt-4.1"), (WANTED, 32_768), CLAMPED)],
 )
-async def test_each_target_that_is_tried_is_told_its_own_maximum(
+async def test_each_target_that_is_tried_gets_its_own_maximum(
     models: tuple[str, str], limits: tuple[int, int], flags: tuple[str, ...]
 ) -> None:
     """And the record tells of the one that answered."""

@@ -104,7 +104,7 @@ async def test_errors_are_those_of_v1_too(tmp_path: Path, dialect: str) -> None:
 
 
 @pytest.mark.parametrize("inner", [b'{"model":"m","model":"m"}', b"[]", b"7", b'{"a":"\xff"}'])
-async def test_a_body_that_cannot_be_read_is_told_as_v1_tells_it(tmp_path: Path, inner: bytes) -> None:
+async def test_an_invalid_body_gets_the_same_error_as_on_v1(tmp_path: Path, inner: bytes) -> None:
     async with keeping(NEVER, tmp_path) as setup:
         page, secret = await sign_in(setup.gate), await setup.new_key()
         by_v1 = await setup.gate.ask(path=path_of("bitseek"), key=secret, body=inner)
@@ -138,7 +138,7 @@ async def test_the_key_pays(tmp_path: Path) -> None:
         await setup.gate.settled(3)
 
 
-async def test_what_was_said_is_kept_as_it_was_meant_for_the_model(tmp_path: Path) -> None:
+async def test_content_is_stored_as_it_was_sent_to_the_model(tmp_path: Path) -> None:
     async with keeping(answers(False), tmp_path) as setup:
         page, secret = await sign_in(setup.gate), await setup.new_key(log_content=True)
         inner = '{ "model":"m", "messages":[{"role":"user","content":"café"}] }'
@@ -192,7 +192,7 @@ async def test_streams_at_once_are_counted_together(tmp_path: Path) -> None:
             await client.read_until(b"[DONE]")
 
 
-async def test_who_leaves_ends_it(tmp_path: Path) -> None:
+async def test_a_disconnect_ends_it(tmp_path: Path) -> None:
     script: list[Step] = [Head(), Send(BEGUN), Hang()]
     async with keeping(script, tmp_path, provider="cancel_stops_billing = true") as setup:
         page, secret = await sign_in(setup.gate), await setup.new_key()
@@ -296,7 +296,7 @@ async def test_a_body_may_be_as_large_as_on_v1(tmp_path: Path) -> None:
         assert len(setup.up.requests[0].json["messages"][0]["content"]) == 2_900_000
 
 
-async def test_nobody_is_let_in_while_the_process_ends_and_who_is_in_is_waited_for(tmp_path: Path) -> None:
+async def test_no_viewer_is_admitted_while_the_process_ends_and_open_ones_are_waited_for(tmp_path: Path) -> None:
     go_on = asyncio.Event()
     script: list[Step] = [Head(), Send(BEGUN), Wait(go_on), Send(REST), End()]
     async with keeping(script, tmp_path) as setup:
@@ -323,7 +323,7 @@ async def test_nobody_is_let_in_while_the_process_ends_and_who_is_in_is_waited_f
         assert len(await uses(setup.gate)) == 1
 
 
-async def test_the_end_of_the_process_is_told_in_a_frame(tmp_path: Path) -> None:
+async def test_the_end_of_the_process_is_an_error_frame(tmp_path: Path) -> None:
     script: list[Step] = [Head(), Send(BEGUN), Hang()]
     async with keeping(script, tmp_path) as setup:
         page, secret = await sign_in(setup.gate), await setup.new_key()
@@ -379,7 +379,7 @@ async def held_up(
         await until(lambda: len(setup.gate.records) > 0)
 
 
-async def test_who_left_before_it_began(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_caller_that_left_before_it_began(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async with keeping(NEVER, tmp_path) as setup:
         page, secret = await sign_in(setup.gate), await setup.new_key()
         async with held_up(setup, monkeypatch) as reached:

@@ -20,7 +20,7 @@ def test_what_bodies_hold_sheds_and_never_cuts() -> None:
     assert Pressure(1000, 1.0).sample(1100, 0.0, 100) is Level.CUT
 
 
-def test_without_a_limit_memory_says_nothing() -> None:
+def test_without_a_limit_memory_is_ignored() -> None:
     assert Pressure(None, 1.0).sample(1 << 60, 0.0) is Level.CALM
 
 

@@ -3,7 +3,7 @@
 from streamweir.server.control.readiness import Readiness
 
 
-def test_it_is_ready_until_a_part_says_otherwise_and_when_it_takes_that_back() -> None:
+def test_it_is_ready_unless_a_part_has_set_a_reason() -> None:
     readiness = Readiness()
     assert (readiness.is_ready, readiness.document()) == (True, {"status": "ok"})
     readiness.set("b", "b is broken")
@@ -17,7 +17,7 @@ def test_it_is_ready_until_a_part_says_otherwise_and_when_it_takes_that_back() -
     assert (readiness.is_ready, readiness.document()) == (True, {"status": "ok"})
 
 
-def test_draining_goes_before_what_is_wrong_and_both_are_said() -> None:
+def test_draining_comes_before_other_reasons_and_both_are_reported() -> None:
     readiness = Readiness()
     readiness.is_draining = True
     assert (readiness.is_ready, readiness.document()) == (False, {"status": "draining"})

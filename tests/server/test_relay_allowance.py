@@ -55,7 +55,7 @@ def piecewise(frames: list[bytes]) -> list[Step]:
 
 
 @pytest.mark.parametrize("mode", list(Mode))
-async def test_nobody_hears_of_an_answer_that_is_paid_for(mode: Mode) -> None:
+async def test_an_answer_within_its_reservation_causes_no_callback(mode: Mode) -> None:
     watched = Watched(2000)
     async with attempt(piecewise(openai_frames(WORDS)), mode=mode, meter=watched.meter, prepare=watched.prepare) as (
         run,
@@ -88,7 +88,7 @@ async def test_an_answer_is_counted_only_where_it_could_be_longer_than_its_allow
 
 
 @pytest.mark.parametrize("mode", list(Mode))
-async def test_an_overrun_is_told_once_and_soon(mode: Mode) -> None:
+async def test_an_overrun_is_reported_once_and_soon(mode: Mode) -> None:
     watched = Watched(1000)
     async with attempt(piecewise(openai_frames(WORDS)), mode=mode, meter=watched.meter, prepare=watched.prepare) as (
         run,
@@ -100,7 +100,7 @@ async def test_an_overrun_is_told_once_and_soon(mode: Mode) -> None:
         assert texts_of(run.documents) == "".join(WORDS)
 
 
-async def test_with_a_new_allowance_it_is_told_again() -> None:
+async def test_with_a_new_allowance_the_overrun_is_reported_again() -> None:
     watched = Watched(500, "grant")
     async with attempt(piecewise(openai_frames(WORDS)), meter=watched.meter, prepare=watched.prepare) as (run, _):
         await run.over()

@@ -65,7 +65,7 @@ def assert_booked(run: Run, usage: tuple[int, int], source: UsageSource) -> None
 
 @each_voice
 @each_dialect
-async def test_the_caller_is_told_now_and_the_usage_is_that_of_the_end(voice: Voice, dialect: str) -> None:
+async def test_the_caller_gets_the_error_now_and_the_usage_is_that_of_the_end(voice: Voice, dialect: str) -> None:
     go_on = asyncio.Event()
     async with attempt(slowly(go_on, voice), voice.kind, dialect) as (run, up):
         body = await cut(run)
@@ -115,7 +115,7 @@ async def test_a_cut_near_the_end_is_an_error_and_no_finish(mode: Mode, end: int
         assert_booked(run, USAGE, UsageSource.PROVIDER)
 
 
-async def test_in_the_midst_of_an_event() -> None:
+async def test_in_the_middle_of_an_event() -> None:
     body, go_on = b"".join(openai_frames()), asyncio.Event()
     at = len(b"".join(openai_frames()[:3])) + 20
     async with attempt([Head(), Send(body[:at]), Wait(go_on), Send(body[at:]), End()]) as (run, _):
@@ -167,7 +167,7 @@ async def test_without_a_place_it_is_aborted() -> None:
 
 
 @pytest.mark.parametrize("how", ["stop", "cut", "leave"])
-async def test_what_happens_during_the_drain_changes_nothing_for_the_books(how: str) -> None:
+async def test_events_during_the_drain_do_not_change_accounting(how: str) -> None:
     go_on = asyncio.Event()
     async with attempt(slowly(go_on)) as (run, up):
         body = await cut(run)
@@ -212,7 +212,7 @@ def half_of_it(go_on: asyncio.Event) -> list[Step]:
 
 
 @pytest.mark.parametrize("dialect", BUFFERING)
-async def test_the_caller_of_a_whole_answer_is_told_by_whoever_made_the_relay(dialect: str) -> None:
+async def test_the_caller_of_a_whole_answer_gets_the_error_from_the_owner_of_the_relay(dialect: str) -> None:
     go_on, told = asyncio.Event(), list[StreamweirError]()
 
     def prepare(relay: Relay) -> None:
@@ -245,7 +245,7 @@ async def test_a_whole_answer_that_is_not_read_on(bills_on: bool, tells: bool) -
         assert (run.relay.failure, run.written) == (BUDGET, b"")
 
 
-async def test_what_a_caller_who_left_did_not_get_is_not_counted() -> None:
+async def test_undelivered_text_of_a_caller_that_left_is_not_counted() -> None:
     frames, go_on = openai_frames(usage=None), asyncio.Event()
     script: Sequence[Step] = [Head(), Send(b"".join(frames[:3])), Wait(go_on), Send(b"".join(frames[3:])), End()]
     async with attempt(script) as (run, _):
@@ -258,7 +258,7 @@ async def test_what_a_caller_who_left_did_not_get_is_not_counted() -> None:
         assert run.meter.record.completed
 
 
-async def test_u29_what_stands_behind_the_end_is_flagged() -> None:
+async def test_u29_data_after_the_end_is_flagged() -> None:
     body = b"".join(openai_frames()) + openai_frames()[1]
     async with attempt([Head(), Send(body), End()]) as (run, _):
         await run.over()

@@ -53,7 +53,7 @@ async def test_a_stream_goes_out_when_it_may(mode: Mode, dialect: str) -> None:
         assert run.relay.bytes_out == len(run.body)
 
 
-async def test_held_back_twice_it_is_let_go_on_twice() -> None:
+async def test_paused_twice_it_must_be_resumed_twice() -> None:
     async with attempt(stream(openai_stream()), prepare=held) as (run, _):
         run.relay.pause_output()
         await has_ended(run)
@@ -100,7 +100,7 @@ async def test_an_answer_that_broke_off_meanwhile_goes_out_as_that() -> None:
         assert error["error"]["code"] == "upstream_stream_truncated"
 
 
-async def test_a_failure_before_the_commit_waits_for_nobody() -> None:
+async def test_a_failure_before_the_commit_does_not_wait() -> None:
     async with attempt(stream(error_frame(error_body("busy", "overloaded_error"))), prepare=held) as (run, _):
         await run.over()
         assert run.relay.failure is not None
@@ -188,7 +188,7 @@ async def test_one_that_is_cut_while_nothing_was_sent_is_read_on() -> None:
 
 
 @pytest.mark.parametrize("bills_on", [True, False])
-async def test_a_caller_who_leaves_meanwhile_has_got_nothing(bills_on: bool) -> None:
+async def test_a_caller_that_leaves_meanwhile_has_got_nothing(bills_on: bool) -> None:
     go_on = asyncio.Event()
     script: list[Step] = [Head(), Send(b"".join(FRAMES[:3])), Wait(go_on), Send(b"".join(FRAMES[3:])), End()]
     async with attempt(script, prepare=held, bills_on=bills_on) as (run, _):
@@ -201,7 +201,7 @@ async def test_a_caller_who_leaves_meanwhile_has_got_nothing(bills_on: bool) -> 
         assert settled.usage.completion_tokens == (USAGE[1] if bills_on else 0)
 
 
-async def test_a_caller_who_leaves_an_answer_that_has_ended() -> None:
+async def test_a_caller_that_leaves_an_answer_that_has_ended() -> None:
     async with attempt(stream(openai_stream()), prepare=held) as (run, _):
         await has_ended(run)
         run.leave()
@@ -222,7 +222,7 @@ async def test_an_answer_is_not_held_back_for_ever() -> None:
 
 
 @pytest.mark.parametrize("has_ended_meanwhile", [False, True])
-async def test_one_that_is_held_back_in_its_midst(has_ended_meanwhile: bool) -> None:
+async def test_one_that_is_held_back_in_its_middle(has_ended_meanwhile: bool) -> None:
     go_on = asyncio.Event()
     script: list[Step] = [Head(), Send(b"".join(FRAMES[:3])), Wait(go_on)]
     script += [Send(b"".join(FRAMES[3:])), End()] if has_ended_meanwhile else [Send(b"".join(FRAMES[3:5])), Hang()]
@@ -242,7 +242,7 @@ async def test_one_that_is_held_back_in_its_midst(has_ended_meanwhile: bool) -> 
 
 
 @pytest.mark.parametrize("way", ["stop", "cut", "leave"])
-async def test_one_that_is_ended_in_its_midst(way: str) -> None:
+async def test_one_that_is_ended_in_its_middle(way: str) -> None:
     go_on = asyncio.Event()
     script: list[Step] = [Head(), Send(b"".join(FRAMES[:3])), Wait(go_on), Send(b"".join(FRAMES[3:5])), Hang()]
     async with attempt(script, bills_on=False) as (run, _):

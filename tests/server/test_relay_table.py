@@ -218,7 +218,7 @@ def test_after_the_end_nothing_is_done() -> None:
     }
 
 
-def test_nothing_is_written_to_a_caller_who_is_done_with() -> None:
+def test_nothing_is_written_after_the_end_of_a_call() -> None:
     for state in (State.DRAINING, State.DONE):
         assert not WRITES & {row.action for row in TABLE[state].values()}
 
@@ -245,7 +245,7 @@ def test_no_order_of_inputs_leads_back_from_an_end() -> None:
 
 
 @pytest.mark.parametrize("what", [Input.CUT, Input.CALLER_GONE, Input.CANCEL, Input.STOP], ids=lambda what: what.name)
-def test_who_is_cut_or_gone_is_never_sent_the_answer(what: Input) -> None:
+def test_a_caller_that_was_cut_or_left_never_gets_the_answer(what: Input) -> None:
     """What its row does not end, its findings do: nothing is left that delivers."""
     for state in LIVE:
         row = TABLE[state][what]

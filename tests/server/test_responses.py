@@ -105,7 +105,7 @@ async def test_an_error_of_the_upstream_has_a_status(
         await gate.settled()
 
 
-async def test_a_context_that_is_too_long_is_told_inside_a_stream() -> None:
+async def test_a_context_that_is_too_long_is_reported_inside_a_stream() -> None:
     body = error_body("This model's maximum context length is 9 tokens.", code="context_length_exceeded")
     async with gateway_to(whole(body, 400)) as (gate, _):
         reply = await ask(gate, stream=True)

@@ -66,7 +66,7 @@ async def test_a_large_answer_passes_byte_for_byte_too() -> None:
         (503, "service_unavailable_error", "server_is_overloaded"),
     ],
 )
-async def test_a_failure_keeps_its_status_and_its_words(status: int, kind: str, code: str | None) -> None:
+async def test_a_failure_keeps_its_status_and_its_text(status: int, kind: str, code: str | None) -> None:
     script = whole(error_body("Try something else.", kind, code, "input[0]"), status)
     for streams in (True, False):
         async with gateway_to(script, provider=OURS) as (gate, _):
@@ -85,7 +85,7 @@ async def test_a_failure_of_the_account_is_not_shown(status: int) -> None:
         await gate.settled()
 
 
-async def test_an_error_before_the_first_words_is_a_status_and_behind_them_a_frame() -> None:
+async def test_an_error_before_the_first_token_is_a_status_and_after_it_a_frame() -> None:
     error = {"type": "tokens", "code": "rate_limit_exceeded", "message": "Try again in 7s.", "param": None}
     async with gateway_to(stream(ResponsesAnswer().stream(error=error)), provider=OURS) as (gate, _):
         reply = await ask(gate)

@@ -41,7 +41,7 @@ async def test_the_name_of_a_model_or_the_operator_says_which() -> None:
         assert [seen.path.rpartition("/")[2] for seen in up.requests] == ["responses"]
 
 
-async def test_a_refusal_that_names_the_other_api_is_obeyed_and_remembered() -> None:
+async def test_a_refusal_that_names_the_other_api_is_followed_and_remembered() -> None:
     async with gateway_to(either) as (gate, up):
         assert (await gate.ask(model="up/secret-model")).status == 200
         assert (await gate.ask(model="up/secret-model", stream=True)).status == 200
@@ -119,7 +119,7 @@ def test_what_was_learned_is_bounded_and_outlives_a_reload() -> None:
         "The chatCompletion operation does not work with the specified model, codex. Please choose another.",
     ],
 )
-async def test_how_providers_say_it(text: str) -> None:
+async def test_the_texts_of_providers(text: str) -> None:
     for status in (400, 404):
         async with gateway_to(whole(error_body(text), status)) as (gate, up):
             await gate.ask(model="up/m")

@@ -57,7 +57,7 @@ def test_a_reader_that_stops_costs_lines_that_are_counted_and_reported() -> None
         assert sink.dropped == lost
 
 
-def test_closing_waits_no_longer_than_it_is_told() -> None:
+def test_closing_waits_no_longer_than_its_timeout() -> None:
     reader, writer = os.pipe()
     with os.fdopen(writer, "w") as stream:
         sink = Sink(stream, report, linger_s=0.001)

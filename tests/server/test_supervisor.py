@@ -213,7 +213,7 @@ def test_a_service_manager_that_signals_everyone_cuts_no_stream(tmp_path: Path) 
     assert not [event for event in workers_process.events if event["event"] == "ending streams"]
 
 
-def test_a_worker_that_does_not_hear_is_killed_after_the_second_signal(tmp_path: Path) -> None:
+def test_a_worker_that_does_not_react_is_killed_after_the_second_signal(tmp_path: Path) -> None:
     with running(tmp_path, 2, word="deaf") as workers_process:
         workers_process.start()
         workers_process.signal(signal.SIGTERM)
@@ -250,7 +250,7 @@ def test_a_configuration_that_cannot_be_used_ends_the_whole_start(tmp_path: Path
     assert told == {"tiny.toml: server.timeouts.idle_s: expected a number"}
 
 
-def test_a_worker_that_dies_again_and_again_is_waited_for(tmp_path: Path) -> None:
+def test_a_worker_that_dies_repeatedly_is_restarted_with_a_delay(tmp_path: Path) -> None:
     with running(tmp_path, 1, word="mortal", delay_s=1000) as workers_process:
         workers_process.start()
         assert workers_process.wait("worker keeps dying, waiting before the next start")["seconds"] == 30

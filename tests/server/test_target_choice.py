@@ -130,18 +130,18 @@ async def with_a_slow_a(chance: FixedRandom) -> AsyncIterator[Gate]:
         yield gate
 
 
-async def test_fastest_takes_the_one_whose_first_token_came_soonest(chance: FixedRandom) -> None:
+async def test_fastest_takes_the_target_with_the_earliest_first_token(chance: FixedRandom) -> None:
     async with with_a_slow_a(chance) as gate:
         assert await chosen(gate, 4) == "bbbb"
 
 
-async def test_fastest_looks_at_the_others_now_and_then(chance: FixedRandom) -> None:
+async def test_fastest_measures_the_others_now_and_then(chance: FixedRandom) -> None:
     async with with_a_slow_a(chance) as gate:
         chance.give(0.04, 0.0)
         assert await chosen(gate, 1) == "a"
 
 
-async def test_fastest_begins_with_those_it_does_not_know(chance: FixedRandom) -> None:
+async def test_fastest_begins_with_unmeasured_targets(chance: FixedRandom) -> None:
     chance.give(0.5)
     async with routed(route("fastest", a=1, b=1, c=1), a=ANSWER, b=ANSWER, c=ANSWER) as (gate, _):
         assert sorted(await chosen(gate, 3)) == ["a", "b", "c"]
@@ -169,7 +169,7 @@ async def test_u39_a_target_that_failed_five_times_is_left_alone(dialect: str) -
         assert [line.rpartition(b" ")[2] for line in ejections] == [b"1.0"]
 
 
-async def test_u39_nobody_is_told_to_wait_for_longer_than_two_minutes(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_u39_retry_after_is_at_most_two_minutes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("streamweir.policy.health.FIRST_EJECTION_S", 300.0)
     async with serving(REFUSED) as (gate, up):
         await eject(gate)
@@ -200,7 +200,7 @@ async def test_u39_streams_that_break_count_too() -> None:
 
 
 @pytest.mark.usefixtures("chance")
-async def test_u39_an_answer_in_between_forgives() -> None:
+async def test_u39_an_answer_in_between_resets_the_count() -> None:
     def script(request: Seen) -> Sequence[Step]:
         return ANSWER if request.number % 5 == 4 else FAILURE
 

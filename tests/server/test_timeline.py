@@ -107,7 +107,7 @@ async def test_a_stream_has_one_of_its_pieces_whichever_way_its_bytes_go(mode: M
         assert sum(run.relay.timeline.counts) == run.writes
 
 
-async def test_a_sign_of_life_is_no_piece_of_the_answer() -> None:
+async def test_a_keep_alive_is_not_part_of_the_answer() -> None:
     frames, go_on = openai_frames(["a", "b"]), asyncio.Event()
     script: list[Step] = [*stream(b"".join(frames[:2]))[:-1], Wait(go_on), *stream(b"".join(frames[2:]))[1:]]
     async with attempt(script, keepalive_s=0.02) as (run, _):

@@ -39,7 +39,7 @@ async def test_a_later_time_changes_nothing_and_an_earlier_one_does() -> None:
     assert fired == ["it", "it"]
 
 
-async def test_one_that_has_ended_is_never_heard_again() -> None:
+async def test_an_ended_timer_never_fires_again() -> None:
     timers, fired, now = TimerQueue(), list[str](), asyncio.get_running_loop().time()
     timer, other = DeadlineTimer(timers, Target("ended", fired)), DeadlineTimer(timers, Target("other", fired))
     timer.fire_by(now + 0.01)
@@ -59,7 +59,7 @@ async def test_ended_between_its_time_and_its_ring() -> None:
     assert not fired
 
 
-async def test_one_whose_sleeper_breaks_does_not_keep_the_others_from_ringing() -> None:
+async def test_a_fault_in_one_timer_does_not_stop_the_others() -> None:
     loop, timers, fired = asyncio.get_running_loop(), TimerQueue(), list[str]()
     faults: list[str] = []
     loop.set_exception_handler(lambda _, context: faults.append(str(context.get("exception"))))

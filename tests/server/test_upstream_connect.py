@@ -99,7 +99,7 @@ async def resolver(monkeypatch: pytest.MonkeyPatch) -> Resolver:
 @pytest.mark.usefixtures("resolver")
 @pytest.mark.parametrize("is_streamed", [True, False])
 @pytest.mark.parametrize("dialect", DIALECTS)
-async def test_u2_a_name_that_nobody_has(dialect: str, is_streamed: bool) -> None:
+async def test_u2_an_unknown_host_name(dialect: str, is_streamed: bool) -> None:
     async with gateway(providers(lost="http://nx.invalid/v1")) as gate:
         reply = await gate.ask(path=path_of(dialect), model="lost/m", stream=is_streamed)
         assert "nx.invalid" not in assert_refused(reply, "upstream_dns_failed", dialect)
@@ -107,7 +107,7 @@ async def test_u2_a_name_that_nobody_has(dialect: str, is_streamed: bool) -> Non
         await assert_record(gate, "upstream_error", error=code, status=502, attempts=[code] * 3)
 
 
-async def test_u2_a_name_that_nobody_has_fails_over(resolver: Resolver) -> None:
+async def test_u2_an_unknown_host_name_fails_over(resolver: Resolver) -> None:
     """And while the name is looked for, others are answered."""
     resolver.may_answer.clear()
     async with ScriptedUpstream(ANSWER) as up:
@@ -129,7 +129,7 @@ async def test_u2_a_resolver_that_does_not_answer(resolver: Resolver) -> None:
 
 
 @pytest.mark.soak
-async def test_u2_a_name_that_nobody_has_by_the_system_s_own_resolver() -> None:
+async def test_u2_an_unknown_host_name_by_the_systems_resolver() -> None:
     """In `make test` the resolver is ours: how long the system's takes is not ours to say."""
     async with gateway(providers(lost="http://nx.invalid/v1") + "[server.timeouts]\nconnect_s = 60\n") as gate:
         assert_refused(await gate.ask(model="lost/m", stream=True), "upstream_dns_failed")

@@ -104,7 +104,7 @@ async def test_u14_a_buffered_answer_has_until_the_deadline(steps: list[Step], d
 
 @each_dialect
 @each_voice
-async def test_u15_silence_in_the_midst(voice: Voice, dialect: str) -> None:
+async def test_u15_silence_in_the_middle(voice: Voice, dialect: str) -> None:
     async with serving([Head(), Send(voice.begun), Hang()], voice.kind, timers(idle_s=0.05)) as (gate, up):
         reply = await gate.ask(path=path_of(dialect), model="up/m", stream=True)
         assert_broken(reply, "stream_idle_timeout", dialect, text=BEGUN)
@@ -135,7 +135,7 @@ async def test_u15_keep_alives_are_sent_until_the_timeout(dialect: str) -> None:
 
 
 @each_buffering
-async def test_u15_silence_in_the_midst_of_a_buffered_answer(dialect: str) -> None:
+async def test_u15_silence_in_the_middle_of_a_buffered_answer(dialect: str) -> None:
     cut: list[Step] = [*whole(OPENAI.whole)[:1], Send(OPENAI.whole[:30]), Hang()]
     async with serving(cut, toml=timers(idle_s=0.05)) as (gate, up):
         reply = await gate.ask(path=path_of(dialect), model="up/m", stream=False)
@@ -202,7 +202,7 @@ async def test_u25_a_line_without_an_end(voice: Voice, dialect: str) -> None:
 
 @each_voice
 @pytest.mark.parametrize("is_streamed", [True, False])
-async def test_u25_a_line_without_an_end_before_the_first_word(voice: Voice, is_streamed: bool) -> None:
+async def test_u25_a_line_without_an_end_before_the_first_token(voice: Voice, is_streamed: bool) -> None:
     async with serving([Head(), Flood(b"x" * 65536)], voice.kind) as (gate, up):
         assert_refused(await gate.ask(model="up/m", stream=is_streamed), "upstream_frame_too_large")
         await assert_record(gate, "upstream_error", error="upstream_frame_too_large", status=502)

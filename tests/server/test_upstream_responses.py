@@ -100,7 +100,7 @@ async def test_u14_an_upstream_that_falls_silent(way: str) -> None:
 
 
 @each_way
-async def test_u23_an_error_in_the_midst(way: str) -> None:
+async def test_u23_an_error_in_the_middle(way: str) -> None:
     error = {"type": "server_error", "code": "server_is_overloaded", "message": "Busy.", "param": None}
     failed = ResponsesAnswer().text("So far").frames(error=error)
     for frames in (failed, failed[:-1]):  # with the frame behind it that has the usage, and without
@@ -185,7 +185,7 @@ async def test_u25_an_endless_frame_and_endless_keep_alives_are_bounded(way: str
 
 
 @pytest.mark.parametrize("way", ["chat", "messages"])
-async def test_usage_is_what_the_provider_says_and_counted_where_it_says_nothing(way: str) -> None:
+async def test_usage_is_the_providers_report_or_counted_without_one(way: str) -> None:
     async with gateway_to(stream(BODY), provider=OURS) as (gate, _):
         reply = await ask(gate, way)
         assert COMPLETE[way] in reply.body

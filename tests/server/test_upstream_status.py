@@ -57,7 +57,7 @@ def dated(seconds: int) -> Fields:
     ids=["seconds", "part_of_a_second", "date", "too_long", "infinite", "garbage", "two", "none"],
 )
 @pytest.mark.parametrize("is_streamed", MODES)
-async def test_u5_a_rate_limit_is_told_and_the_target_left_alone(
+async def test_u5_a_rate_limit_is_reported_and_the_target_paused(
     fields: Fields, shown: str | None, is_streamed: bool
 ) -> None:
     limited = whole(error_body(CANARY, "requests", "rate_limit_exceeded"), 429, fields)

@@ -131,7 +131,7 @@ async def test_u19_a_cut_after_the_finish_is_not_the_end(ending: Step, code: str
 
 @each_dialect
 @each_voice
-async def test_u20_a_reset_in_the_midst(voice: Voice, dialect: str) -> None:
+async def test_u20_a_reset_in_the_middle(voice: Voice, dialect: str) -> None:
     seen = asyncio.Event()
     async with serving([Head(), Send(voice.begun), Wait(seen), Rst()], voice.kind) as (gate, up):
         reply = await ask_and_signal(gate, BEGUN_WORD, seen, path=path_of(dialect), model="up/m")
@@ -187,7 +187,7 @@ async def test_u22_u24_a_frame_that_cannot_be_read(voice: Voice, broken: bytes, 
 
 @each_voice
 @each_broken
-async def test_u22_u24_a_frame_that_cannot_be_read_before_the_first_word(voice: Voice, broken: bytes) -> None:
+async def test_u22_u24_a_frame_that_cannot_be_read_before_the_first_token(voice: Voice, broken: bytes) -> None:
     async with serving([Head(), Send(broken), Send(voice.stream), Hang()], voice.kind) as (gate, up):
         assert_refused(await gate.ask(model="up/m", stream=True), INVALID)
         await assert_record(gate, "upstream_error", error=INVALID, status=502)
@@ -204,7 +204,7 @@ async def test_u22_a_frame_that_cannot_be_read_buffered(voice: Voice, dialect: s
 @each_dialect
 @each_voice
 @pytest.mark.parametrize("is_overloaded", [True, False], ids=["overloaded", "failed"])
-async def test_u23_an_error_in_the_midst(voice: Voice, is_overloaded: bool, dialect: str) -> None:
+async def test_u23_an_error_in_the_middle(voice: Voice, is_overloaded: bool, dialect: str) -> None:
     frame = voice.error_frame(CANARY, voice.overloaded if is_overloaded else voice.failed)
     code = "upstream_overloaded" if is_overloaded else "upstream_server_error"
     steps: list[Step] = [Head(), Send(voice.begun), Send(frame), Send(voice.stream), Hang()]
@@ -221,7 +221,7 @@ async def test_u23_an_error_in_the_midst(voice: Voice, is_overloaded: bool, dial
         ("model_not_found", "upstream_model_not_found"),
     ],
 )
-async def test_u23_an_error_without_a_word_of_its_own_in_a_stream(kind: str, code: str, dialect: str) -> None:
+async def test_u23_an_error_without_a_code_of_its_own_in_a_stream(kind: str, code: str, dialect: str) -> None:
     frame = error_frame(error_body(CANARY, kind, kind))
     async with serving([Head(), Send(OPENAI.begun), Send(frame), Hang()]) as (gate, up):
         reply = await gate.ask(path=path_of(dialect), model="up/m", stream=True)
@@ -231,7 +231,7 @@ async def test_u23_an_error_without_a_word_of_its_own_in_a_stream(kind: str, cod
 
 
 @each_dialect
-async def test_u23_a_refusal_of_the_request_in_the_midst_is_told_as_a_failure(dialect: str) -> None:
+async def test_u23_a_refusal_of_the_request_in_mid_stream_is_a_failure(dialect: str) -> None:
     frame = error_frame(error_body(CANARY, "invalid_request_error", "context_length_exceeded"))
     async with serving([Head(), Send(OPENAI.begun), Send(frame), Hang()]) as (gate, up):
         reply = await gate.ask(path=path_of(dialect), model="up/m", stream=True)
@@ -243,7 +243,7 @@ async def test_u23_a_refusal_of_the_request_in_the_midst_is_told_as_a_failure(di
 
 @each_dialect
 @each_voice
-async def test_u23_an_error_before_the_first_word_has_a_status(voice: Voice, dialect: str) -> None:
+async def test_u23_an_error_before_the_first_token_has_a_status(voice: Voice, dialect: str) -> None:
     first = b"".join(voice.frames[: {"openai": 1, "anthropic": 2, "gemini": 0}[voice.kind]])
     steps: list[Step] = [Head(), Send(first), Send(voice.error_frame(CANARY, voice.overloaded)), Hang()]
     async with serving(steps, voice.kind) as (gate, up):
@@ -368,9 +368,7 @@ async def test_u34_u35_one_stream_written_in_many_ways(
 
 @each_voice
 @pytest.mark.parametrize("way", WAYS.values(), ids=WAYS.keys())
-async def test_u34_u35_a_stream_for_a_caller_who_waits_for_the_whole(
-    voice: Voice, way: Callable[[bytes], bytes]
-) -> None:
+async def test_u34_u35_a_stream_for_a_whole_answer(voice: Voice, way: Callable[[bytes], bytes]) -> None:
     async with serving(stream(way(voice.stream), pieces_of=5), voice.kind) as (gate, _):
         for count, dialect in enumerate(BUFFERING, start=1):
             assert_whole(await gate.ask(path=path_of(dialect), model="up/m", stream=False), usage=(7, 5))

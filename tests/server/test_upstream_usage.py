@@ -110,7 +110,7 @@ async def test_u30_no_usage_is_counted_and_flagged(voice: Voice) -> None:
 
 
 @each_dialect
-async def test_u30_a_caller_who_did_not_ask_is_counted_all_the_same(dialect: str) -> None:
+async def test_u30_usage_is_counted_without_a_request_for_it(dialect: str) -> None:
     async with serving(stream(b"".join(openai_frames(usage=None)))) as (gate, up):
         reply = await gate.ask(path=path_of(dialect), model="up/m", stream=True)
         assert_completed(reply, dialect)

@@ -44,7 +44,7 @@ async def is_open(store: Store, token: str, at_ms: int) -> bool:
 
 
 @each_database
-async def test_the_secret_is_made_once_and_told_once(database: str, tmp_path: Path) -> None:
+async def test_the_secret_is_created_once_and_shown_once(database: str, tmp_path: Path) -> None:
     async with store_on(database, tmp_path) as store:
         assert not await store.read(partial(is_admin_secret, secret="")), "there is none"
         secret = await store.write(partial(ensure_admin_secret, at_ms=NOW))

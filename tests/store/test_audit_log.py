@@ -188,7 +188,7 @@ async def test_a_change_that_failed_leaves_no_row(database: str, tmp_path: Path)
 
 
 @each_database
-async def test_every_change_of_keys_and_workspaces_is_told_without_its_secret(database: str, tmp_path: Path) -> None:
+async def test_every_change_of_keys_and_workspaces_is_logged_without_its_secret(database: str, tmp_path: Path) -> None:
     async with store_on(database, tmp_path) as store:
         new = await new_key(store, "ci", rpm=5, models=("gpt-*",))
         team = await new_workspace(store, "team")

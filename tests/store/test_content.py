@@ -119,7 +119,7 @@ async def test_contents_are_read_and_deleted_within_their_workspace(database: st
 
 
 @each_database
-async def test_only_what_its_key_wants_kept_is_written(database: str, tmp_path: Path) -> None:
+async def test_only_content_of_keys_with_log_content_is_written(database: str, tmp_path: Path) -> None:
     def packed(number: int, key_id: str, at_ms: int = NOW_MS) -> PackedContent:
         return pack(make_content(number, key_id=key_id, at_ms=at_ms, answer=f"words of {number}"), NOTHING)
 

@@ -109,7 +109,7 @@ class Broken(Redactor):
         raise RuntimeError(f"a bug, met by {type(frames).__name__}")
 
 
-async def test_a_bug_loses_what_met_it_is_told_and_the_next_are_kept(tmp_path: Path) -> None:
+async def test_a_bug_loses_one_batch_is_reported_and_the_next_are_kept(tmp_path: Path) -> None:
     ends: asyncio.Queue[TaskEnd] = asyncio.Queue()
     async with store_on("sqlite", tmp_path) as store:
         await store.write(insert_key)

@@ -45,7 +45,7 @@ async def spend(store: Store, *entries: Hold | Settle) -> None:
 
 
 @each_database
-async def test_credit_is_kept_told_and_logged(database: str, tmp_path: Path) -> None:
+async def test_credit_is_stored_shown_and_logged(database: str, tmp_path: Path) -> None:
     async with store_on(database, tmp_path) as store:
         await new_key(store)
         team = await new_workspace(store, "team", prepaid=True)
@@ -144,7 +144,7 @@ async def test_a_note_may_be_any_text(database: str, tmp_path: Path) -> None:
 
 
 @each_database
-async def test_a_budget_of_another_period_is_counted_anew(database: str, tmp_path: Path) -> None:
+async def test_a_budget_of_another_period_is_counted_again(database: str, tmp_path: Path) -> None:
     async with store_on(database, tmp_path) as store:
         key = (await new_key(store, budget_nano=DOLLAR, budget_period="month")).key
         day, month, total = (f"key:{key.id}:{period}" for period in ("2025-11-15", "2025-11", "total"))

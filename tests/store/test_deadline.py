@@ -77,7 +77,7 @@ async def _with(work: Awaitable[object], other: Awaitable[object]) -> object:
     return found
 
 
-def test_an_answer_that_came_during_a_standstill_is_heard() -> None:
+def test_an_answer_that_arrived_while_the_loop_was_blocked_is_read() -> None:
     async def main() -> object:
         answer = the_loop().create_future()
 

@@ -98,7 +98,7 @@ async def test_what_the_function_raises_undoes_it(database: str, tmp_path: Path)
 
 
 @each_database
-async def test_what_the_database_says_against_a_row_is_passed_on(database: str, tmp_path: Path) -> None:
+async def test_a_databases_error_about_a_row_is_passed_on(database: str, tmp_path: Path) -> None:
     async with store_on(database, tmp_path) as store:
         await store.write(put("a"))
         with pytest.raises(IntegrityError):
@@ -245,7 +245,7 @@ def test_parameters_are_not_shown_by_a_failure() -> None:
 
 
 @each_database
-async def test_what_is_said_of_a_write_is_true(database: str, tmp_path: Path) -> None:
+async def test_the_reported_state_of_a_write_is_true(database: str, tmp_path: Path) -> None:
     """Many at once, with callers who leave and times that are too short: done, undone or unsure, and which is told."""
     chance = random.Random(7)
     said: dict[str, str] = {}

@@ -174,7 +174,7 @@ async def test_two_that_wait_for_each_other_are_both_done(tmp_path: Path) -> Non
         assert len(tries) > 2
 
 
-async def test_callers_who_leave_leave_no_transaction_open(tmp_path: Path) -> None:
+async def test_callers_that_leave_leave_no_transaction_open(tmp_path: Path) -> None:
     def slow(conn: Connection) -> None:
         conn.execute(counters.update().values(value=counters.c.value + 1))
         conn.execute(select(func.pg_sleep(0.003)))
@@ -200,7 +200,7 @@ async def test_a_statement_that_was_given_up_does_not_go_on_in_the_server(tmp_pa
         await settled(store)
 
 
-async def test_an_outage_is_said_and_survived(tmp_path: Path) -> None:
+async def test_an_outage_is_reported_and_survived(tmp_path: Path) -> None:
     with PrivatePostgres() as server:
         store = await open_store(server.make_database(), tmp_path)
         await store.write(put("a"))

@@ -101,7 +101,7 @@ async def test_a_secret_that_was_made_here_is_refused(database: str, tmp_path: P
 
 
 @each_database
-async def test_nobody_but_the_file_changes_them(database: str, tmp_path: Path) -> None:
+async def test_only_the_file_changes_them(database: str, tmp_path: Path) -> None:
     async with store_on(database, tmp_path) as store:
         await put(store, key("ci"))
         change, spec = KeyChange(rpm=1), KeySpec(name="ci")

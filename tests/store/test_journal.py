@@ -68,7 +68,7 @@ async def test_entries_of_one_turn_are_one_group(tmp_path: Path) -> None:
         assert (journal.entries, journal.groups) == (50, 1)
 
 
-async def test_what_is_durable_is_told_once_and_at_once_where_it_is_already(tmp_path: Path) -> None:
+async def test_durable_callbacks_are_called_once_and_at_once_if_it_already_is(tmp_path: Path) -> None:
     async with a_journal(tmp_path) as journal:
         reported: list[str] = []
         first, second = journal.append(hold("r1")), journal.append(settle("r2"), required=True)
@@ -210,7 +210,7 @@ async def test_beyond_its_bound_only_what_must_be_written_is_taken(tmp_path: Pat
         assert len(segments_of(tmp_path)) <= 2, "one segment may never hold all the room"
 
 
-async def test_who_is_cancelled_while_waiting_leaves_the_others_alone(tmp_path: Path) -> None:
+async def test_a_cancelled_waiter_does_not_affect_the_others(tmp_path: Path) -> None:
     async with a_journal(tmp_path) as journal:
         handle = journal.append(hold("r1"))
         first, second = (asyncio.ensure_future(handle.written()) for _ in range(2))
@@ -220,7 +220,7 @@ async def test_who_is_cancelled_while_waiting_leaves_the_others_alone(tmp_path: 
         assert first.cancelled()
 
 
-async def test_who_waits_only_so_long_is_told_that_nobody_knows_and_the_others_wait_on(
+async def test_a_waiter_with_a_timeout_gets_it_and_the_others_wait_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     goes_on, write = threading.Event(), os.write

@@ -129,9 +129,7 @@ async def test_with_nothing_to_try_again_the_next_one_finds_out(tmp_path: Path, 
     assert await watched.journal.close()
 
 
-async def test_with_nothing_to_try_again_and_nobody_to_try_it_finds_out_by_itself(
-    tmp_path: Path, disk: FailingDisk
-) -> None:
+async def test_without_entries_to_retry_it_probes_the_disk(tmp_path: Path, disk: FailingDisk) -> None:
     """A node that is not ready gets no requests."""
     watched = Watched(tmp_path)
     states: asyncio.Queue[str | None] = asyncio.Queue()
@@ -215,7 +213,7 @@ async def test_what_a_failed_sync_leaves_in_doubt_is_written_again_elsewhere(tmp
     assert segments_of(tmp_path) == []
 
 
-async def test_closed_while_the_disk_fails_it_says_what_was_lost(tmp_path: Path, disk: FailingDisk) -> None:
+async def test_closed_while_the_disk_fails_it_reports_what_was_lost(tmp_path: Path, disk: FailingDisk) -> None:
     watched = Watched(tmp_path)
     disk.failures["write"] = 1000
     settled = watched.journal.append(settle("r1"), required=True)
@@ -228,9 +226,7 @@ async def test_closed_while_the_disk_fails_it_says_what_was_lost(tmp_path: Path,
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 @pytest.mark.parametrize("call", ["write", "fdatasync"])
-async def test_after_a_fault_of_ours_nobody_waits_for_ever(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str
-) -> None:
+async def test_after_a_bug_no_caller_waits_forever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str) -> None:
     watched = Watched(tmp_path)
     states: list[str | None] = []
     watched.journal.on_state = states.append

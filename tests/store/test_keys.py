@@ -233,7 +233,7 @@ async def test_rotation_lets_the_old_secret_last_for_its_grace(database: str, tm
 
 
 @each_database
-async def test_a_revoked_key_stays_revoked_and_is_told(database: str, tmp_path: Path) -> None:
+async def test_a_revoked_key_stays_revoked_and_is_listed(database: str, tmp_path: Path) -> None:
     async with store_on(database, tmp_path) as store:
         new = await new_key(store)
         id, version = new.key.id, (await changes(store)).version

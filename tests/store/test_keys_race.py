@@ -120,7 +120,7 @@ async def test_processes_that_start_at_once(database: str, tmp_path: Path) -> No
         assert await stores[0].read(audit.verify) is None
 
 
-async def test_an_older_state_of_the_database_is_read_anew(tmp_path: Path) -> None:
+async def test_an_older_state_of_the_database_is_read_again(tmp_path: Path) -> None:
     async with two_stores("sqlite", tmp_path) as stores:
         new = await new_key(stores[0])
         found = await changes(stores[0], 1_000_000)

@@ -63,7 +63,7 @@ def test_a_period_that_is_none_is_refused(name: str) -> None:
 
 
 @each_database
-async def test_a_budget_that_comes_later_knows_what_was_spent_in_its_period(database: str, tmp_path: Path) -> None:
+async def test_a_budget_that_is_added_later_counts_what_was_spent_in_its_period(database: str, tmp_path: Path) -> None:
     async with books_on(database, tmp_path) as store:
         yesterday = NOW_MS - DAY_MS
         await applied(store, hold("a", at_ms=yesterday), settle("a", 1, at_ms=yesterday))
@@ -150,7 +150,7 @@ async def test_all_accounts_of_a_key_get_what_it_spends(database: str, tmp_path:
 
 
 @each_database
-async def test_an_account_of_another_period_is_made_anew(database: str, tmp_path: Path) -> None:
+async def test_an_account_of_another_period_is_made_again(database: str, tmp_path: Path) -> None:
     async with books_on(database, tmp_path) as store:
         await applied(store, hold("a", 100, account=MONTH), hold("b", 10, account=MONTH))
         await store.write(partial(delete_accounts, key_id="k"))

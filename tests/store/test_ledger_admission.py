@@ -73,7 +73,7 @@ async def test_a_budget_is_used_up_to_the_last_of_it(database: str, tmp_path: Pa
 
 
 @each_database
-async def test_credit_is_what_was_granted_and_not_what_the_draw_says(database: str, tmp_path: Path) -> None:
+async def test_credit_is_the_granted_amount_and_not_that_of_the_charge(database: str, tmp_path: Path) -> None:
     async with books_on(database, tmp_path) as store:
         boastful = [BudgetCharge("ws:one", 10**9, QUOTA)]
         assert await decided(store, (hold("a", 1), boastful)) == [QUOTA]
@@ -89,7 +89,7 @@ async def test_credit_is_what_was_granted_and_not_what_the_draw_says(database: s
 
 
 @each_database
-async def test_every_draw_must_fit_and_the_first_that_does_not_is_told(database: str, tmp_path: Path) -> None:
+async def test_every_charge_must_fit_and_the_first_that_does_not_is_reported(database: str, tmp_path: Path) -> None:
     async with books_on(database, tmp_path) as store:
         await store.write(partial(credit, workspace_id="one", amount=150, note="", at_ms=NOW_MS))
         codes = await decided(

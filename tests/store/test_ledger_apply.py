@@ -108,7 +108,7 @@ def _renamed(entry: Entry, name: str) -> Entry:
 
 
 @each_database
-async def test_a_life_step_by_step(database: str, tmp_path: Path) -> None:
+async def test_the_lifecycle_step_by_step(database: str, tmp_path: Path) -> None:
     async with books_on(database, tmp_path) as store:
         expected = [
             ((0, 0, 100), ["a"], SPENT[:1]),
@@ -162,7 +162,7 @@ async def test_a_batch_holds_the_same_entry_twice(database: str, tmp_path: Path)
 
 @each_database
 @pytest.mark.parametrize("check_existing", [False, True])
-async def test_the_first_settlement_stands(database: str, tmp_path: Path, check_existing: bool) -> None:
+async def test_the_first_settlement_counts(database: str, tmp_path: Path, check_existing: bool) -> None:
     async with books_on(database, tmp_path) as store:
         await applied(store, [hold("a"), hold("b")], [settle("a", 10, verdict="orphaned", duration_ms=9)])
         (found,) = await applied(
@@ -225,7 +225,7 @@ async def test_a_settlement_releases_what_is_held_whatever_it_says(database: str
 
 
 @each_database
-async def test_a_settlement_that_knows_no_workspace_is_kept_all_the_same(database: str, tmp_path: Path) -> None:
+async def test_a_settlement_without_a_workspace_is_kept(database: str, tmp_path: Path) -> None:
     async with books_on(database, tmp_path) as store:
         await applied(store, [settle("a", 40, workspace_id=None, key_id=None)])
         assert await store.read(lambda conn: sums(conn, "")) == (0, 40, 0)
@@ -255,7 +255,7 @@ def empty_of(table: Table) -> Callable[[Connection], None]:
 
 
 @each_database
-async def test_who_settles_replaces_a_row_of_the_refused(database: str, tmp_path: Path) -> None:
+async def test_a_settlement_replaces_the_row_of_a_refusal(database: str, tmp_path: Path) -> None:
     """A caller was told 503 while the database took its hold for all that."""
     async with books_on(database, tmp_path) as store:
         await applied(store, [refused("a"), hold("a"), refused("b"), hold("b"), settle("b", 1)])

@@ -45,7 +45,7 @@ async def buried(store: Store, instances: Sequence[str], limit: int = 200) -> in
 
 
 @each_database
-async def test_a_process_is_dead_when_it_was_silent_or_has_said_goodbye(database: str, tmp_path: Path) -> None:
+async def test_a_process_is_dead_without_a_heartbeat_or_after_a_normal_end(database: str, tmp_path: Path) -> None:
     async with books_on(database, tmp_path) as store:
         for name in ("silent", "retired", "alive", "back", "idle"):
             await store.write(partial(write_heartbeat, instance=name, node="n", now_ms=NOW_MS))

@@ -128,7 +128,7 @@ async def test_extensions_share_what_is_left(database: str, tmp_path: Path) -> N
 
 
 @each_database
-async def test_a_request_is_settled_once_whoever_tries(database: str, tmp_path: Path) -> None:
+async def test_a_request_is_settled_once_by_any_process(database: str, tmp_path: Path) -> None:
     """Its own process, taken for dead, and two nodes that bury it."""
     async with nodes_on(database, tmp_path) as nodes:
         ids = [f"r{number:02}" for number in range(20)]
@@ -183,7 +183,7 @@ async def test_one_idempotency_key_at_once(database: str, tmp_path: Path) -> Non
 
 
 @each_database
-async def test_workspaces_in_any_order_wait_for_nobody_in_a_circle(database: str, tmp_path: Path) -> None:
+async def test_workspaces_in_any_order_cause_no_deadlock(database: str, tmp_path: Path) -> None:
     """Each node applies and decides for the same workspaces, shuffled, in one transaction."""
     chance = random.Random(7)
     owners = [f"w{number}" for number in range(6)]

@@ -20,7 +20,7 @@ def leave(folder: Path, instance: str, number: int, *entry_ids: str) -> Path:
     return segment.path
 
 
-def test_where_there_is_no_folder_nobody_has_died(tmp_path: Path) -> None:
+def test_without_a_folder_there_are_no_dead_processes(tmp_path: Path) -> None:
     assert orphaned_journals(tmp_path / "none") == []
 
 
@@ -40,7 +40,7 @@ def test_each_dead_process_is_one_journal_in_the_order_it_wrote(tmp_path: Path) 
     assert list(tmp_path.iterdir()) == []
 
 
-def test_what_one_has_found_nobody_else_finds_until_he_lets_go(tmp_path: Path) -> None:
+def test_an_orphaned_journal_is_found_by_one_process_until_it_is_released(tmp_path: Path) -> None:
     path = leave(tmp_path, "a", 1, "a1")
     (first,) = orphaned_journals(tmp_path)
     assert is_locked(path)

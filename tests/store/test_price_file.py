@@ -49,7 +49,7 @@ def test_the_built_in_list_is_as_the_script_writes_it() -> None:
     assert len(data) < 300_000, "packed, changes could not be read"
 
 
-def test_it_knows_every_provider_that_a_kind_stands_for() -> None:
+def test_it_has_every_provider_of_a_kind() -> None:
     assert set(PROVIDER_IDS.values()) <= BUILT_IN.providers.keys()
     assert sum(len(provider.models) for provider in BUILT_IN.providers.values()) > 1500
 
@@ -158,7 +158,7 @@ def test_without_a_file_the_built_in_list_is_used(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", [b"", b"{}", b"garbage", encode_list(small(rate=1)).replace(b":1,", b":-1,")])
-def test_a_broken_file_is_said_and_not_passed_over(tmp_path: Path, content: bytes) -> None:
+def test_a_broken_file_is_reported_and_not_ignored(tmp_path: Path, content: bytes) -> None:
     file = tmp_path / "prices.json"
     file.write_bytes(content)
     with pytest.raises(PriceFileError, match="prices update") as caught:

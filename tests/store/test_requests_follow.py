@@ -35,7 +35,7 @@ async def read_new(
 
 
 @each_database
-async def test_rows_are_told_once_in_the_order_in_which_they_come(database: str, tmp_path: Path) -> None:
+async def test_rows_are_returned_once_in_order(database: str, tmp_path: Path) -> None:
     async with store_on(database, tmp_path) as store:
         mark = await store.read(partial(mark_now, now_ms=0))
         await store.write(partial(insert_rows, rows=[request_row(1), request_row(2)]))
@@ -60,7 +60,7 @@ async def test_rows_are_told_once_in_the_order_in_which_they_come(database: str,
         assert (await read_new(store, after))[0] == [7]
 
 
-async def test_a_row_that_becomes_visible_after_later_ones_is_told(tmp_path: Path) -> None:
+async def test_a_row_that_becomes_visible_after_later_ones_is_returned(tmp_path: Path) -> None:
     url = await migrated_url("postgres", tmp_path)
     store = await open_store(url, tmp_path)
     engine = create_async_engine(url.replace("postgresql:", "postgresql+asyncpg:"))
@@ -87,7 +87,7 @@ async def test_a_row_that_becomes_visible_after_later_ones_is_told(tmp_path: Pat
         await store.close()
 
 
-async def test_transactions_that_end_in_any_order_are_told_whole_and_once(tmp_path: Path) -> None:
+async def test_transactions_that_end_in_any_order_are_returned_completely_and_once(tmp_path: Path) -> None:
     url = await migrated_url("postgres", tmp_path)
     store = await open_store(url, tmp_path)
     engine = create_async_engine(url.replace("postgresql:", "postgresql+asyncpg:"))

@@ -104,7 +104,7 @@ def fill(conn: Connection) -> None:
 
 
 @each_database
-async def test_what_is_old_goes_and_the_books_stay(database: str, tmp_path: Path) -> None:
+async def test_old_data_is_deleted_and_the_ledger_stays(database: str, tmp_path: Path) -> None:
     async with store_on(database, tmp_path) as store:
         await store.write(fill)
         # The content of a request that stays may be the older one: then its row says that it is gone.

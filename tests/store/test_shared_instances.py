@@ -79,7 +79,7 @@ async def test_a_process_that_lives_keeps_its_slots(fleet: Fleet) -> None:
     assert (await other.reserve(limit_request("r2", amount=1))).is_allowed
 
 
-async def test_one_that_only_stood_still_is_told_and_has_its_slots_again(fleet: Fleet) -> None:
+async def test_a_process_that_was_only_blocked_is_notified_and_gets_its_slots_back(fleet: Fleet) -> None:
     slow, other = fleet.process("slow"), fleet.process("other")
     await slow.seed(BUDGET.account, 0)
     await slow.reserve(limit_request("r1"))
@@ -102,7 +102,7 @@ async def test_a_call_of_its_own_after_a_pause_does_not_make_it_dead(fleet: Flee
     assert await alone.used(BUDGET.account) == 10
 
 
-async def test_while_valkey_was_away_nobody_died(fleet: Fleet) -> None:
+async def test_an_outage_of_valkey_makes_no_process_dead(fleet: Fleet) -> None:
     one, other = fleet.process("one"), fleet.process("other")
     await one.seed(BUDGET.account, 0)
     await one.reserve(limit_request("r1"))
@@ -113,7 +113,7 @@ async def test_while_valkey_was_away_nobody_died(fleet: Fleet) -> None:
     assert await other.used(BUDGET.account) == 10
 
 
-async def test_who_is_known_to_be_dead_holds_nothing_from_then_on(fleet: Fleet) -> None:
+async def test_a_dead_process_holds_nothing(fleet: Fleet) -> None:
     dead, living = fleet.process("dead"), fleet.process("living")
     await living.seed(BUDGET.account, 0)
     await dead.reserve(limit_request("r1"))

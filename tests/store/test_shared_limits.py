@@ -203,7 +203,7 @@ async def test_what_is_pinned_is_not_adjusted_until_its_lease_is_over(valkey: Va
     assert await shared.used("ws:unknown") is None
 
 
-async def test_what_was_drawn_on_is_told_once_so_that_it_can_be_corrected(valkey: Valkey) -> None:
+async def test_charged_accounts_are_reported_once_for_correction(valkey: Valkey) -> None:
     shared = fresh(valkey, Clock())
     other = BudgetCharge("ws:w", 9, "insufficient_quota")
     await shared.reserve(limit_request("r1", amount=1, charges=(BUDGET, other)))
@@ -268,7 +268,7 @@ async def test_every_key_expires_and_nothing_is_left_of_what_was_settled(server:
         assert all([await client.ttl(key) > 0 for key in keys])
 
 
-async def test_a_script_that_was_forgotten_is_told_again(server: ValkeyServer, valkey: Valkey) -> None:
+async def test_a_script_that_was_lost_is_sent_again(server: ValkeyServer, valkey: Valkey) -> None:
     shared = fresh(valkey, Clock())
     for number in range(2):
         assert server.execute("SCRIPT", "FLUSH") == b"+OK\r\n"

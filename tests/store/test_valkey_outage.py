@@ -123,7 +123,7 @@ async def test_where_it_is_still_dead_one_a_minute_finds_out() -> None:
             assert "not used for a while" in await refused(shared.peek("a", KeyLimits(rpm=1, tpm=1, max_streams=1)))
 
 
-async def test_a_restart_that_nobody_noticed_costs_no_call() -> None:
+async def test_an_unnoticed_restart_costs_no_call() -> None:
     with ValkeyServer() as server:
         async with limits_of(server.url, timeout_s=PROGRAM_TIMEOUT_S) as shared:
             await shared.seed(BUDGET.account, 0)
@@ -167,7 +167,7 @@ async def test_a_frozen_one_delays_five_and_no_more() -> None:
             assert not shared.is_unavailable
 
 
-async def test_what_a_frozen_one_takes_when_nobody_waits_any_more_is_given_back() -> None:
+async def test_a_reservation_after_the_timeout_is_released() -> None:
     clock = Clock()
     with ValkeyServer() as server:
         async with limits_of(server.socket_url, clock=clock, timeout_s=0.02) as shared:
@@ -198,7 +198,7 @@ async def test_a_settlement_that_could_not_be_delivered_is_delivered_later() -> 
             await until(lambda: is_settled(shared, 3))
 
 
-async def test_what_is_owed_does_not_keep_it_connecting_while_nobody_asks() -> None:
+async def test_deferred_calls_alone_do_not_keep_it_connecting() -> None:
     """Without a pause, for as long as Valkey was away."""
     connections = 0
 
@@ -231,7 +231,7 @@ async def until_reserved(shared: SharedLimits, request_id: str) -> None:
     await until(is_reserved)
 
 
-async def test_who_is_cancelled_leaves_no_answer_to_others_and_no_reservation() -> None:
+async def test_a_cancelled_call_leaves_no_answer_and_no_reservation() -> None:
     chance = Random(11)
     with ValkeyServer() as server:
         async with limits_of(server.socket_url, timeout_s=PROGRAM_TIMEOUT_S) as shared:
@@ -298,7 +298,7 @@ async def test_a_full_one_and_a_read_only_one_change_nothing() -> None:
             await until(lambda: is_settled(shared, 4))
 
 
-async def test_one_that_minds_one_call_answers_the_others() -> None:
+async def test_one_that_handles_one_call_answers_the_others() -> None:
     with ValkeyServer() as server:
         async with limits_of(server.socket_url, timeout_s=PROGRAM_TIMEOUT_S) as shared:
             server.execute("SET", "{streamweir}:a:ws:bad", "not a number")
@@ -328,7 +328,7 @@ async def test_one_that_minds_one_call_answers_the_others() -> None:
         (b"", "cannot connect to Valkey"),
     ],
 )
-async def test_a_rude_answer_is_told_in_our_words(answer: bytes, reason: str) -> None:
+async def test_an_invalid_answer_is_reported_with_our_own_text(answer: bytes, reason: str) -> None:
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.read(65536)
         writer.write(answer)
@@ -341,7 +341,7 @@ async def test_a_rude_answer_is_told_in_our_words(answer: bytes, reason: str) ->
             assert await refused(shared.peek("a", KeyLimits(rpm=1))) == reason
 
 
-async def test_a_wrong_password_is_told_without_it() -> None:
+async def test_a_wrong_password_is_reported_without_it() -> None:
     with ValkeyServer() as server:
         server.execute("CONFIG", "SET", "requirepass", "right")
         url = f"redis://:{CANARY}@127.0.0.1:{server.port}/0"
@@ -351,7 +351,7 @@ async def test_a_wrong_password_is_told_without_it() -> None:
             await shared.seed(BUDGET.account, 0)
 
 
-async def test_one_that_takes_connections_and_says_nothing_is_left_alone_at_once() -> None:
+async def test_a_server_that_accepts_and_does_not_answer_is_not_called_again() -> None:
     clock, held = Clock(), list[asyncio.StreamWriter]()
 
     def hold(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

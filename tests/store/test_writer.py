@@ -53,7 +53,7 @@ def leave(folder: Path, *entries: Entry, more: bytes = b"") -> None:
 
 
 @each_database
-async def test_what_is_put_is_in_the_books_and_leaves_no_journal(database: str, tmp_path: Path) -> None:
+async def test_what_is_put_is_in_the_database_and_leaves_no_journal(database: str, tmp_path: Path) -> None:
     folder = tmp_path / "journal"
     async with books_on(database, tmp_path) as store:
         async with writer_setup_on(store, folder) as setup:
@@ -88,7 +88,7 @@ async def test_many_entries_are_few_transactions_in_order(tmp_path: Path) -> Non
         assert await kinds_of(store) == [(f"r{number:04}", "hold") for number in range(1200)]
 
 
-async def test_between_batches_it_pauses_unless_somebody_waits(tmp_path: Path) -> None:
+async def test_between_batches_it_pauses_unless_a_caller_waits(tmp_path: Path) -> None:
     async with (
         books_on("sqlite", tmp_path) as store,
         writer_setup_on(store, tmp_path / "journal", pause_s=60.0) as setup,
@@ -239,7 +239,7 @@ async def test_not_flushed_in_time_it_ends_and_the_journal_keeps_the_rest(tmp_pa
 
 
 @each_database
-async def test_what_dead_processes_left_is_applied_once_and_told(database: str, tmp_path: Path) -> None:
+async def test_the_journals_of_dead_processes_are_applied_once_and_reported(database: str, tmp_path: Path) -> None:
     folder = tmp_path / "journal"
     folder.mkdir()
     leave(folder, hold("r1"), settle("r1"), hold("r2"), more=b"torn")

@@ -37,7 +37,7 @@ async def until_settled(setup: WriterSetup, store: Store, request_id: str) -> No
 
 
 @each_database
-async def test_of_many_at_once_exactly_those_that_fit_are_let_in(database: str, tmp_path: Path) -> None:
+async def test_of_many_at_once_exactly_those_that_fit_are_admitted(database: str, tmp_path: Path) -> None:
     async with books_on(database, tmp_path) as store, writer_setup_on(store, tmp_path / "journal") as setup:
         verdicts = await decided(setup, *(budgeted(f"r{number:03}") for number in range(200)), limit=399)
         assert verdicts == [None] * 3 + ["budget_exceeded"] * 197
@@ -72,7 +72,7 @@ async def test_a_hold_is_extended_where_that_fits(database: str, tmp_path: Path)
 
 
 @each_database
-async def test_asked_again_about_the_same_it_says_the_same(database: str, tmp_path: Path) -> None:
+async def test_a_repeated_decision_is_the_same(database: str, tmp_path: Path) -> None:
     async with books_on(database, tmp_path) as store, writer_setup_on(store, tmp_path / "journal") as setup:
         for _ in range(2):
             assert await decided(setup, budgeted("r1"), limit=100) == [None]
@@ -101,7 +101,7 @@ async def test_a_question_that_cannot_be_written_fails_alone(database: str, tmp_
         assert await kinds_of(store) == [("before", "hold"), ("r1", "hold"), ("r2", "hold")]
 
 
-async def test_who_leaves_before_it_is_his_turn_holds_nothing(tmp_path: Path) -> None:
+async def test_a_caller_that_leaves_before_its_turn_holds_nothing(tmp_path: Path) -> None:
     async with books_on("sqlite", tmp_path) as store:
         flaky = FlakyStore(store)
         async with writer_setup_on(flaky, tmp_path / "journal") as setup:
@@ -117,7 +117,7 @@ async def test_who_leaves_before_it_is_his_turn_holds_nothing(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("how", ["cancelled", "too late"])
-async def test_who_leaves_during_the_decision_has_his_hold_released(tmp_path: Path, how: str) -> None:
+async def test_a_caller_that_leaves_during_the_decision_has_its_hold_released(tmp_path: Path, how: str) -> None:
     async with books_on("sqlite", tmp_path) as store:
         flaky = FlakyStore(store)
         async with writer_setup_on(
@@ -137,7 +137,7 @@ async def test_who_leaves_during_the_decision_has_his_hold_released(tmp_path: Pa
             assert await store.read(open_ids) == []
 
 
-async def test_who_goes_on_by_the_journal_keeps_his_hold(tmp_path: Path) -> None:
+async def test_a_request_that_continues_by_the_journal_keeps_its_hold(tmp_path: Path) -> None:
     async with books_on("sqlite", tmp_path) as store:
         flaky = FlakyStore(store)
         async with writer_setup_on(flaky, tmp_path / "journal", decision_s=0.05) as setup:
@@ -191,7 +191,7 @@ async def test_a_lost_decision_that_was_never_made_is_forgotten(
         assert await kinds_of(store) == [("r2", "hold")]
 
 
-async def test_while_the_database_is_away_it_says_so_at_once(tmp_path: Path) -> None:
+async def test_while_the_database_is_unavailable_it_reports_that_at_once(tmp_path: Path) -> None:
     async with books_on("sqlite", tmp_path) as store:
         flaky = FlakyStore(store)
         async with writer_setup_on(flaky, tmp_path / "journal") as setup:
@@ -207,7 +207,7 @@ async def test_while_the_database_is_away_it_says_so_at_once(tmp_path: Path) -> 
             assert await decided(setup, budgeted("r2"), limit=200) == [None]
 
 
-async def test_who_waits_when_it_ends_is_told(tmp_path: Path) -> None:
+async def test_waiters_get_an_error_when_it_ends(tmp_path: Path) -> None:
     async with books_on("sqlite", tmp_path) as store:
         flaky = FlakyStore(store)
         flaky.gate.clear()

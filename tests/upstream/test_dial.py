@@ -279,9 +279,7 @@ async def test_cancelled_at_every_step_of_a_race(steps: int, monkeypatch: pytest
         ("https", b"220 ready\r\n", "upstream_tls_failed"),
     ],
 )
-async def test_a_server_that_speaks_or_leaves_first(
-    kind: str, says: bytes, code: str, certificate: Certificate
-) -> None:
+async def test_a_server_that_sends_or_closes_first(kind: str, says: bytes, code: str, certificate: Certificate) -> None:
     with closing(socket.socket()) as listener:
         listener.bind(("127.0.0.1", 0))
         listener.listen()

@@ -66,7 +66,7 @@ def test_an_endpoint_that_cannot_be_used(endpoint: Endpoint) -> None:
         Http1Upstream(endpoint)
 
 
-async def test_what_is_sent_and_told() -> None:
+async def test_what_is_sent_and_received() -> None:
     async with UpstreamServer() as server, using(server.endpoint(headers=(("x-team", "a"),))) as upstream:
         recorder = Recorder()
         call: Call = await upstream.open(REQUEST, recorder)
@@ -277,7 +277,7 @@ async def test_a_head_that_is_too_large(head: bytes) -> None:
     ],
     ids=["trailer", "extension"],
 )
-async def test_what_stands_between_chunks_is_bounded_too(rest: bytes) -> None:
+async def test_data_between_chunks_is_bounded_too(rest: bytes) -> None:
     # Each in a read of its own, so that there is one without a body.
     async with UpstreamServer() as server, using(server.endpoint()) as upstream:
         recorder = Recorder()

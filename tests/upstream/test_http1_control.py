@@ -109,7 +109,7 @@ async def test_pause_and_resume_after_the_end() -> None:
         assert upstream.idle == 1
 
 
-async def test_a_reset_while_paused_is_told_when_reading_goes_on() -> None:
+async def test_a_reset_while_paused_is_reported_when_reading_resumes() -> None:
     async with scene(STARTED) as (_, call, recorder, peer):
         await recorder.until(lambda: recorder.body == b"hello")
         call.pause()
@@ -166,7 +166,7 @@ async def test_abort_with_much_unread() -> None:
         assert upstream.in_use == 0
 
 
-async def test_let_go_of_a_whole_answer_keeps_the_connection() -> None:
+async def test_releasing_a_whole_answer_keeps_the_connection() -> None:
     calls: list[Http1Call] = []
     async with scene(on={"body": lambda: calls[0].release()}) as (upstream, call, recorder, peer):
         calls.append(call)
@@ -190,7 +190,7 @@ async def test_a_call_ended_by_its_receiver_as_it_ends(end: Callable[[Http1Call]
         assert (upstream.in_use, upstream.idle) == (0, 1)
 
 
-async def test_let_go_at_the_head_of_a_whole_answer() -> None:
+async def test_released_at_the_head_of_a_whole_answer() -> None:
     calls: list[Http1Call] = []
     async with scene(on={"head": lambda: calls[0].release()}) as (upstream, call, recorder, peer):
         calls.append(call)
@@ -202,7 +202,7 @@ async def test_let_go_at_the_head_of_a_whole_answer() -> None:
 
 
 @pytest.mark.parametrize("pieces", [[LAST_CHUNK], [b"0", b"\r\n", b"\r", b"\n"], [b"0\r\nx-t: y\r\n", b"\r\n"]])
-async def test_let_go_and_then_the_end(pieces: list[bytes]) -> None:
+async def test_released_and_then_the_end(pieces: list[bytes]) -> None:
     async with scene(STARTED) as (upstream, call, recorder, peer):
         await recorder.until(lambda: recorder.body == b"hello")
         call.pause()
@@ -235,7 +235,7 @@ async def test_let_go_and_then_the_end(pieces: list[bytes]) -> None:
     ],
     ids=["body", "body_and_end", "junk", "another_response", "fault", "trailer", "fin", "rst"],
 )
-async def test_let_go_and_then_something_else_than_the_end(then: Callable[[Peer], None]) -> None:
+async def test_released_and_then_something_else_than_the_end(then: Callable[[Peer], None]) -> None:
     async with scene(STARTED) as (upstream, call, recorder, peer):
         await recorder.until(lambda: recorder.body == b"hello")
         call.release()
@@ -246,7 +246,7 @@ async def test_let_go_and_then_something_else_than_the_end(then: Callable[[Peer]
         assert recorder.calls == ["head", "body"]
 
 
-async def test_let_go_and_then_the_end_in_good_time() -> None:
+async def test_released_and_then_the_end_in_time() -> None:
     async with UpstreamServer() as server, using(server.endpoint(), linger_s=0.03) as upstream:
         peers = []
         for _ in range(2):
@@ -261,7 +261,7 @@ async def test_let_go_and_then_the_end_in_good_time() -> None:
         assert (upstream.in_use, upstream.idle) == (0, 1)
 
 
-async def test_let_go_and_then_nothing() -> None:
+async def test_released_and_then_nothing() -> None:
     async with scene(STARTED, linger_s=0.005) as (upstream, call, recorder, peer):
         await recorder.until(lambda: recorder.body == b"hello")
         call.release()
@@ -275,7 +275,7 @@ async def test_let_go_and_then_nothing() -> None:
     [b"", OK, OK + b"\r\nhello", OK + b"connection: close\r\ncontent-length: 9\r\n\r\nhello"],
     ids=["unanswered", "in_the_head", "until_the_close", "connection_close"],
 )
-async def test_let_go_of_what_could_not_be_kept_closes_at_once(data: bytes) -> None:
+async def test_releasing_a_connection_that_cannot_be_kept_closes_it(data: bytes) -> None:
     async with scene(data) as (upstream, call, _, peer):
         await turns()
         call.release()
@@ -283,7 +283,7 @@ async def test_let_go_of_what_could_not_be_kept_closes_at_once(data: bytes) -> N
         await peer.gone()
 
 
-async def test_let_go_at_the_head_with_a_part_of_the_body_unheard() -> None:
+async def test_released_at_the_head_with_a_part_of_the_body_unread() -> None:
     calls: list[Http1Call] = []
     async with scene(on={"head": lambda: calls[0].release()}) as (upstream, call, recorder, peer):
         calls.append(call)
@@ -294,7 +294,7 @@ async def test_let_go_at_the_head_with_a_part_of_the_body_unheard() -> None:
         assert recorder.calls == ["head"]
 
 
-async def test_close_does_not_wait_for_one_that_was_let_go() -> None:
+async def test_close_does_not_wait_for_a_released_connection() -> None:
     async with scene(STARTED) as (upstream, call, recorder, peer):
         await recorder.until(lambda: recorder.body == b"hello")
         call.release()

@@ -101,7 +101,7 @@ async def test_a_connection_whose_request_is_not_sent_to_the_end_is_not_kept() -
         assert (upstream.in_use, upstream.idle) == (0, 0)
 
 
-async def test_an_answer_is_heard_though_the_request_was_cut_off() -> None:
+async def test_an_answer_is_read_although_the_request_was_cut() -> None:
     async with UpstreamServer() as server, using(server.endpoint()) as upstream:
         recorder = Recorder()
         await upstream.open(UpstreamRequest(path="/", headers=(), body=b"x" * 8_000_000), recorder)
@@ -194,7 +194,7 @@ async def test_a_kept_connection_that_answers_is_not_stale() -> None:
         assert len(server.peers) == 1
 
 
-async def test_sending_again_fails_where_nobody_listens_any_more() -> None:
+async def test_resending_fails_if_nothing_listens_any_more() -> None:
     async with UpstreamServer() as server, using(server.endpoint()) as upstream:
         peer = await served(upstream, server)
         recorder = Recorder()

@@ -145,7 +145,7 @@ async def test_aborted_between_two_slices() -> None:
     assert (len(received.pieces), received.end, line.is_aborted) == (had, None, True)
 
 
-async def test_let_go_of_with_slices_left() -> None:
+async def test_released_with_slices_left() -> None:
     connections: list[Connection] = []
     received = Received(lambda: connections[0].release(60.0))
     connection, line = connected(received)

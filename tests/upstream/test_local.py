@@ -146,7 +146,7 @@ class TestAnswers:
         assert await (await answered(upstream, asked())).status == 401
         await upstream.close()
 
-    async def test_an_answer_that_nobody_wants_frees_its_slot(self, address: LocalAddress) -> None:
+    async def test_an_answer_that_is_not_needed_frees_its_slot(self, address: LocalAddress) -> None:
         upstream = LocalUpstream(address)
         answers = [Answer() for _ in range(SLOTS)]
         endless = asked("Count.", max_tokens=SLOT_TOKENS - 100, ignore_eos=True)
@@ -262,7 +262,7 @@ class TestKeeping:
         assert [end.restart_s for end in seen] == pauses_s
         assert all(end.was_ready for end in seen)
 
-    async def test_one_that_never_gets_ready_is_started_anew(self) -> None:
+    async def test_one_that_never_gets_ready_is_started_again(self) -> None:
         exits: asyncio.Queue[LocalExit] = asyncio.Queue()
         model = LocalModel(NOWHERE, exited=exits.put_nowait, restart_s=0.001, load_s=0.01, command=python(MUTE))
         model.start()

@@ -110,7 +110,7 @@ async def test_waiters_are_served_in_their_order() -> None:
     pool.close()
 
 
-async def test_nobody_overtakes_a_waiter() -> None:
+async def test_no_request_overtakes_a_waiter() -> None:
     pool = make_pool()
     await pool.take()
     first = begin(pool.take())
@@ -180,7 +180,7 @@ async def test_a_place_passed_on_by_the_last_waiter_is_free() -> None:
     pool.close()
 
 
-async def test_a_connection_that_dies_on_the_way_to_its_waiter_leaves_the_place() -> None:
+async def test_a_connection_that_closes_before_its_waiter_gets_it_leaves_the_slot() -> None:
     pool = make_pool()
     await pool.take()
     waiter = begin(pool.take())
@@ -240,7 +240,7 @@ async def test_each_is_dropped_in_its_own_time() -> None:
     assert dropped_at[young] >= kept_since + 0.01
 
 
-async def test_one_that_is_used_again_is_kept_anew() -> None:
+async def test_one_that_is_used_again_is_kept_again() -> None:
     pool = make_pool(2, keep_s=0.01)
     old, busy = Thing(pool), Thing(pool)
     await pool.take()

@@ -23,7 +23,7 @@ WEATHER = {
 CLOCK = {"type": "function", "function": {"name": "clock"}}
 
 
-def test_what_each_script_says() -> None:
+def test_the_text_of_each_script() -> None:
     assert said("hello") == HELLO
     assert said("slow-start") == HELLO
     assert said("echo") == "Say this, please."
@@ -42,7 +42,7 @@ def test_echo_says_the_last_user_message_in_all_its_text_parts() -> None:
     assert said("echo", messages=[{"role": "system", "content": "be brief"}]) == ""
 
 
-def test_lorem_has_the_words_that_were_asked_for_and_depends_on_the_seed() -> None:
+def test_lorem_has_the_requested_words_and_depends_on_the_seed() -> None:
     text = said("lorem?words=50")
     assert len(text.split()) == 50
     assert text.endswith(".")
@@ -51,7 +51,7 @@ def test_lorem_has_the_words_that_were_asked_for_and_depends_on_the_seed() -> No
 
 
 @pytest.mark.parametrize("name", [name for name in SCRIPTS if name not in ("error", "empty", "html", "redirect")])
-def test_text_takes_the_place_of_what_is_said(name: str) -> None:
+def test_the_parameter_text_replaces_the_text(name: str) -> None:
     blocks = [step.action for step in steps(f"{name}?text=Gr%C3%BC%C3%9Fe+%E2%9C%93&chunk=100", most=100)]
     found = [block for block in blocks if isinstance(block, bytes) and "Grüße ✓".encode() in block]
     assert len(found) == 1 or name == "endless"
@@ -192,7 +192,7 @@ def usages(model: str, asked: bool) -> list[Any]:
 
 
 @pytest.mark.parametrize("asked", [True, False])
-def test_where_the_usage_stands(asked: bool) -> None:
+def test_the_position_of_the_usage(asked: bool) -> None:
     def recorder(word: str) -> list[Any]:
         return usages(f"hello?text=a b&usage={word}", asked)
 

@@ -71,7 +71,7 @@ def carried_out(messages: list[Any], message: dict[str, Any], *results: str) -> 
     return [*messages, message, *told]
 
 
-def test_it_thinks_then_writes_a_file_in_the_working_directory_then_says_so() -> None:
+def test_it_thinks_then_writes_a_file_in_the_working_directory_then_reports_it() -> None:
     message = message_of(ONE)
     assert "/home/ada/site" in message["reasoning_content"]
     assert [call["function"]["name"] for call in message["tool_calls"]] == ["Write"]
@@ -92,7 +92,7 @@ def test_the_same_conversation_has_the_same_answer() -> None:
     assert first == again
 
 
-def test_the_usage_is_what_was_said() -> None:
+def test_the_usage_is_as_reported() -> None:
     document = whole("agent", messages=ONE, tools=TOOLS)
     message, usage = document["choices"][0]["message"], document["usage"]
     reasoning = count_tokens(message["reasoning_content"])
@@ -145,7 +145,7 @@ def test_the_number_is_bounded_and_a_parameter_says_it_where_the_task_does_not()
 
 
 @pytest.mark.parametrize("result", [DENIED, "Error: EACCES: permission denied, open '{path}'", "The user rejected it."])
-def test_a_failure_is_told_and_not_tried_again(result: str) -> None:
+def test_a_failure_is_reported_and_not_retried(result: str) -> None:
     ending = message_of(carried_out(ONE, message_of(ONE), result))
     assert "tool_calls" not in ending
     assert ending["content"].startswith(f"I could not write {FIRST}. The tool Write answered: ")
@@ -157,7 +157,7 @@ def test_a_result_that_is_marked_as_an_error_is_one() -> None:
     assert message_of(messages)["content"].startswith(f'I could not write {FIRST}. The tool Write answered: "No."')
 
 
-def test_the_words_of_a_path_do_not_make_a_failure() -> None:
+def test_words_in_a_path_are_no_failure() -> None:
     where = {"role": "system", "content": "Working directory: /srv/error failed"}
     messages = [ONE[0], where]
     ending = message_of(carried_out(messages, message_of(messages), "Wrote {path}"))["content"]
@@ -190,7 +190,7 @@ def test_what_a_client_adds_to_a_users_message_is_not_a_task() -> None:
     assert message_of(messages)["content"].startswith("I wrote ")
 
 
-def test_a_call_without_its_result_is_told() -> None:
+def test_a_call_without_its_result_is_reported() -> None:
     assert "not in the conversation" in message_of([*ONE, message_of(ONE)])["content"]
 
 
@@ -239,7 +239,7 @@ def test_it_writes_by_a_shell_where_that_is_all_there_is(tmp_path: Path) -> None
     )
 
 
-def test_what_it_says_of_a_command() -> None:
+def test_the_result_of_a_command() -> None:
     message = message_of(CODEX, tools=[EXEC])
     path = f"/home/ada/my site/{STEM}.txt"
     assert message_of(ran(CODEX, message, 0, ""), tools=[EXEC])["content"].startswith(f"I wrote {path}.")
@@ -261,7 +261,7 @@ def test_what_it_says_of_a_command() -> None:
         ),
     ],
 )
-def test_without_a_usable_tool_it_says_why_it_does_nothing(more: dict[str, Any], told: str) -> None:
+def test_without_a_usable_tool_it_explains_why_it_does_nothing(more: dict[str, Any], told: str) -> None:
     more = {name: value for name, value in more.items() if value}
     document = whole("agent", messages=ONE, **more)
     message = document["choices"][0]["message"]
@@ -398,7 +398,7 @@ def test_the_path_is_in_the_working_directory_if_it_is_stated(text: str, path: s
     assert paths_of(message_of(messages)) == [path]
 
 
-def test_what_it_says_is_short_however_long_the_conversation_is() -> None:
+def test_its_text_is_short_for_any_length_of_conversation() -> None:
     messages = carried_out(ONE, message_of(ONE), "ok" * 100_000)
     messages[-1]["content"] += "<system-reminder>" * 1000
     messages.insert(0, {"role": "system", "content": "working directory: x " * 20_000})

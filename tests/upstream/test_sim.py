@@ -99,7 +99,7 @@ def test_the_listed_models() -> None:
     assert set(MODELS) < set(SCRIPTS)
 
 
-async def test_nothing_is_told_inside_open() -> None:
+async def test_nothing_is_called_inside_open() -> None:
     listener = Listener()
     call: Call = await simulator().open(request_for("hello"), listener)
     assert listener.calls == []
@@ -222,7 +222,7 @@ async def test_no_more_than_one_step_is_made_ahead() -> None:
 @pytest.mark.parametrize(
     "model", ["hello", "hello?first_ms=600000", "lorem?pace_ms=600000", "endless?pace_ms=0", "stall"]
 )
-async def test_after_leaving_nothing_is_told_and_nothing_is_left_on_the_loop(model: str, leave: str) -> None:
+async def test_after_an_abort_nothing_is_called_and_nothing_is_left_on_the_loop(model: str, leave: str) -> None:
     listener = Listener()
     call = await simulator().open(request_for(model), listener)
     await turns()

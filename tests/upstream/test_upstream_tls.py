@@ -92,7 +92,7 @@ async def test_a_large_request_and_a_large_answer(server: UpstreamServer, trust:
         assert upstream.idle == 1
 
 
-async def test_a_certificate_that_nobody_we_trust_has_signed(server: UpstreamServer) -> None:
+async def test_a_certificate_of_an_unknown_authority(server: UpstreamServer) -> None:
     error = await failing(server)
     assert (error.code, error.message) == (
         "upstream_tls_failed",
@@ -163,7 +163,7 @@ def refuse_strangers(listener: socket.socket, context: ssl.SSLContext) -> None:
 
 
 @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
-async def test_a_server_that_wants_to_know_us(
+async def test_a_server_that_requires_a_client_certificate(
     certificate: Certificate, trust: dict[str, Any], version: ssl.TLSVersion
 ) -> None:
     # In TLS 1.3 it says so only after the handshake is over for us, and the request sent.

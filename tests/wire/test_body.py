@@ -95,7 +95,7 @@ def test_what_is_no_event_has_an_end(begin: bytes, nothing: bytes) -> None:
 
 
 @pytest.mark.parametrize(("begin", "event"), [(b"", b"data: 1\n\n"), (b"[", b'{"a":1},')])
-def test_signs_of_life_between_events_do_not_add_up(begin: bytes, event: bytes) -> None:
+def test_keep_alives_between_events_do_not_add_up(begin: bytes, event: bytes) -> None:
     splitter = BodySplitter()
     splitter.feed(begin)
     quiet = b": ping\n\n" * 8000 if not begin else b" " * 64_000

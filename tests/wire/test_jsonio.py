@@ -155,7 +155,7 @@ def test_typed(data: bytes, expected: Point) -> None:
     assert decode_point(data) == expected
 
 
-def test_typed_looks_into_members_that_it_skips() -> None:
+def test_typed_checks_members_that_it_skips() -> None:
     with pytest.raises(jsonio.InvalidJson):
         decode_point(b'{"other":"\xff"}')
 
@@ -284,7 +284,7 @@ def repeats(value: Any) -> bool:
 
 
 @given(SENT, st.sampled_from(["", " ", "\t\r\n "]))
-def test_a_key_that_stands_twice_is_found_whatever_stands_around_it(value: Any, blank: str) -> None:
+def test_a_duplicate_key_is_found_in_any_context(value: Any, blank: str) -> None:
     data = written(Pairs([("a", value), ("b", 1)]), blank).encode()
     if repeats(value):
         with pytest.raises(CallerError, match="occurs twice"):

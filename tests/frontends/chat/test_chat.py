@@ -125,7 +125,7 @@ def test_the_model_that_is_shown(
         (FinishReason.OTHER, ["stop", "stop", "stop", "stop"]),
     ],
 )
-def test_finish_words(reason: FinishReason, words: list[str]) -> None:
+def test_finish_reasons(reason: FinishReason, words: list[str]) -> None:
     got = [finishes(frames(d, *answer(TextDelta(0, "a"), ChoiceFinished(0, reason, "x")))) for d in ALL]
     assert got == [[word] for word in words]
 

@@ -33,13 +33,13 @@ def test_an_upstreams_id_is_kept_only_in_its_own_form() -> None:
     assert not IdFormat.ILBS.accepts("chatcmpl-1")
 
 
-def test_a_made_call_id_tells_calls_apart() -> None:
+def test_generated_call_ids_are_distinct() -> None:
     ids = {call_id(completion, choice, call) for completion in "ab" for choice in (0, 1) for call in (0, 1)}
     assert len(ids) == 8
     assert all(re.fullmatch(r"call_[A-Za-z0-9]{24}", id) for id in ids)
 
 
-def test_an_id_is_made_where_none_is_handed_in_and_the_upstreams_cannot_stand() -> None:
+def test_an_id_is_made_if_none_is_given_and_the_upstreams_is_not_valid() -> None:
     dialect, entropy = DIALECTS["openai"], b"x" * 24
     bare = Reply(entropy=entropy, now=lambda: 7)
     assert identity_of(StreamStarted(id="chatcmpl-1"), dialect, bare).id == "chatcmpl-1"

@@ -81,7 +81,7 @@ def test_an_answer_has_the_members_of_a_message() -> None:
     }
 
 
-def test_an_answer_without_a_word_has_one_empty_text() -> None:
+def test_an_answer_without_text_has_one_empty_text() -> None:
     assert content() == content(TextDelta(0, "")) == [text("")]
 
 
@@ -156,7 +156,7 @@ def test_arguments_that_are_no_object_are_shown_in_a_whole_body() -> None:
 # Reasoning.
 
 
-def test_a_signature_of_anthropics_stands_as_it_came_last_in_its_block() -> None:
+def test_a_signature_of_anthropic_is_unchanged_and_last_in_its_block() -> None:
     blocks = content(
         ReasoningDelta(0, "hm", ({**CLAUDE, "text": "hm", "index": 0},)),
         ReasoningDelta(0, "", ({**CLAUDE, "signature": "c2ln", "index": 0},)),
@@ -263,7 +263,7 @@ def test_the_start_comes_once_with_an_estimate_of_the_prompt() -> None:
     assert b"message_start" not in b"".join(encoder.feed(TextDelta(0, "a")))
 
 
-def test_an_agent_sees_a_sign_of_life_long_before_it_reports_a_stall() -> None:
+def test_an_agent_gets_a_keep_alive_long_before_it_reports_a_stall() -> None:
     assert MESSAGES.max_quiet_s == 10
 
 
@@ -332,7 +332,7 @@ def test_every_code_is_told_by_its_status_and_type() -> None:
         ("The request exceeds the context size.", "prompt is too long: The request"),
     ],
 )
-def test_a_prompt_that_is_too_long_is_told_in_the_words_that_clients_know(message: str, begins: str) -> None:
+def test_a_prompt_that_is_too_long_is_reported_with_the_text_that_clients_recognise(message: str, begins: str) -> None:
     told = document_of(CallerError("context_length_exceeded", message), "")
     assert told["error"]["message"].startswith(begins)
     assert told["error"]["type"] == "invalid_request_error"

@@ -108,13 +108,13 @@ def test_a_format_that_is_not_known_is_named_and_goes_on_to_a_provider_of_the_ap
 
 
 @pytest.mark.parametrize(("enabled", "named"), [(True, ("citations", "context")), (False, ("context",))])
-def test_what_a_document_says_besides_its_content_is_named(enabled: bool, named: tuple[str, ...]) -> None:
+def test_other_members_of_a_document_are_named(enabled: bool, named: tuple[str, ...]) -> None:
     source = {"type": "text", "media_type": "text/plain", "data": "told"}
     document = {"type": "document", "source": source, "citations": {"enabled": enabled}, "context": "old"}
     assert own(read(user(document))).untranslated == tuple(f"messages[0].content[0].{name}" for name in named)
 
 
-def test_who_asks_and_at_which_tier() -> None:
+def test_the_user_and_the_service_tier() -> None:
     request = read(metadata={"user_id": '{"device":1}', "more": 1}, service_tier="standard_only")
     assert request.safety_identifier == sha256(b'{"device":1}').hexdigest()
     assert (request.service_tier, own(request).untranslated) == ("default", ("metadata.more",))
@@ -257,7 +257,7 @@ def test_a_result_without_content_is_empty_and_one_may_hold_a_picture() -> None:
     assert messages[3]["content"] == [{"type": "image_url", "image_url": {"url": "https://a/b.png"}}]
 
 
-def test_a_result_without_its_call_is_said_by_the_user() -> None:
+def test_a_result_without_its_call_becomes_user_text() -> None:
     messages = sent(assistant(use("a")), user(text("no")), user(result("a", "late"), result("b", "never")))
     assert messages[-1] == {"role": "user", "content": [text("late"), text("never")]}
     assert [message["role"] for message in messages] == ["assistant", "user", "user"]

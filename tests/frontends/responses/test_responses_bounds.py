@@ -133,7 +133,7 @@ ACCOUNT: list[tuple[dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("members", "path"), ACCOUNT, ids=[path for _, path in ACCOUNT])
-def test_things_of_the_account_are_refused_wherever_they_stand(members: dict[str, Any], path: str) -> None:
+def test_things_of_the_account_are_refused_anywhere(members: dict[str, Any], path: str) -> None:
     question = {"type": "message", "role": "user", "content": "go"}
     items = [*members.get("input", []), question]
     with pytest.raises(Exception, match="the account serves many keys") as refused:

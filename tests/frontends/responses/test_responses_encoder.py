@@ -142,7 +142,7 @@ def test_ids_are_made_by_a_rule_and_have_a_prefix() -> None:
     assert RESPONSES.make_id(bytes(range(24))) == "resp_" + bytes(range(24)).hex()
 
 
-def test_an_answer_without_a_word_has_no_items() -> None:
+def test_an_answer_silently_has_no_items() -> None:
     assert output() == output(TextDelta(0, ""), ReasoningDelta(0, "")) == []
 
 

@@ -432,7 +432,7 @@ def test_reasoning_that_nothing_followed_is_left_out_and_named() -> None:
 
 
 @pytest.mark.parametrize("sealed", ["sw1.", "sw1.!!", "sw1.AAAA", "sw1." + "A" * 100_000])
-def test_an_envelope_that_cannot_be_opened_says_nothing(sealed: str) -> None:
+def test_an_envelope_that_cannot_be_opened_is_ignored(sealed: str) -> None:
     assert sent(thought("", sealed), said("a")) == [{"role": "assistant", "content": "a"}]
 
 
