@@ -22,6 +22,11 @@ from streamweir.frontends.chat.table import DIALECTS
 from streamweir.frontends.messages.errors import WORDS
 from streamweir.frontends.messages.frontend import MESSAGES
 from streamweir.frontends.messages.stop import stop_of
+from streamweir.frontends.responses.echo import MAX_ECHOED
+from streamweir.frontends.responses.encoder import MAX_CHARACTERS
+from streamweir.frontends.responses.errors import stream_members
+from streamweir.frontends.responses.finish import ending_of
+from streamweir.frontends.responses.frontend import RESPONSES
 from streamweir.server.http.security_headers import SECURITY_HEADERS
 
 ROOT = Path(__file__).parents[1]
@@ -32,6 +37,7 @@ LETTERS = {
     "dialects.md": "DAE",
     "failures.md": "FUCGKI",
     "messages.md": "M",
+    "responses.md": "P",
     "quirks.md": "WRQ",
     "security.md": "S",
     "embeddings.md": "V",
@@ -298,6 +304,31 @@ def test_the_stop_reasons_of_messages_are_those_that_are_sent() -> None:
 
 def test_the_sizes_of_envelopes_are_those_in_the_code() -> None:
     assert re.findall(r"\d{4,}", row_of("messages.md", "M20")[1]) == [str(MAX_PACKED), str(MAX_UNPACKED)]
+
+
+# Responses.
+
+
+def test_the_ends_of_responses_are_those_that_are_sent() -> None:
+    rows = {row[0].strip("`"): row[1:] for row in rows_of("responses.md") if len(row) == 3}
+    for finish in FinishReason:
+        ending = ending_of(finish)
+        assert rows[finish.value] == [f"`{ending.status}`", f"`{ending.reason}`" if ending.reason else "-"]
+
+
+def test_the_codes_in_a_stream_of_responses_are_those_that_are_sent() -> None:
+    table = PAGES["responses.md"].partition("| in a stream | codes |")[2].partition("\n\n")[0]
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in table.splitlines()[2:]]
+    shown = {code: row[0].strip("`") for row in rows for code in re.findall(r"`(\w+)`", row[1])}
+    assert {code: stream_members(error_of(code))["code"] for code in CODES} == {
+        code: shown.get(code, "server_error") for code in CODES
+    }
+
+
+def test_the_sizes_in_responses_are_those_in_the_code() -> None:
+    assert re.findall(r"\d{4,}", row_of("responses.md", "P16")[1]) == [str(MAX_ECHOED)]
+    assert re.findall(r"\d{4,}", row_of("responses.md", "P17")[1]) == [str(MAX_CHARACTERS)]
+    assert f"after {RESPONSES.max_quiet_s:g} s at the latest" in row_of("responses.md", "P14")[1]
 
 
 # What is cited.
