@@ -1,11 +1,12 @@
-"""Codex in what is its own: custom tools, a context that is full, a wrong key, a WebSocket that is refused."""
+"""Codex in what is its own: custom tools, images, a context that is full, a wrong key, a WebSocket that is refused."""
 
+import base64
 from pathlib import Path
 
 import pytest
 
 from support.agent_model import FINAL_TEXT, TURN_TOKENS, AgentModel, context_exceeded
-from support.agent_process import CODEX, CODEX_RESUME, PATCH_MODEL, SCRIPT_MODEL
+from support.agent_process import CODEX, CODEX_RESUME, CODEX_WORDS, PATCH_MODEL, SCRIPT_MODEL
 from support.agent_responses_wire import context_exceeded_in_stream
 from support.agent_session import (
     DIRECT,
@@ -27,6 +28,17 @@ class TeamModel(AgentModel):
         return Turn(texts=FINAL_TEXT) if number else Turn(calls=(other_call(request, 1, "list_agents"),))
 
 
+class ViewerModel(AgentModel):
+    """It looks at an image."""
+
+    def turn(self, request: ModelRequest, number: int) -> Turn:
+        path = str(self.workspace / "pixel.png")
+        return Turn(texts=FINAL_TEXT) if number else Turn(calls=(other_call(request, 1, "view_image", path=path),))
+
+
+PIXEL = base64.b64decode(
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+)
 each_route = pytest.mark.parametrize("route", ROUTES)
 
 
@@ -50,6 +62,17 @@ async def test_a_call_in_a_namespace(route: str, tmp_path: Path) -> None:
         _, request = session.model.task_requests
         assert [call.name for turn in request.turns for call in turn.calls] == ["collaboration__list_agents"]
         assert "/root" in request.results[0].text, "the agents that there are"
+
+
+@each_route
+async def test_an_image_of_the_user_and_one_of_a_tool_reach_the_model(route: str, tmp_path: Path) -> None:
+    async with agent_session(CODEX, route, tmp_path, model_class=ViewerModel) as session:
+        session.setup.workspace.mkdir()
+        (session.setup.workspace / "pixel.png").write_bytes(PIXEL)
+        run = await CODEX.run(session.setup, PROMPT, arguments=("exec", "--image", "pixel.png", *CODEX_WORDS))
+        assert (run.status, run.error, run.texts) == (0, "", ["".join(FINAL_TEXT)])
+        images = [request.body.count(base64.b64encode(PIXEL)) for request in session.model.raw_requests]
+        assert images == [1, 2]
 
 
 @each_route

@@ -151,6 +151,14 @@ async def test_what_is_left_out_is_named() -> None:
         assert record.dropped == ("tools[0]", "store", "truncation")
 
 
+async def test_what_is_left_out_of_an_image_is_named_as_the_caller_wrote_it() -> None:
+    image = {"type": "input_image", "image_url": "data:image/png;base64,iVBORw0KGgo=", "detail": "high"}
+    async with gateway_to(stream(STREAMS["anthropic"]), kind="anthropic") as (gate, _):
+        await ask(gate, input=[{"role": "user", "content": [image]}])
+        (record,) = await gate.settled()
+        assert record.dropped == ("input[].content[].detail",)
+
+
 @pytest.mark.parametrize("kind", STREAMS)
 async def test_a_search_alone_is_no_reason_to_refuse(kind: str) -> None:
     async with gateway_to(stream(STREAMS[kind]), kind=kind) as (gate, up):

@@ -37,10 +37,10 @@ def read_call(request: ModelRequest, number: int, path: str) -> ToolCall:
     return _call(request, "read", number, filepath=path)
 
 
-def other_call(request: ModelRequest, number: int, tool: str) -> ToolCall:
-    """Of a tool without arguments, in whatever namespace."""
+def other_call(request: ModelRequest, number: int, tool: str, **arguments: str) -> ToolCall:
+    """Of any tool, in whatever namespace."""
     name = next(each for each in request.tools if each.endswith(tool))
-    return ToolCall(f"call_{number:02d}scripted", name, {})
+    return ToolCall(f"call_{number:02d}scripted", name, arguments)
 
 
 def _patch(path: str, content: str) -> str:

@@ -40,6 +40,7 @@ OWN_NAMES = {
     "verbosity": "text.verbosity",
     "logprobs": "include",
     "tools[].function.strict": "tools[].strict",
+    "messages[].content[].image_url.detail": "input[].content[].detail",
     "messages[].reasoning_content": "input[].summary",
     "messages[].reasoning_details": "input[].encrypted_content",
     "messages[].reasoning_details[]": "input[].encrypted_content",
