@@ -1,8 +1,8 @@
-"""What is claimed of the gateway with everything on, and whether a record bears it out.
+"""The claims about the gateway with everything on, and whether a record confirms them.
 
-Each claim names the figures that it is judged by and the limit that none of them may pass. Where
-one figure is over the limit the claim is not kept; where one is missing, and no other is over, it
-is not measured. Nothing is rounded before it is judged.
+Each claim names its figures and the limit that none of them may exceed. If one figure exceeds the limit, the claim is
+not kept; if one is missing and no other exceeds it, the claim is not measured. Figures are not rounded before they are
+compared.
 """
 
 from collections.abc import Callable, Sequence

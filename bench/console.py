@@ -105,7 +105,7 @@ class Client:
 
 @contextmanager
 def gateway_on(folder: Path) -> Iterator[tuple[int, Process]]:
-    """The port of the real program, on the books in this folder and on two cores."""
+    """The port of the real program, on the database in this folder and on two cores."""
     beside = Path(sys.executable).with_name("streamweir")
     program, port = os.environ.get("STREAMWEIR") or str(beside), free_port()
     config = folder / "streamweir.toml"

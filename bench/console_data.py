@@ -1,4 +1,4 @@
-"""Books with a month of traffic in them, for measuring how fast the console's questions are answered.
+"""A database with a month of traffic, for measuring how fast the console's queries are answered.
 
 The same seed and number of requests give the same month, up to its end, which is handed in. All rows
 are written by `store.ledger`, as the gateway writes them: so ledger, sums and log agree. Traffic

@@ -88,7 +88,7 @@ class Profile:
         sys.setprofile(None)
         named: Counter[str] = Counter()
         for code, count in self._counts.items():
-            if not code.co_filename.startswith(_HERE):  # it is told of each request, from within the gateway
+            if not code.co_filename.startswith(_HERE):  # it is called for each request, from within the gateway
                 named[f"{below_root(code.co_filename)} {code.co_qualname}"] += count
         return named
 
@@ -100,7 +100,7 @@ class Profile:
             self._counts[frame.f_code] += self._is_counted
         elif event == "c_call":
             self._counts[frame.f_code] += self._is_counted and self._depth > 0
-        elif event == "return" and self._depth:  # those who have called `start` return too
+        elif event == "return" and self._depth:  # the callers of `start` return too
             self._depth -= 1
 
 

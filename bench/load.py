@@ -52,7 +52,7 @@ class Bench:
 
     @property
     def acks(self) -> Path:
-        """The FIFO through which the load generator tells the mock what has arrived."""
+        """The FIFO through which the load generator reports to the mock what has arrived."""
         return self.folder / "acks"
 
     @property
@@ -72,7 +72,7 @@ class Bench:
             return load.report()
 
     def in_window(self, system: System | None, *options: object) -> "Window":
-        """Only what happens while all streams are open, and nobody comes or goes."""
+        """Only while all streams are open, and none begins or ends."""
         with self.spawn_load(system, *options) as load, ExitStack() as stack:
             if not load.has_said("open"):
                 load.report()

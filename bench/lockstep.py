@@ -1,12 +1,12 @@
-"""The gateway in this process, between a mock provider and a caller that take turns: every run does the same.
+"""The gateway in this process, between a mock provider and a caller that alternate: every run does the same.
 
-The provider sends a piece of an answer when the caller has the one before, so nothing on the way can
-put two of them together; and it begins when the books have the request for good, as one that takes
-its time does, so no answer is held back. Everything is on: a key with limits and a budget, books in
-SQLite, metrics, and a log that goes nowhere. Configuration and routes are the benchmark's (`bench.system`).
+The provider sends a piece of an answer when the caller has the one before, so that two of them are never joined. It
+begins when the reservation is durable, as a slower provider would, so no answer is paused. Everything is on: a key with
+limits and a budget, a database in SQLite, metrics, and a log without output. Configuration and routes are those of the
+benchmark (`bench.system`).
 
-All that the two ends do begins in this file, and none of the gateway's work below it: whoever watches
-the calls of this thread (`bench.count`) can tell them apart.
+All work of the two ends starts in this file, and none of the gateway's: so a profiler of this thread (`bench.count`)
+can distinguish them.
 """
 
 import asyncio
@@ -167,7 +167,7 @@ class Lockstep:
 
 @asynccontextmanager
 async def lockstep(folder: Path) -> AsyncIterator[Lockstep]:
-    """`folder` is empty, and gets configuration and books."""
+    """`folder` is empty, and gets the configuration and the database."""
     loop = asyncio.get_running_loop()
     listener = socket.create_server(("127.0.0.1", 0))
     file = folder / "streamweir.toml"

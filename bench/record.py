@@ -58,7 +58,7 @@ class Record:
         return [system for system in (DIRECT, *self.versions) if system in self.values]
 
     def books(self) -> tuple[float, float] | None:
-        """What the books add to a short request, and how many of the yardstick's whole requests that is."""
+        """What accounting adds to a short request, and how many of the yardstick's whole requests that is."""
         rounds = self.rounds((STREAMWEIR, SHORT), (WITHOUT_BOOKS, SHORT), (YARDSTICK, SHORT))
         if not rounds:
             return None

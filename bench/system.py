@@ -60,7 +60,7 @@ PLAIN_SCENARIOS = frozenset({"passed", "short", "first_text", "memory"})
 
 @dataclass(frozen=True)
 class Setting:
-    """What a system is told of its surroundings."""
+    """The environment of a system."""
 
     folder: Path
     upstream_port: int
@@ -68,7 +68,7 @@ class Setting:
     cores: frozenset[int]
     workers: int = 1
     ca_file: Path | None = None
-    """By which the provider is known. None: it is spoken to without TLS."""
+    """The certificate of the provider. None: without TLS."""
     refuses: bool = True
     """Whether a gateway of ours refuses what it cannot answer in time."""
 
@@ -92,7 +92,7 @@ class System:
     has_tls: bool = False
     environ: Mapping[str, str] = field(default_factory=dict)
     label: str = ""
-    """What tells it from others of its name."""
+    """What distinguishes it from others of its name."""
     port: int = 0
     process: Process | None = None
 
@@ -171,7 +171,7 @@ def haproxy(setting: Setting) -> System | None:
 
 
 def streamweir(setting: Setting, *, has_books: bool) -> System | None:
-    """From STREAMWEIR=..., or what is installed beside the interpreter. With books: limits, ledger and request log."""
+    """From STREAMWEIR=..., or the one that is installed. With accounting: limits, ledger and request log."""
     beside = Path(sys.executable).with_name("streamweir")
     program = os.environ.get("STREAMWEIR") or (str(beside) if beside.exists() else None)
     return None if program is None else build(program, setting, has_books=has_books)

@@ -1,7 +1,7 @@
-"""A provider that is spoken to over TLS: a certificate of its own, and nginx before the mock.
+"""A provider with TLS: a certificate of its own, and nginx before the mock.
 
-The certificate is made for the run, with the `openssl` command. Who cannot have both, has no such
-provider: the scenario is left out, and the reason is said.
+The certificate is made for the run, with the `openssl` command. Without both programs there is no such provider: the
+scenario is left out, and the reason is shown.
 """
 
 import shutil

@@ -1,4 +1,4 @@
-"""docs/conformance.md anew: the rules, and which of them the recorded streams of real providers break.
+"""Writes docs/conformance.md: the rules, and which of them the recorded streams of real providers break.
 
     python scripts/conformance.py [--corpus FOLDER] [--check]
 
@@ -45,7 +45,7 @@ INVENTED = {
     ),
     "recorded-reframed": ("framing.", "keepalive.one", "keepalive.between", "end.", "event.name", "event.no-done"),
 }
-"""What the recorder rewrote, by the corpus's own README: no rule may speak of it."""
+"""What the recorder rewrote, by the corpus's own README: no rule may depend on it."""
 LEFT_OUT = ("fixture-edited", "test-literal")
 
 Row = Iterable[str]

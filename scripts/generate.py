@@ -33,7 +33,7 @@ _NAMED = {
     "Scope": fields.Scope,
     "BudgetPeriod": fields.Period,
 }
-"""Choices that the console speaks of by name."""
+"""Choices that the console names."""
 _CHOICES = {frozenset(get_args(kind)): name for name, kind in _NAMED.items()}
 _PLAIN: dict[type[Type], str] = {
     inspect.StrType: "string",
@@ -48,7 +48,7 @@ _PLAIN: dict[type[Type], str] = {
 
 
 class T(Struct):
-    """Stands for what a page is made of."""
+    """The source of a generated part of a page."""
 
 
 def types() -> str:

@@ -1,4 +1,4 @@
-"""`make prices`: the built-in price list anew, from the data of the public project genai-prices.
+"""`make prices`: writes the built-in price list, from the data of the public project genai-prices.
 
     python scripts/price_dump.py | python scripts/prices.py [--date 2026-11-13] [--out FILE]
 

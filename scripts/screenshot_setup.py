@@ -1,4 +1,4 @@
-"""What the pictures of `scripts.screenshots` show: a gateway, an upstream that does as it is told, and a few callers.
+"""The gateway of `scripts.screenshots`, with a scripted upstream and a few callers.
 
 Nothing here knows of a browser. The model answers the same each time, with thoughts, a pause and an end; or it is held
 open; one of the targets is always overloaded, so that requests fail over.
@@ -137,7 +137,7 @@ def answer(pace_s: float = 0.02, reasoning: str = REASONING, text: str = ANSWER)
 
 
 def held(pieces: int) -> list[Step]:
-    """It begins, and goes on for as long as anybody looks."""
+    """It begins, and continues for as long as it is read."""
 
     async def drip(line: Line) -> None:
         while True:
@@ -170,7 +170,7 @@ def play(seen: Seen) -> Sequence[Step]:
 
 
 class DemoGateway:
-    """The gateway as whoever prepares the pictures uses it."""
+    """The gateway that is shown in the pictures."""
 
     def __init__(self, program: Program, secret: str) -> None:
         self.program = program

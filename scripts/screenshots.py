@@ -34,7 +34,7 @@ HIGHEST = 3000
 SCHEMES: tuple[Literal["light", "dark"], ...] = ("light", "dark")
 PATIENCE_MS = 20_000
 PAINTED_MS = 400
-"""Until charts are drawn anew, in other colours or another size. Nothing tells."""
+"""Until charts are redrawn, in other colours or another size. There is no event for it."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""More requests than can be answered: what is still served, how soon, and how the rest is told.
+"""More requests than can be answered: what is still served, how soon, and how the rest is refused.
 
 A request is a stream of fifty chunks, four milliseconds apart. First the peak: as many callers at once, each of whom
 comes again as soon as it is answered, as give the most answers. Of a gateway that refuses nobody it is measured as
@@ -26,7 +26,7 @@ LEVELS = (96, 128, 192)
 """Callers at once, of which one has the most answers. With more of them the rate still rises, and so do gaps and the
 times of probes: a read of many chunks costs little more than a read of one."""
 UNLIMITED_LEVEL = 384
-"""The same for a gateway that refuses nobody."""
+"""The same for a gateway that refuses no request."""
 CALLERS = 3000
 """Connections of the open loop: more than are ever busy, or it would not be open."""
 PACE = pace_of(chunks=50, gap_us=4000)

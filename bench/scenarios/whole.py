@@ -58,7 +58,7 @@ def first_answer_s(system: System) -> float:
 
 
 def is_answered(port: int) -> bool:
-    """False: nobody listens yet."""
+    """False: nothing listens yet."""
     connection = HTTPConnection("127.0.0.1", port, timeout=START_S)
     headers = {"Authorization": f"Bearer {KEY}", "Content-Type": "application/json"}
     try:

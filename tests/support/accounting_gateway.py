@@ -58,7 +58,7 @@ targets = [{ provider = "up", model = "nobody-has-priced-this" }]
 PROMPT = 3
 """Tokens of the conversation of `support.gateway`, by the rule of thumb that holds go by: ten characters."""
 TEMPLATE = 64
-"""Tokens that are reserved for what stands around a prompt."""
+"""Tokens that are reserved for what is added around a prompt."""
 EACH_DIALECT = ("openai", "opentoken", "aivene", "bitseek")
 each_form = pytest.mark.parametrize("is_streamed", [True, False], ids=["streamed", "whole"])
 T = TypeVar("T")
@@ -241,7 +241,7 @@ def answers(is_streamed: bool, usage: tuple[int, int] | None = (7, 5)) -> list[S
 
 
 def set_clock(monkeypatch: pytest.MonkeyPatch, at_ms: int) -> None:
-    """The time of day stands there. What waits goes by another clock."""
+    """The wall clock stands still. Timeouts use another clock."""
     monkeypatch.setattr("time.time", lambda: at_ms / 1000)
     monkeypatch.setattr("time.time_ns", lambda: at_ms * 1_000_000)
 

@@ -154,7 +154,7 @@ def gemini_error_body(message: str, code: int = 500, status: str = "INTERNAL") -
 
 
 def error_frame(body: bytes) -> bytes:
-    """An error's body as a frame in the midst of a stream."""
+    """An error's body as a frame in mid-stream."""
     return b"data: %b\n\n" % body
 
 

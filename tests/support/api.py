@@ -117,7 +117,7 @@ class Api:
         self.context = context
         self.clock = clock
         self.stopped = stopped
-        """Keys and requests that were told to stop."""
+        """Keys and requests that were stopped."""
         self.app = app_of(context)
         self.one: Space
         self.two: Space

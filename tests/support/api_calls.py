@@ -17,7 +17,7 @@ from support.api import Api, Space
 _numbers = count(1)
 
 IDS: dict[str, Callable[[Api, Space], Awaitable[str]]] = {}
-"""What an id in a path is the id of, made anew."""
+"""For each kind of id in a path: creates a new object."""
 BODIES: dict[str, Callable[[Space], dict[str, Any]]] = {
     "open_session": lambda _: {"secret": "sw-admin-wrong"},
     "create_workspace": lambda _: {"name": f"new space {next(_numbers)}", "prepaid": True},
@@ -69,7 +69,7 @@ def named(name: str) -> Operation:
 
 
 async def make_call(api: Api, operation: Operation, space: Space | None = None) -> Made:
-    """Within `space`, which is the first unless it is said."""
+    """Within `space`; by default the first."""
     space = space or api.one
     path = operation.path
     if "{id}" in path:

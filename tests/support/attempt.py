@@ -56,7 +56,7 @@ TIMING = AttemptTimeouts(
 
 @dataclass
 class Attended:
-    """What the gateway would be told and asked."""
+    """The observer of an attempt, in place of the gateway's."""
 
     places: int = 1
     """For upstreams that are read on without a caller."""
@@ -146,7 +146,7 @@ class Run:
         self.writes += 1
 
     def leave(self) -> None:
-        """As the connection tells it of a caller that has gone."""
+        """As the connection reports a caller that has disconnected."""
         self.response.disconnect()
 
     async def over(self) -> None:
@@ -206,7 +206,7 @@ def prepared(
     timeouts: Mapping[str, float] = {},
     make_relay: Callable[[AttemptParts], Relay] = Relay,
 ) -> Run:
-    """An attempt that nobody runs yet."""
+    """An attempt that does not run yet."""
     frontend, provider, watch, line = FRONTENDS.by_name[dialect], provider_named(kind), Attended(places), Line()
     reply = Reply(id=frontend.make_id(b"x" * 24), now=lambda: 7, model="m", include_usage=stream)
     meter = meter or Meter(3)
@@ -238,6 +238,6 @@ def _timing(changes: Mapping[str, float]) -> AttemptTimeouts:
 
 
 def texts_of(documents: Sequence[Any]) -> str:
-    """The text of the frames of a stream, whatever stands behind them."""
+    """The text of the frames of a stream, whatever follows them."""
     choices = [choice for each in documents if each != "[DONE]" for choice in each.get("choices", ())]
     return "".join(choice["delta"].get("content") or "" for choice in choices)

@@ -19,7 +19,7 @@ AT_ONCE = Retries(base_s=0, cap_s=0)
 
 
 class Leaves(Exception):
-    """Raised by a test in the midst of a stream."""
+    """Raised by a test in mid-stream."""
 
 
 class Caller(Protocol):

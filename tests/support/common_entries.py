@@ -1,4 +1,4 @@
-"""Entries of the books with the usual members: a request that is held, and its settlement."""
+"""Journal entries with the usual members: a request that is held, and its settlement."""
 
 from typing import Any
 

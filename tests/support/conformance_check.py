@@ -1,4 +1,4 @@
-"""An endpoint asked and judged, as `streamweir check` does it, in the test's own event loop."""
+"""Checks an endpoint as `streamweir check` does, in the test's own event loop."""
 
 from collections.abc import Collection
 
@@ -21,7 +21,7 @@ async def checked(url: str, dialect: str, model: str, key: str | None) -> Report
 
 
 def found(report: Report) -> dict[str, list[str]]:
-    """What each rule that does not hold has to say."""
+    """The findings of each rule that does not hold."""
     return {
         verdict.rule.id: [f"{finding.answer}: {finding.message} {finding.excerpt!r}" for finding in verdict.findings]
         for verdict in report.verdicts

@@ -1,15 +1,15 @@
-"""What callers of a gateway that may be killed have seen, and whether its books say the same.
+"""What the callers of a gateway that may be killed have seen, and whether its ledger agrees.
 
     checker = ConsistencyChecker(store, seed)
     async with ScriptedUpstream(checker.script) as up, ...:
         async with checker.asking(program, callers=6):
             await checker.steps(20)
             program.signal(signal.SIGKILL)
-        await checker.check()               # in the next life, before that is asked anything
+        await checker.check()               # after the next start, before any new request
 
-Every request asks with a prompt of another length, so that the amount of its hold alone tells who sent it:
-also of a caller who was never told an id. A request is acknowledged when its caller has the head of an
-answer with status 200: from then on it must be in the books, once, whatever becomes of the process.
+Every request has a prompt of another length, so that the amount of its hold alone identifies it, even if its caller
+never got an id. A request is acknowledged when its caller has the head of an answer with status 200: from then on it
+must be in the ledger, once, whatever happens to the process.
 """
 
 import asyncio
@@ -81,7 +81,7 @@ class Sent(Struct):
 
 
 class Page(Struct):
-    """The books at one moment."""
+    """The ledger at one moment."""
 
     holds: dict[str, int]
     """By request id: the amount of the hold itself."""
@@ -101,7 +101,7 @@ class ConsistencyChecker:
         self._store = store
         self._chance = random.Random(seed)
         self._answers: dict[int, int] = {}
-        """By the prompt's tokens: those of the answer, by the upstream's own count, where it told them."""
+        """By the prompt's tokens: the tokens of the answer, by the upstream's own count, if it reported them."""
         self._asked: set[int] = set()
         """By the prompt's tokens: all that came to the upstream."""
         self._taken = 0
@@ -140,7 +140,7 @@ class ConsistencyChecker:
 
     @asynccontextmanager
     async def asking(self, program: Program, callers: int) -> AsyncIterator[None]:
-        """Callers who ask again and again, until nobody answers: the block must see to that."""
+        """Callers that send requests until there is no answer: the block must end the process."""
         self._free = callers
         async with asyncio.TaskGroup() as group:
             for _ in range(callers):
@@ -159,7 +159,7 @@ class ConsistencyChecker:
         self._step.set()
 
     async def _call_on(self, program: Program) -> None:
-        # A caller who finds nobody, or loses his answer, knows that the process is dead.
+        # A caller without a connection or an answer knows that the process is dead.
         with suppress(CutShort, ConnectionError):
             goes_on = True
             while goes_on:
@@ -204,7 +204,7 @@ class ConsistencyChecker:
         self._take_step()
         return sent.is_whole
 
-    # What is said of it.
+    # Checks.
 
     async def sums_agree(self) -> None:
         assert (await self._store.read(check_sums)).faults == []
@@ -256,7 +256,7 @@ class ConsistencyChecker:
             assert answer == self._answers[prompt], "the upstream's own count"
 
     def _check_strangers(self, page: Page) -> None:
-        """Who got no answer may be in the books all the same, once; who never asked may not."""
+        """A request without an answer may be in the ledger, once; one that was never sent may not."""
         assert set(page.posted.values()) <= {1}
         assert len(page.rows) == page.logged, "each logged once"
         assert page.holds.keys() == page.costs.keys(), "each held and settled"

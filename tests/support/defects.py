@@ -1,4 +1,4 @@
-"""One right answer after another, each spoiled in one way, with the rule that must say so.
+"""Right answers, each with one defect, and the rule that must report it.
 
 `DEFECTS` has at least one for every rule over a recorded answer. `also` are the rules that cannot hold
 either: no answer breaks the one without the other.

@@ -1,4 +1,4 @@
-"""Entries of the books as a test needs them, and what the books then say.
+"""Entries as a test needs them, and the resulting state of the ledger.
 
 Moments are milliseconds after `NOW_MS`, the first of a UTC month, week and day would be too tidy: it
 is a Sunday at noon. Costs and holds are small whole numbers.
@@ -119,7 +119,7 @@ def key_charge(limit: int, account: str = DAY) -> BudgetCharge:
 
 
 def credit_charge(workspace_id: str = "one") -> BudgetCharge:
-    """Its own limit says nothing: what was granted does."""
+    """Its own limit does not matter: the granted credit does."""
     return BudgetCharge(f"ws:{workspace_id}", 0, "insufficient_quota")
 
 

@@ -1,4 +1,4 @@
-"""The law of `core.events`, as a check of a whole stream of events: what every decoder must keep."""
+"""The rules of `core.events`, as a check of a whole stream of events: every decoder must keep them."""
 
 from collections.abc import Sequence
 

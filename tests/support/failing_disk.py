@@ -1,4 +1,4 @@
-"""A disk whose calls fail as often as they are told to."""
+"""A disk whose calls fail a given number of times."""
 
 import errno
 import os

@@ -12,7 +12,7 @@ T = TypeVar("T")
 
 
 class FlakyStore(Store):
-    """Of the next writes, `lost_before` never take place and `lost_after` do, and nobody is told.
+    """Of the next writes, `lost_before` are not done and `lost_after` are, and both report an unavailable database.
 
     While `gate` is closed writes wait, after `reached` is set. What was written is counted in `writes`.
     """

@@ -1,4 +1,4 @@
-"""Several gateways that keep the same books, before one upstream.
+"""Several gateways with the same database, before one upstream.
 
     async with fleet(script, tmp_path, count=2, database="postgres", valkey=server) as ships:
         secret = await ships.new_key(budget_nano=39 * MILLI)
@@ -109,7 +109,7 @@ class Fleet:
 
 
 def metric(gate: Gate, name: str) -> float:
-    """What it shows to whoever watches it."""
+    """The value of a metric."""
     for family in text_string_to_metric_families(gate.gateway.metrics_text().decode()):
         for sample in family.samples:
             if sample.name == f"streamweir_{name}":

@@ -57,7 +57,7 @@ class Child:
         self._status: int | None = None
 
     def send_signal(self, number: int) -> None:
-        if self._status is None:  # until it is waited for, the number is nobody else's
+        if self._status is None:  # until it is waited for, its number is not reused
             os.kill(self.pid, number)
 
     def kill(self) -> None:
@@ -95,7 +95,7 @@ class ForkServer:
         atexit.register(self.end)
 
     def ask(self, question: dict[str, Any], files: Sequence[int] = ()) -> int:
-        """Blocks, for a moment: so nobody comes between a question and its answer."""
+        """Blocks, for a moment: so no other question comes between a question and its answer."""
         socket.send_fds(self._line, [json.dumps(question).encode()], files)
         return int(self._line.recv(_LONGEST))
 
@@ -109,7 +109,7 @@ class ForkServer:
     ) -> AsyncIterator[Program]:
         """As `support.serve_process.served`, but it need not listen yet: see `Program.started`.
 
-        `intervals`: members of `server.accounting.intervals.Intervals`, for a test that has less patience than others.
+        `intervals`: members of `server.accounting.intervals.Intervals`, for a test that needs shorter ones.
         """
         program = Program(await self._start(["serve", *command_of(folder, toml, *arguments)], intervals=intervals))
         try:

@@ -67,7 +67,7 @@ class Gate:
         self.address = address
         self.records = records
         self.secret: str | None = None
-        """The operator's, where there are books."""
+        """The operator's, if there is a database."""
         self._has_record = asyncio.Event()
 
     @property
@@ -265,7 +265,7 @@ async def nothing_left() -> AsyncIterator[None]:
 
 
 async def until(holds: Callable[[], bool]) -> None:
-    """For what no event tells."""
+    """For conditions without an event."""
     async with asyncio.timeout(WAIT_TIMEOUT_S):
         while not holds():
             await asyncio.sleep(0.001)

@@ -1,4 +1,4 @@
-"""Whether the event loop turns: beats that only a loop which nobody blocks can have.
+"""Whether the event loop turns: counts beats, which stop while the loop is blocked.
 
 async with heartbeat() as heart:
     await something_that_takes_a_while()

@@ -13,7 +13,7 @@ def segments_of(folder: Path) -> list[Path]:
 
 
 def entries_of(folder: Path) -> list[Entry]:
-    """All that can be read, whoever holds it."""
+    """All that can be read, locked or not."""
     return [entry for path in segments_of(folder) for entry in read_frames(path.read_bytes()).entries]
 
 

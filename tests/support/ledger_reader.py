@@ -1,10 +1,10 @@
-"""The books of a gateway that is another process, as one reads them who has the same database.
+"""The ledger of a gateway in another process, read from the same database.
 
     async with open_ledger_reader(url, folder) as books:
         await books.until(lambda seen: not seen.open)
         assert books.seen.rows[id].verdict == "orphaned"
 
-A look is one state of the database, and at every look all sums must be those of their rows.
+A look reads one state of the database, and checks that all sums are those of their rows.
 """
 
 import asyncio

@@ -1,8 +1,8 @@
-"""The law of limits, twice: as plainly as it can be said, and as what may happen to it.
+"""The rules of limits, twice: in the simplest form, and as random histories.
 
-`LimitModel` remembers everything and counts anew at every question; when to ask again it finds by
-trying. `HISTORIES` are random commands with random times, set-back clocks among them. Whatever
-keeps limits must answer every command of a history as the model does.
+`LimitModel` stores everything and counts again for every command; it finds the time of a retry by trying. `HISTORIES`
+are random commands with random times, including clocks that are set back. Every implementation of limits must answer
+every command of a history as the model does.
 """
 
 from collections.abc import Iterable, Iterator

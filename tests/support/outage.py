@@ -19,7 +19,7 @@ HELD = (max_prompt(model="m", stream=True, max_tokens=TOKENS) + TOKENS) * MILLI
 COST = sum(USED) * MILLI
 ANSWER = stream(openai_stream(usage=USED))
 BRISK = structs.replace(LONG_INTERVALS, decision_s=1.0, apply_s=1.0, tick_s=0.1)
-"""With less patience for the database, so that an outage is soon found out."""
+"""With shorter timeouts for the database, so that an outage is noticed soon."""
 
 
 class Stage:

@@ -1,13 +1,12 @@
-"""What a request must have come to: as its caller sees it, as its record has it, and at the upstream.
+"""The expected result of a request: for its caller, in its record, and at the upstream.
 
     async with serving(stream(openai_stream())) as (gate, up):
         reply = await gate.ask(path=path_of(dialect), model="up/m", stream=True)
         assert_completed(reply, dialect)
         await assert_record(gate, "completed", usage=(7, 5))
 
-The words of each dialect are written down here a second time, from the specification and not from
-the program. No answer and no fact may hold the word "canary": it stands in what providers send that
-nobody else may see.
+The values of each dialect are written here a second time, from the specification and not from the program. No answer
+and no record may contain the word "canary": it is in data of providers that must not be passed on.
 """
 
 import asyncio
@@ -155,7 +154,7 @@ def assert_refused(
     else:
         assert reply.header("x-should-retry") == ("true" if words.may_retry else "false")
     if words.status == 503 and words.may_retry and retry_after is None:
-        retry_after = "2"  # so that nobody comes back at once
+        retry_after = "2"  # so that clients do not retry at once
     assert reply.header("retry-after") == retry_after
     _assert_discreet(reply)
     message = error["message"]

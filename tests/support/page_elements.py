@@ -1,10 +1,10 @@
-"""Where something is on a page of the console, by what a reader sees or hears of it."""
+"""Finds elements on a page of the console by what a reader sees or a screen reader reads."""
 
 from playwright.sync_api import Locator, Page
 
 
 def visit(page: Page, name: str) -> None:
-    """One of the pages, as somebody goes there."""
+    """Goes to one of the pages by its link."""
     page.get_by_role("navigation", name="Pages", exact=True).get_by_role("link", name=name, exact=True).click()
 
 
@@ -13,7 +13,7 @@ def panel(page: Page, title: str) -> Locator:
 
 
 def figure(within: Locator, name: str) -> Locator:
-    """What stands beside a name."""
+    """The value beside a name."""
     named = within.page.get_by_role("term").get_by_text(name, exact=True)
     return within.locator("dl > div").filter(has=named).get_by_role("definition")
 

@@ -17,7 +17,7 @@ document.addEventListener("securitypolicyviolation", (event) =>
   console.error(`policy violated: ${event.effectiveDirective} ${event.blockedURI} ${event.sample}`));
 """
 ASKS_WHO_IT_IS = re.compile(r"console: .* status of 401 .*/api/session$")
-"""The page's first question: the browser calls the answer to a stranger an error."""
+"""The page's first request: the browser logs the answer to an unauthenticated one as an error."""
 _HOSTLESS = frozenset({"data", "blob", "about"})
 
 

@@ -13,7 +13,7 @@ from streamweir.server.process import bootstrap
 from support.deadlines import PROGRAM_TIMEOUT_S, replace_default
 
 LONG_INTERVALS = Intervals(shared_timeout_s=PROGRAM_TIMEOUT_S, decision_s=PROGRAM_TIMEOUT_S, apply_s=PROGRAM_TIMEOUT_S)
-"""Nobody is taken for away who is only slow."""
+"""A slow part does not count as unavailable."""
 
 
 def use_long_deadlines(**intervals: float) -> None:

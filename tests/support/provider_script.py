@@ -1,4 +1,4 @@
-"""Scripts for a scripted upstream that stands where a provider stands and answers what it is asked.
+"""Scripts for a scripted upstream that answers in place of a provider.
 
 A short question has a few words, a long one sixty; a limit of tokens is kept, and a tool that is offered with
 force is called. Asked for several choices, it gives as many. The wires are those of `support.answers`; what a

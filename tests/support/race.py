@@ -50,7 +50,7 @@ REFUSALS = {
 
 
 class Barrier:
-    """An upstream that answers when it is told to."""
+    """An upstream that answers when the test allows it."""
 
     def __init__(self) -> None:
         self.go_on = asyncio.Event()

@@ -1,4 +1,4 @@
-"""A caller made of a bare socket: it sends the bytes it is told to, and says exactly what came back.
+"""A caller with a bare socket: it sends the given bytes, and returns exactly what came back.
 
 It knows just enough of HTTP to find the end of a response, and forgives nothing: a broken frame
 is a failed assertion. How it leaves (`half_close`, `close`, `reset`) is what many tests are about.

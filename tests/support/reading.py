@@ -10,7 +10,7 @@ WITHOUT_FINISH = frozenset({"snowflake"})
 
 
 def read_recording(family: str, body: bytes, provider: str = "") -> Expected:
-    """`family`: of the corpus. The body tells streamed and whole apart."""
+    """`family`: of the corpus. The body shows whether it is streamed or whole."""
     first = body.lstrip()[:1]
     if first == b"{":
         try:

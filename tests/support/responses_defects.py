@@ -1,4 +1,4 @@
-"""Right answers of the Responses API, each spoiled in one way, with the rule that must say so.
+"""Right answers of the Responses API, each with one defect, and the rule that must report it.
 
 `DEFECTS` has at least one for every rule over a recorded answer, `SESSION_DEFECTS` for every rule over an endpoint.
 `also` are the rules that cannot hold either: no answer breaks the one without the other.

@@ -1,4 +1,4 @@
-"""What a scripted upstream (`scripted`) can be told to do: the steps, the line they write to, the requests they answer.
+"""The steps of a scripted upstream (`scripted`), the line they write to, and the requests they answer.
 
 A script is a sequence of steps, played once per request. A step is anything that can be awaited
 with the line, so an `async def step(line)` in a test is a step too. Every answer is brought to an
@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, NoReturn, Protocol
 
 Framing = Literal["chunked", "close"] | int
-"""How a body's end is told: by chunks, by the end of the connection, or by a content-length of so many bytes."""
+"""How the end of a body is marked: by chunks, by the end of the connection, or by a content-length of so many bytes."""
 
 Fields = Sequence[tuple[str, str]]
 
@@ -201,7 +201,7 @@ class Drip:
 
 @dataclass(frozen=True)
 class Raw:
-    """Bytes on the socket that nobody frames."""
+    """Bytes on the socket without framing."""
 
     data: bytes
 
@@ -273,7 +273,7 @@ def whole(body: bytes, status: int = 200, headers: Fields = ()) -> list[Step]:
 
 
 def answer_bytes(body: bytes, head: Head | None = None, pieces_of: int | None = None) -> bytes:
-    """A whole answer as it stands on the wire, so that a test can cut it at any byte."""
+    """A whole answer as it is on the wire, so that a test can cut it at any byte."""
     head = head or Head()
     start = head_bytes(head.status, head.fields, head.framing)
     if head.framing != "chunked":

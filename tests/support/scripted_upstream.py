@@ -1,6 +1,6 @@
-"""The scripted upstream: a real server on a real socket that does what a test tells it, byte by byte.
+"""The scripted upstream: a real server on a real socket that a test controls byte by byte.
 
-It stands where a provider stands, inside the test's own event loop, and plays a script (`script`)
+It takes the place of a provider, inside the test's own event loop, and plays a script (`script`)
 for each request. It keeps its own count of connections, requests, tokens and of the peers that
 left early, and a test waits for those counts, never for a time:
 
@@ -281,7 +281,7 @@ class ScriptedUpstream:
 
 
 class ForbiddenServer(ScriptedUpstream):
-    """A server that nobody may reach: leaving the block fails where anyone has connected."""
+    """A server that must not be reached: leaving the block fails if there was a connection."""
 
     def __init__(self) -> None:
         super().__init__(whole(b"{}"))
@@ -295,7 +295,7 @@ class ForbiddenServer(ScriptedUpstream):
 
 
 def closed_port() -> int:
-    """A port on which nobody listens: a connection to it is refused."""
+    """A port without a listener: a connection to it is refused."""
     with closing(socket.create_server(("127.0.0.1", 0))) as listener:
         port: int = listener.getsockname()[1]
         return port

@@ -1,4 +1,4 @@
-"""`streamweir serve` as a process of its own, told by what it says and what it logs.
+"""`streamweir serve` as a process of its own, observed by its output and its log.
 
     async with served(tmp_path, toml) as program:
         client = await program.connect()
@@ -94,7 +94,7 @@ class Program:
         return next(found for line in self.said if (found := re.search(pattern, line)))
 
     async def logged(self, event: str, **fields: object) -> Event:
-        """One event like this that nobody has waited for yet."""
+        """One matching event that no test has waited for yet."""
 
         def find() -> int | None:
             for place, each in enumerate(self.events):
@@ -237,7 +237,7 @@ class Stream:
 
 
 async def spread(stack: AsyncExitStack, program: Program, each: int) -> dict[int, list[RawClient]]:
-    """So many connections to each of two workers: who accepts is chance, and the log tells who it was."""
+    """So many connections to each of two workers: which one accepts is random, and the log shows which it was."""
     found: dict[int, list[RawClient]] = defaultdict(list)
     while len(found) < 2 or min(len(clients) for clients in found.values()) < each:
         client = await stack.enter_async_context(await program.connect())

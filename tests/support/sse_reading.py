@@ -40,7 +40,7 @@ def blocks_of(body: bytes) -> list[Block]:
 
 
 def documents_of(body: bytes) -> Iterator[tuple[Any, Ending | None]]:
-    """Each document of the body, `DONE` for the sentinel; or how the stream ended, where a block tells that."""
+    """Each document of the body, `DONE` for the sentinel; or how the stream ended, if a block shows that."""
     for block in blocks_of(body):
         if block.data is None:
             if failure_in(block):
@@ -56,7 +56,7 @@ def documents_of(body: bytes) -> Iterator[tuple[Any, Ending | None]]:
 
 
 def failure_in(block: Block) -> bool:
-    """Whether a block without data tells of a failure: `error: ...`, or a bare JSON document with `error`."""
+    """Whether a block without data reports a failure: `error: ...`, or a bare JSON document with `error`."""
     text = block.text.strip()
     if text.startswith("error:"):
         return True

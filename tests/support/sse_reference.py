@@ -10,7 +10,7 @@ CR, LF = b"\r", b"\n"
 
 
 class Block(NamedTuple):
-    """What stands between two blank lines."""
+    """The lines between two blank lines."""
 
     raw: bytes
     data: bytes | None

@@ -1,4 +1,4 @@
-"""A supervisor and its workers as real processes, told by what they log."""
+"""A supervisor and its workers as real processes, observed by their logs."""
 
 import json
 import os
@@ -73,7 +73,8 @@ class SupervisorProcess:
         self.mark()
 
     def wait(self, event: str, **fields: object) -> Event:
-        """One like this, since `mark`, that nobody has waited for yet. What several processes log has no order."""
+        """One matching event since `mark` that no test has waited for yet. The logs of several processes have no
+        order."""
         place = self._mark
         while True:
             while place < len(self.events):

@@ -70,7 +70,7 @@ class Terminal:
     def _read(self) -> None:
         try:
             data = os.read(self._master, 65536)
-        except OSError:  # nobody holds the other end any more
+        except OSError:  # the other end is closed
             data = b""
         self._shown += data
         if not data:

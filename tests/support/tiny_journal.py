@@ -1,4 +1,4 @@
-"""Processes that write into journals as fast as they can, each killed in the midst of it.
+"""Processes that write into journals as fast as they can, each killed in the middle of it.
 
 `python -m support.tiny_journal FOLDER FIRST COUNT`: one child after the other, numbered from FIRST,
 forked so that a start costs nothing. A child says through a pipe which of its entries it was told

@@ -1,4 +1,4 @@
-"""Texts that somebody else may send wherever a text is taken: what breaks databases, terminals and tables."""
+"""Untrusted texts for every place that takes a text: what breaks databases, terminals and tables."""
 
 FOREIGN = (
     "' OR '1'='1",

@@ -140,7 +140,7 @@ async def using(endpoint: Endpoint, linger_s: float = WAIT_TIMEOUT_S) -> AsyncIt
 
 
 class Recorder:
-    """A receiver that writes down what it is told, and does what `on` says at that moment."""
+    """A receiver that records its calls, and does what `on` says at that moment."""
 
     def __init__(self, on: Mapping[str, Callable[[], object]] | None = None) -> None:
         self.calls: list[str] = []
@@ -216,14 +216,14 @@ def swallowing() -> Iterator[int]:
 
 @contextmanager
 def refusing() -> Iterator[int]:
-    """A port at which nobody listens, held so that nobody else can."""
+    """A port without a listener, reserved so that no other program can listen on it."""
     with closing(socket.socket()) as holder:
         holder.bind(("127.0.0.1", 0))
         yield holder.getsockname()[1]
 
 
 async def settled(holds: Callable[[], bool]) -> None:
-    """Until something holds that nobody announces."""
+    """Waits until a condition without an event holds."""
     async with asyncio.timeout(WAIT_TIMEOUT_S):
         while not holds():
             await asyncio.sleep(0)

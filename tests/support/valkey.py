@@ -47,7 +47,7 @@ class ValkeyServer(OwnServer):
         return self.folder / "valkey.sock"
 
     def execute(self, *words: str) -> bytes:
-        """One command; the answer as it stands on the wire."""
+        """One command; the answer as it is on the wire."""
         command = b"".join(b"$%d\r\n%b\r\n" % (len(word.encode()), word.encode()) for word in words)
         with socket.socket(socket.AF_UNIX) as client:
             client.connect(str(self.socket_path()))
@@ -55,7 +55,7 @@ class ValkeyServer(OwnServer):
             return client.recv(65536)
 
     def flush(self) -> None:
-        """Everything forgotten, scripts too, as after a restart that nobody noticed."""
+        """Deletes everything, including scripts, as after an unnoticed restart."""
         assert self.execute("FLUSHALL") == b"+OK\r\n"
         assert self.execute("SCRIPT", "FLUSH") == b"+OK\r\n"
 

@@ -1,4 +1,4 @@
-"""A writer with its journal over a real database, and the facts that it tells."""
+"""A writer with its journal over a real database, and the events that it reports."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -15,12 +15,12 @@ from support.entries import settle
 
 
 def release(hold: Hold) -> Settle:
-    """Of a hold that nobody waits for."""
+    """Of a hold that no caller waits for."""
     return settle(hold.request_id, 0, verdict="rejected", status=503, account=hold.account)
 
 
 class WriterSetup:
-    """`facts`: what was told, by name."""
+    """`facts`: the reported events, by name."""
 
     def __init__(self, store: Store, folder: Path, instance: str = "test", **more: Any) -> None:
         self.facts: list[tuple[str, dict[str, Any]]] = []
@@ -50,7 +50,7 @@ class WriterSetup:
 
 @asynccontextmanager
 async def writer_setup_on(store: Store, folder: Path, **more: Any) -> AsyncIterator[WriterSetup]:
-    """Works without pauses unless told otherwise; all is written when the block is over."""
+    """Works without pauses by default; everything is written when the block is over."""
     setup = WriterSetup(store, folder, **{"pause_s": 0.0, **more})
     setup.writer.start()
     try:
