@@ -38,6 +38,7 @@ def chunk(**delta: Any) -> bytes:
     return b"data: %b\n\n" % json.dumps({"object": "chat.completion.chunk", "choices": [choice]}).encode()
 
 
+IS_AT_END = "box => box.scrollHeight - box.scrollTop - box.clientHeight < 2"
 CALLING = [
     chunk(reasoning_content="They want the weather, "),
     chunk(reasoning_content="so I look."),
@@ -211,11 +212,13 @@ def test_the_responses_api_in_the_playground_and_as_a_kept_conversation(page: Pa
     answer, frames = panel(page, "Answer"), page.get_by_role("region", name="Raw frames")
     expect(answer.get_by_text('{"city":', exact=True)).to_be_visible()
     expect(answer.get_by_role("group").filter(has_text="Reasoning 33 characters")).to_be_visible()
+    frames.scroll_into_view_if_needed()
     console.soon(go_on.set)
     expect(answer.get_by_role("status")).to_have_text("Donefinish: completed")
     expect(answer.get_by_text('{ "city": "Bern" }')).to_be_visible()
     for event in ("created", "reasoning_text.delta", "function_call_arguments.delta", "output_item.done", "completed"):
         expect(frames).to_contain_text(f"event: response.{event}")
+    page.wait_for_function(IS_AT_END, arg=frames.element_handle())  # it follows, however high its frames are
     page.get_by_role("button", name="Continue").click()
     page.get_by_label("Tool result for call_1").fill("Rain")
     page.get_by_role("button", name="Send", exact=True).click()

@@ -131,3 +131,11 @@ test("a whole answer, and a whole error", () => {
   assert.equal(readFault("<html>"), null);
   assert.equal(endingOf(readWhole("<html>")), "cut");
 });
+
+test("vectors are counted, as numbers and in base64", () => {
+  const whole = (...embeddings: unknown[]) => readWhole(JSON.stringify({ object: "list", data: embeddings.map((embedding, index) => ({ object: "embedding", index, embedding })) })).vectors;
+  assert.deepEqual(whole([0.5, 1, 2], [1, 2, 3]), { count: 2, length: 3 });
+  assert.deepEqual(whole("AACAPwAAAEA="), { count: 1, length: 2 });
+  assert.deepEqual(whole([1], [1, 2]), { count: 2, length: null });
+  assert.equal(readWhole('{"object":"list","data":[]}').vectors, undefined);
+});

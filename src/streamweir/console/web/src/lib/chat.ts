@@ -6,6 +6,7 @@ import { numberOf, objectOf, objects, readObject, textOf, type Json } from "./js
 import * as messages from "./messages";
 import * as responses from "./responses";
 import type { SseFrame } from "./sse";
+import { readVectors, type Vectors } from "./vectors";
 
 export interface Call {
   id: string | null;
@@ -51,6 +52,7 @@ export interface Answer {
   fault: Fault | null;
   counts?: Json; // usage of the Messages API, which comes in pieces
   items?: responses.Item[]; // of the Responses API
+  vectors?: Vectors; // of the embeddings API
   isDone: boolean; // `[DONE]` was there, or what the API has in its place
   endsBare: boolean; // the dialect has no `[DONE]`: the last finish is the end
   pieces: number; // frames that brought something to read
@@ -83,7 +85,9 @@ export function readWhole(text: string): Answer {
   const body = readObject(text);
   if (!body) return { ...NOTHING, unread: 1 };
   if (messages.isMessage(body)) return { ...messages.foldMessage(NOTHING, body), isDone: true };
-  return { ...(responses.isResponse(body) ? responses.foldResponse(NOTHING, body) : foldChunk(NOTHING, body, "message")), isDone: true };
+  if (responses.isResponse(body)) return { ...responses.foldResponse(NOTHING, body), isDone: true };
+  const vectors = readVectors(body);
+  return { ...foldChunk(NOTHING, body, "message"), ...(vectors ? { vectors } : {}), isDone: true };
 }
 
 export function readFault(text: string): Fault | null {

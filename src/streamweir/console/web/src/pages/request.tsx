@@ -38,7 +38,7 @@ export function OneRequest(props: { id: string }) {
       <Page title={props.id}>
         {error?.status === 404 ? (
           <Empty title="Request not found." action={<a href={href("/requests")}>Show all requests</a>}>
-            No request has this id or this id in its chunks, you may not see it, or it is older than the log.
+            No request has this id, in its log row or its answer, you may not see it, or it is older than the log.
           </Empty>
         ) : (
           <Problem error={error} onRetry={reload} />

@@ -207,7 +207,7 @@ function NoRows(props: { isFiltered: boolean; isFirst: boolean; id: string | und
     return (
       <Empty title="No request matches." action={<a href={href("/requests")}>Show all requests</a>}>
         {props.id
-          ? "Search for a request id (x-request-id), at least its first 12 characters, or the id in the chunks."
+          ? "Search for a request id (x-request-id), at least its first 12 characters, or the id in its answer."
           : "Remove a filter, or choose a longer time."}
       </Empty>
     );

@@ -168,7 +168,7 @@ function Parameters({ draft, problems, apis = [""], onChange }: Props) {
         {number("maxTokens", "Max tokens", maxTokens + usual)}
         {number("topP", "Top p", "0 to 1")}
         {hasChat && number("seed", "Seed", `a whole number${notIn(apis.filter((api) => !isChat(api)))}`)}
-        <Field label="Reasoning effort" hint={each("reasoning_effort", "thinking and output_config.effort", "reasoning")}>
+        <Field label="Reasoning effort" hint={each("reasoning_effort", "thinking and output_config.effort", "reasoning.effort")}>
           {(id) => <Select<string> id={id} value={draft.effort} options={EFFORTS} onChange={(effort) => onChange({ effort })} />}
         </Field>
         {(hasChat || isMessages) && (

@@ -1,6 +1,6 @@
 // The bytes as they came, frame by frame with their times. Follows the newest unless one has scrolled up; only the last
 // few hundred are on the page.
-import { useLayoutEffect, useRef } from "preact/hooks";
+import { useEffect, useLayoutEffect, useRef } from "preact/hooks";
 import { count, plural } from "../../lib/format";
 import { MOST_FRAMES, type RawFrame, type Run } from "./run";
 
@@ -10,9 +10,18 @@ export function RawFrames(props: { run: Run; label: string }) {
   const { frames, frameCount } = props.run;
   const box = useRef<HTMLDivElement>(null);
   const follows = useRef(true);
-  useLayoutEffect(() => {
+  const follow = () => {
     if (follows.current && box.current) box.current.scrollTop = box.current.scrollHeight;
-  }, [frameCount]);
+  };
+  useLayoutEffect(follow, [frameCount]);
+  const isEmpty = frameCount === 0;
+  useEffect(() => {
+    const list = box.current?.firstElementChild;
+    if (!list) return;
+    const observer = new ResizeObserver(follow); // a frame has its true height only when it is seen
+    observer.observe(list);
+    return () => observer.disconnect();
+  }, [isEmpty]);
   const top = useRef(0);
   const look = () => {
     const element = box.current;

@@ -10,7 +10,7 @@ export function ConversationView(props: { content: Content; answer: Answer | nul
   const { content } = props;
   const conversation = useMemo(() => readConversation(content.prompt), [content.prompt]);
   // Of frames that were cut the kept text may know more.
-  const isFrames = props.answer !== null && !content.is_cut && (props.answer.choices.length > 0 || props.answer.fault !== null);
+  const isFrames = props.answer !== null && !content.is_cut && (props.answer.choices.length > 0 || props.answer.fault !== null || props.answer.vectors !== undefined);
   return (
     <div class="said">
       {conversation === null ? (
@@ -54,14 +54,14 @@ export function ConversationView(props: { content: Content; answer: Answer | nul
         <AnswerTurns answer={props.answer} />
       ) : (
         <Turn who="Answer" isAnswer>
-          {content.answer ? <p class="said-text">{content.answer}</p> : <p class="muted">No answer.</p>}
+          {content.answer ? <p class="said-text">{content.answer}</p> : <p class="muted">{content.caller_frames.length ? "No text." : "No answer."}</p>}
         </Turn>
       )}
     </div>
   );
 }
 
-const FOLDED = new Set(["system", "developer"]);
+const FOLDED = new Set(["system", "developer", "instructions"]);
 
 function MessageTurn(props: { message: Message }) {
   const { message } = props;
@@ -104,9 +104,17 @@ function MessageTurn(props: { message: Message }) {
 
 // Also of an answer that is only half there.
 export function AnswerTurns(props: { answer: Answer }) {
-  const { choices, fault } = props.answer;
+  const { choices, fault, vectors } = props.answer;
   return (
     <>
+      {vectors && (
+        <Turn who="Answer" isAnswer>
+          <p>
+            {plural(vectors.count, "vector")}
+            {vectors.length !== null && ` of ${plural(vectors.length, "number")}`}
+          </p>
+        </Turn>
+      )}
       {choices.map((choice) => (
         <Turn key={choice.index} who={choices.length > 1 ? `Answer ${choice.index + 1}` : "Answer"} about={choice.finish ?? ""} isAnswer>
           {choice.reasoning && <Reasoning text={choice.reasoning} />}

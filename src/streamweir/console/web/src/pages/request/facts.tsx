@@ -64,7 +64,7 @@ export function FactsPanel(props: { row: RequestDetail }) {
           row.chunks === null || row.chunks < 2 ? null : ["Time between chunks", `p50 ${gaps[0]}, p99 ${gaps[1]}, longest ${gaps[2]}`],
           ["Request body", bytes(row.bytes_in)],
           ["Response body", bytes(row.bytes_out)],
-          row.completion_id === null ? null : ["Id in the chunks", <Id id={row.completion_id} />],
+          row.completion_id === null ? null : ["Id in the answer", <Id id={row.completion_id} />],
           row.client_id === null ? null : ["Caller's request id", <Id id={row.client_id} />],
           ["Caller's address", row.peer ?? "–"],
           ["Client", row.client === null ? "–" : <bdi>{row.client}</bdi>],
