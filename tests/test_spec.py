@@ -17,8 +17,9 @@ from streamweir.core.events import FinishReason
 from streamweir.core.verdict import Verdict, verdict_of_error
 from streamweir.frontends.carried import MAX_PACKED, MAX_UNPACKED
 from streamweir.frontends.chat.dialect import Dialect, IdFormat, ModelRule, UsageRule
-from streamweir.frontends.chat.errors import STREAM_CODES, error_fields, stream_error_fields
+from streamweir.frontends.chat.errors import error_fields, stream_error_fields
 from streamweir.frontends.chat.table import DIALECTS
+from streamweir.frontends.error import STREAM_CODES
 from streamweir.frontends.messages.errors import WORDS
 from streamweir.frontends.messages.frontend import MESSAGES
 from streamweir.frontends.messages.stop import stop_of
@@ -41,6 +42,7 @@ LETTERS = {
     "quirks.md": "WRQ",
     "security.md": "S",
     "embeddings.md": "V",
+    "completions.md": "T",
 }
 """With which letters the ids of a page begin."""
 COLUMNS = ("openai", "opentoken", "aivene", "bitseek")

@@ -22,7 +22,7 @@ SHARED = "/v1/chat/completions"
 
 def test_every_dialect_has_a_path_of_its_own_and_shares_one() -> None:
     assert set(FRONTENDS.dialects) == set(DIALECTS)
-    assert FRONTENDS.by_name.keys() == {*DIALECTS, "messages", "responses", "embeddings"}
+    assert FRONTENDS.by_name.keys() == {*DIALECTS, "messages", "responses", "embeddings", "completions"}
     assert FRONTENDS.by_prefix.keys() == {*DIALECTS, "anthropic"}
     assert FRONTENDS.by_path[SHARED] is None, "there the key or the configuration chooses"
     for name in DIALECTS:
@@ -43,6 +43,11 @@ def test_responses_have_their_path_for_themselves() -> None:
 def test_embeddings_have_their_paths_for_themselves() -> None:
     frontend = FRONTENDS.by_name["embeddings"]
     assert FRONTENDS.by_path["/v1/embeddings"] is FRONTENDS.by_path["/openai/v1/embeddings"] is frontend
+
+
+def test_completions_have_their_paths_for_themselves() -> None:
+    frontend = FRONTENDS.by_name["completions"]
+    assert FRONTENDS.by_path["/v1/completions"] is FRONTENDS.by_path["/openai/v1/completions"] is frontend
 
 
 def test_a_frontend_alone_on_its_paths_answers_there_whatever_a_key_says() -> None:

@@ -190,7 +190,7 @@ class NativeRequest(Struct, frozen=True, kw_only=True):
     """The request in the caller's own format, for an upstream of the same format; and how it was translated."""
 
     wire: str
-    """A value of `wire.native.NativeWire`."""
+    """A value of `wire.native.NativeWire`, or the name of a format that is never passed on unchanged."""
     body: dict[str, Any]
     """The members as they were sent, in their order, without those that the gateway does not allow."""
     headers: tuple[tuple[str, str], ...] = ()
@@ -259,8 +259,10 @@ class ChatRequest(Prompt, frozen=True, kw_only=True):
     body: dict[str, Any]
     native: NativeRequest | None = None
     """None: the caller's own format is chat completions."""
-    api: Literal["chat", "embeddings"] = "chat"
-    """Which API of a provider can answer."""
+    api: Literal["chat", "completions", "embeddings"] = "chat"
+    """Which API of a provider can answer. Chat completions can answer `completions`, too."""
+    prompts: int = 1
+    """Of `completions`: each has its own message and its own choices, which `n` includes."""
     embedding: EmbeddingOptions | None = None
     """Of `embeddings`, which has no messages."""
 

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 
 from streamweir.frontends.base import Frontend
 from streamweir.frontends.chat.frontend import CHAT_FRONTENDS
+from streamweir.frontends.completions.frontend import COMPLETIONS
 from streamweir.frontends.embeddings.frontend import EMBEDDINGS
 from streamweir.frontends.messages.frontend import MESSAGES
 from streamweir.frontends.responses.frontend import RESPONSES
@@ -56,4 +57,4 @@ class FrontendTable:
         return [name for name, each in self.by_name.items() if each.in_playground]
 
 
-FRONTENDS = FrontendTable((*CHAT_FRONTENDS, MESSAGES, RESPONSES, EMBEDDINGS))
+FRONTENDS = FrontendTable((*CHAT_FRONTENDS, MESSAGES, RESPONSES, EMBEDDINGS, COMPLETIONS))

@@ -9,10 +9,11 @@ from urllib.parse import quote
 
 from streamweir.core.request import ChatRequest
 from streamweir.providers.base import Target, UpstreamRequest, json_headers
-from streamweir.providers.compatible import OPENAI_SEARCHES, RESPONSES_ONLY
+from streamweir.providers.compatible import INSTRUCT, OPENAI_SEARCHES, RESPONSES_ONLY
 from streamweir.providers.openai.embedding import OpenAIEmbeddings
 from streamweir.providers.openai.provider import OpenAIProvider
 from streamweir.providers.openai.request import write_body
+from streamweir.providers.openai.text import TextProvider
 from streamweir.providers.openai.vendor import EmbeddingRow, ResponsesWire, Vendor
 
 VENDOR = Vendor(
@@ -25,6 +26,7 @@ VENDOR = Vendor(
     ),
     added_limit="max_completion_tokens",
     refuses=frozenset({"top_k"}),
+    completions=INSTRUCT,
 )
 
 
@@ -48,4 +50,5 @@ def _place(target: Target, path: str) -> tuple[str, tuple[tuple[str, str], ...]]
 
 
 EMBEDDINGS = OpenAIEmbeddings("azure", EmbeddingRow(), _place)
+TEXT = TextProvider(VENDOR, _place)
 PROVIDER = AzureProvider(VENDOR)

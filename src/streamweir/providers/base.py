@@ -17,6 +17,9 @@ from streamweir.core.request import ChatRequest
 from streamweir.wire import jsonio
 from streamweir.wire.sse import Frame
 
+PART = b"streamweir.part"
+"""The name of the event between the answers of two calls: see `UpstreamRequest.is_streamed`."""
+
 _DEFAULTS: dict[str, tuple[Any, ...]] = {
     # Values that mean the same as an absent member.
     "n": (1,),
@@ -78,6 +81,8 @@ class UpstreamRequest(Struct, frozen=True, kw_only=True):
     """The bodies of further calls to the same path, whose answers make up one (`upstream.batch`)."""
     parallel: int = 1
     """How many of these calls may run at a time."""
+    is_streamed: bool = False
+    """Their answers are event streams, with an event `PART` between two of them."""
 
 
 class Decoder(Protocol):

@@ -11,10 +11,11 @@ from msgspec import structs
 
 from streamweir.providers.openai.embedding import OpenAIEmbeddings
 from streamweir.providers.openai.provider import OpenAIProvider
+from streamweir.providers.openai.text import TextProvider
 from streamweir.providers.openai.vendor import Effort, EmbeddingRow, ResponsesWire, Vendor
 from streamweir.wire.native import NativeWire
 
-__all__ = ["OPENAI", "VENDORS", "Vendor", "embeddings_of", "provider_of"]
+__all__ = ["OPENAI", "VENDORS", "Vendor", "embeddings_of", "provider_of", "text_provider_of"]
 
 _OPENAI_ONLY = frozenset(
     {
@@ -57,8 +58,14 @@ RESPONSES_ONLY = r"(^|/)(o[134]-pro|gpt-5[^/]*-pro|.*codex.*|.*deep-research)"
 """OpenAI's models that chat completions do not serve."""
 OPENAI_SEARCHES = frozenset({"web_search", "web_search_preview"})
 
+_ALL = "."
+"""Legacy text completions for every model."""
+INSTRUCT = r"instruct|davinci-002|babbage-002"
+"""OpenAI's models that have them, which are not models for chat."""
+
 OPENAI = Vendor(
     name="openai",
+    completions=INSTRUCT,
     base_url="https://api.openai.com/v1",
     native_wire=NativeWire.OPENAI_CHAT,
     responses=ResponsesWire(server_tools=OPENAI_SEARCHES, only=RESPONSES_ONLY),
@@ -76,6 +83,7 @@ _ROWS = (
     ),
     Vendor(
         name="openrouter",
+        completions=_ALL,
         base_url="https://openrouter.ai/api/v1",
         responses=ResponsesWire(server_tools=frozenset({"web_search"})),
         takes_developer_role=True,
@@ -141,12 +149,14 @@ _ROWS = (
     ),
     Vendor(
         name="together",
+        completions=_ALL,
         base_url="https://api.together.xyz/v1",
         abort_stops_billing=True,
         limit_member="max_tokens",
     ),
     Vendor(
         name="fireworks",
+        completions=_ALL,
         base_url="https://api.fireworks.ai/inference/v1",
         responses=ResponsesWire(),
         abort_stops_billing=True,
@@ -154,6 +164,7 @@ _ROWS = (
     ),
     Vendor(
         name="cerebras",
+        completions=_ALL,
         base_url="https://api.cerebras.ai/v1",
         embeddings=None,
         limit_member="max_completion_tokens",
@@ -241,6 +252,7 @@ _ROWS = (
     Vendor(name="venice", base_url="https://api.venice.ai/api/v1", reasoning_text="reasoning_content"),
     Vendor(
         name="ollama",
+        completions=_ALL,
         base_url="http://localhost:11434/v1",
         responses=ResponsesWire(),
         abort_stops_billing=True,
@@ -250,6 +262,7 @@ _ROWS = (
     ),
     Vendor(
         name="llamacpp",
+        completions=_ALL,
         base_url="http://localhost:8080/v1",
         responses=ResponsesWire(takes_reasoning_text=True),
         abort_stops_billing=True,
@@ -259,6 +272,7 @@ _ROWS = (
     ),
     Vendor(
         name="vllm",
+        completions=_ALL,
         base_url="http://localhost:8000/v1",
         responses=ResponsesWire(takes_reasoning_text=True),
         names_stop_sequence=True,
@@ -268,13 +282,26 @@ _ROWS = (
     ),
     Vendor(
         name="lmstudio",
+        completions=_ALL,
         base_url="http://localhost:1234/v1",
         abort_stops_billing=True,
         limit_member="max_tokens",
         responses=ResponsesWire(takes_reasoning_text=True),
     ),
-    Vendor(name="mistralrs", base_url="http://localhost:1234/v1", abort_stops_billing=True, limit_member="max_tokens"),
-    Vendor(name="gpustack", base_url="http://localhost/v1", abort_stops_billing=True, limit_member="max_tokens"),
+    Vendor(
+        name="mistralrs",
+        completions=_ALL,
+        base_url="http://localhost:1234/v1",
+        abort_stops_billing=True,
+        limit_member="max_tokens",
+    ),
+    Vendor(
+        name="gpustack",
+        completions=_ALL,
+        base_url="http://localhost/v1",
+        abort_stops_billing=True,
+        limit_member="max_tokens",
+    ),
     Vendor(
         name="ollama-cloud", base_url="https://ollama.com/v1", limit_member="max_tokens", reasoning_text="reasoning"
     ),
@@ -287,14 +314,15 @@ _ROWS = (
         limit_member="max_completion_tokens",
         takes_reasoning_details=True,
     ),
-    Vendor(name="novita", base_url="https://api.novita.ai/openai/v1", abort_stops_billing=True),
-    Vendor(name="hyperbolic", base_url="https://api.hyperbolic.xyz/v1", abort_stops_billing=True),
-    Vendor(name="nebius", base_url="https://api.tokenfactory.nebius.com/v1"),
+    Vendor(name="novita", completions=_ALL, base_url="https://api.novita.ai/openai/v1", abort_stops_billing=True),
+    Vendor(name="hyperbolic", completions=_ALL, base_url="https://api.hyperbolic.xyz/v1", abort_stops_billing=True),
+    Vendor(name="nebius", completions=_ALL, base_url="https://api.tokenfactory.nebius.com/v1"),
     Vendor(name="crusoe", base_url="https://managed-inference-api-proxy.crusoecloud.com/v1"),
     Vendor(name="braintrust-proxy", base_url="https://api.braintrust.dev/v1/proxy", takes_developer_role=True),
     Vendor(
         # It passes requests on to any provider, and translates these members itself.
         name="litellm-proxy",
+        completions=_ALL,
         base_url="http://localhost:4000/v1",
         responses=ResponsesWire(),
         takes_developer_role=True,
@@ -318,3 +346,8 @@ def embeddings_of(vendor: Vendor) -> OpenAIEmbeddings | None:
     if row is None:
         return None
     return OpenAIEmbeddings(vendor.name, structs.replace(row, refuses=row.refuses | (vendor.refuses & _OTHER_MODELS)))
+
+
+@cache
+def text_provider_of(vendor: Vendor) -> TextProvider:
+    return TextProvider(vendor)

@@ -6,6 +6,7 @@ without the others. Each of them exports one stateless provider as `PROVIDER`.
 """
 
 import re
+from collections.abc import Callable
 from functools import cache, lru_cache
 from importlib import import_module
 from typing import TYPE_CHECKING
@@ -13,7 +14,8 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from streamweir.providers.base import Provider
-from streamweir.providers.embedding import PREFIX, EmbeddingProvider, EmbeddingService
+from streamweir.providers.embedding import EmbeddingProvider, EmbeddingService
+from streamweir.providers.prompts import PromptsProvider
 from streamweir.wire.native import NativeWire
 
 if TYPE_CHECKING:
@@ -84,8 +86,9 @@ def provider_named(name: str) -> Provider:
             _vendor(name.removesuffix(_RESPONSES))
         )
         return second
-    if name.startswith(PREFIX):
-        return _embedding_provider(name)
+    prefix, _, rest = name.partition("/")
+    if rest:
+        return _OTHERS[prefix](rest)
     family = FAMILIES.get(name)
     if family is not None:
         provider: Provider = import_module(f"streamweir.providers.{family.module}").PROVIDER
@@ -136,8 +139,31 @@ def embedding_service(name: str) -> EmbeddingService | None:
     return service
 
 
+@lru_cache(maxsize=4096)
+def has_text(name: str, model: str) -> bool:
+    """Whether this provider serves the model on the path of legacy text completions."""
+    if name in FAMILIES and name != "azure":
+        return False
+    pattern = _vendor(name).completions
+    return bool(pattern) and re.search(pattern, model) is not None
+
+
+def text_provider(name: str) -> Provider:
+    """Of legacy text completions."""
+    if name == "azure":
+        azure: Provider = import_module("streamweir.providers.azure").TEXT
+        return azure
+    vendor: Provider = import_module("streamweir.providers.compatible").text_provider_of(_vendor(name))
+    return vendor
+
+
+def _prompts_provider(name: str) -> Provider:
+    prompts, choices, inner = name.split("/", 2)
+    return PromptsProvider(provider_named(inner), int(prompts), int(choices))
+
+
 def _embedding_provider(name: str) -> Provider:
-    kind, dimensions, per_call = name.removeprefix(PREFIX).split("/")
+    kind, dimensions, per_call = name.split("/")
     service = embedding_service(kind)
     if service is None:
         raise KeyError(name)
@@ -173,3 +199,11 @@ def default_base_url(name: str) -> str:
 def path_endings(name: str) -> tuple[str, ...]:
     """Paths that the `base_url` of this provider must not end with."""
     return FAMILIES[name].endings if name in FAMILIES else _ENDINGS
+
+
+_OTHERS: dict[str, Callable[[str], Provider]] = {
+    "embeddings": _embedding_provider,
+    "prompts": _prompts_provider,
+    "text": text_provider,
+}
+"""Providers of other APIs, by the first part of their names."""

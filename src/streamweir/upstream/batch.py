@@ -2,6 +2,8 @@
 
     answers of the calls -> in their order -> one answer: {"parts": [first, second, ...]}
 
+Event streams are joined instead, with an event `PART` between two of them (`UpstreamRequest.is_streamed`).
+
 The receiver is called as by any upstream (`upstream.base`): one head, the bodies, one end. The calls run one after
 the other, or a few at a time (`UpstreamRequest.parallel`); an answer that arrives before its turn waits in memory, and
 is not read any further once that is much. The failure of any call is the failure of all: the others are aborted. A
@@ -15,14 +17,18 @@ from collections.abc import Callable, Mapping
 from msgspec import structs
 
 from streamweir.core.errors import GatewayFault, StreamweirError
-from streamweir.providers.base import UpstreamRequest
+from streamweir.providers.base import PART, UpstreamRequest
 from streamweir.upstream.base import Call, Receiver, Upstream
+from streamweir.wire import sse
 
 ReadError = Callable[[int, Mapping[str, str], bytes], StreamweirError]
 
 _MAX_WAITING = 1024 * 1024
 """Bytes of one answer before its turn: then it is not read until then."""
 _MAX_REFUSAL = 64 * 1024
+_DOCUMENTS = (b'{"parts":[', b",", b"]}")
+_STREAMS = (b"", b"\n\n" + sse.write_event(PART, b"{}"), b"")
+"""What stands before, between and after the answers. A blank line ends an event that was not ended."""
 
 
 class BatchUpstream:
@@ -53,6 +59,7 @@ class BatchCall:
         self._bodies: list[bytes] = [request.body, *request.more]
         self._receiver = receiver
         self._parallel = request.parallel
+        self._before, self._between, self._after = _STREAMS if request.is_streamed else _DOCUMENTS
         self._parts: list[_Part] = []
         self._turn = 0
         self._opening: asyncio.Task[None] | None = None
@@ -94,7 +101,7 @@ class BatchCall:
         if part.number == 0 and not self._is_over:
             self._receiver.head_received(status, headers)
             if not part.is_refused:
-                self._give(b'{"parts":[')
+                self._give(self._before)
 
     def body_received(self, part: "_Part", data: bytes) -> bool:
         """False: it must wait for its turn."""
@@ -114,13 +121,13 @@ class BatchCall:
         while not self._is_over and self._turn < len(self._parts) and self._parts[self._turn].has_ended:
             self._turn += 1
             if self._turn == len(self._bodies):
-                self._give(b"]}")
+                self._give(self._after)
                 if not self._is_over:
                     self._is_over = True
                     self._receiver.body_ended()
                     self.abort()
                 return
-            self._give(b",")
+            self._give(self._between)
             if self._turn < len(self._parts):
                 for data in self._parts[self._turn].take_waiting():
                     self._give(data)
@@ -139,7 +146,7 @@ class BatchCall:
             part.resume()
 
     def _give(self, data: bytes) -> None:
-        if not self._is_over:
+        if data and not self._is_over:
             self._receiver.body_received(data)
 
     # Opening.

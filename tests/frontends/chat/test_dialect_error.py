@@ -13,8 +13,9 @@ from streamweir.core.errors import (
     StreamweirError,
     UpstreamError,
 )
-from streamweir.frontends.chat.errors import STREAM_CODES, envelope, error_fields, stream_envelope
+from streamweir.frontends.chat.errors import envelope, error_fields, stream_envelope
 from streamweir.frontends.chat.table import DIALECTS
+from streamweir.frontends.error import STREAM_CODES
 
 
 def error(code: str, **more: Any) -> StreamweirError:

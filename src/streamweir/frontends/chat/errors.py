@@ -6,27 +6,9 @@ its type and code depend on where the error came from (docs/spec/dialects.md D23
 
 from typing import Any
 
-from streamweir.core.errors import GatewayFault, StreamweirError
+from streamweir.core.errors import StreamweirError
 from streamweir.frontends.chat.dialect import Dialect, ErrorFields
-
-STREAM_CODES = frozenset(
-    {
-        "upstream_stream_truncated",
-        "upstream_stream_reset",
-        "upstream_invalid_frame",
-        "upstream_frame_too_large",
-        "stream_idle_timeout",
-        "stream_deadline_exceeded",
-        "response_too_large",
-        "upstream_timeout",
-        "upstream_overloaded",
-        "upstream_server_error",
-    }
-)
-"""The upstream failures that have a code of their own inside a stream; the others are `upstream_server_error`."""
-
-_GATEWAY_REASONS = frozenset({"key_revoked", "budget_exceeded"})
-"""Caller errors for which the gateway ends a running stream."""
+from streamweir.frontends.error import ends_stream, stream_code
 
 
 def error_fields(error: StreamweirError, dialect: Dialect) -> ErrorFields:
@@ -40,12 +22,12 @@ def error_fields(error: StreamweirError, dialect: Dialect) -> ErrorFields:
 
 def stream_error_fields(error: StreamweirError, dialect: Dialect) -> ErrorFields:
     """Type and code inside a stream."""
-    is_ours = isinstance(error, GatewayFault) or error.code in _GATEWAY_REASONS
+    is_ours = ends_stream(error)
     if dialect.stream_error is not None and (dialect.stream_error_always or not is_ours):
         return dialect.stream_error
     if is_ours:
         return error_fields(error, dialect)
-    return ErrorFields(200, "stream_error", error.code if error.code in STREAM_CODES else "upstream_server_error")
+    return ErrorFields(200, "stream_error", stream_code(error))
 
 
 def envelope(error: StreamweirError, dialect: Dialect) -> dict[str, Any]:

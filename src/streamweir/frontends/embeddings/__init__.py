@@ -1,1 +1,1 @@
-"""OpenAI's embeddings API for callers."""
+"""OpenAI's embeddings API: `POST /v1/embeddings`."""

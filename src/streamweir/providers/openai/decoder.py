@@ -13,7 +13,7 @@ of the vendor's row. Its rules, in addition to those of `core.events`:
 The decoder does not depend on the dialect that is written from its events, and does not guess what was not sent.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from msgspec import UNSET, UnsetType
@@ -47,6 +47,9 @@ _STREAM_EXTRAS = ("citations", "search_results", "prompt_filter_results", "moder
 
 class OpenAIDecoder:
     """See `providers.base.Decoder`."""
+
+    decode_chunk: Callable[[bytes], Chunk] = staticmethod(decode_chunk)
+    """Bytes to a chunk."""
 
     def __init__(
         self, sends_finish: bool = True, choices: int | None = None, names_stop_sequence: bool = False
@@ -85,7 +88,7 @@ class OpenAIDecoder:
         if frame.event and frame.event == b"error":
             return self._read_error_event(data)
         try:
-            chunk = decode_chunk(data)
+            chunk = self.decode_chunk(data)
         except jsonio.InvalidJson:
             return self._read_unreadable(frame, data)
         if self._identity is not None:

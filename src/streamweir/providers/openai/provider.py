@@ -19,7 +19,6 @@ from streamweir.providers.base import (
     no_server_tool,
     one_choice_only,
 )
-from streamweir.providers.openai.chunk import decode_chunk
 from streamweir.providers.openai.decoder import OpenAIDecoder, error_in
 from streamweir.providers.openai.request import write_body
 from streamweir.providers.openai.vendor import Vendor
@@ -36,6 +35,8 @@ _NOT_CHAT = re.compile(
 
 class OpenAIProvider:
     """See `providers.base.Provider`."""
+
+    decoder_type: type[OpenAIDecoder] = OpenAIDecoder
 
     def __init__(self, vendor: Vendor) -> None:
         self.vendor = vendor
@@ -56,16 +57,16 @@ class OpenAIProvider:
         )
 
     def decoder(self, choices: int | None = None, /) -> Decoder:
-        return OpenAIDecoder(self.vendor.sends_finish, choices, self.vendor.names_stop_sequence)
+        return self.decoder_type(self.vendor.sends_finish, choices, self.vendor.names_stop_sequence)
 
     def decode_whole(self, body: bytes, choices: int | None = None, /) -> Sequence[Event]:
         if not body.strip():
             return _failed("upstream_empty_response", "The upstream's answer is empty.")
+        decoder = self.decoder_type(self.vendor.sends_finish, choices, self.vendor.names_stop_sequence)
         try:
-            chunk = decode_chunk(body)
+            chunk = decoder.decode_chunk(body)
         except jsonio.InvalidJson:
             return _failed("upstream_bad_response", "The upstream's answer cannot be read.")
-        decoder = OpenAIDecoder(self.vendor.sends_finish, choices, self.vendor.names_stop_sequence)
         error = error_in(chunk)
         if error is None and not chunk.choices:
             return _failed("upstream_bad_response", "The upstream's answer holds no choices.")

@@ -76,6 +76,8 @@ class Vendor(Struct, frozen=True, kw_only=True):
 
     responses: ResponsesWire | None = None
     """None: it is not known to have this wire."""
+    completions: str = ""
+    """A pattern of the models that it serves on the path of legacy text completions, too; empty: none."""
     embeddings: EmbeddingRow | None = EmbeddingRow()
     """None: it has no embeddings."""
 

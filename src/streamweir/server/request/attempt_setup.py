@@ -63,8 +63,10 @@ def fit_route(runtime: RuntimeConfig, route: Route, chat: ChatRequest) -> Route:
     fit: tuple[WeightedTarget, ...] = ()
     reason: CallerError | None = None
     for each in route.targets:
-        who = runtime.speaker(each.target).provider if chat.api == "chat" else runtime.providers[each.target.provider]
-        refusal = who.refusal_of(chat, each.target.model)
+        if chat.api == "chat":
+            refusal = runtime.speaker(each.target).provider.refusal_of(chat, each.target.model)
+        else:
+            refusal = runtime.refusal_of(each.target, chat)
         if refusal is None:
             fit += (each,)
         else:
@@ -174,6 +176,8 @@ def limit_for(
     None: the caller's limit is sent. No target gets a limit above its maximum: most answer that with an error.
     """
     limit, flags = (None, ()) if reservation is None else (reservation.limit, reservation.flags)
+    if chat.api == "completions" and not is_text(runtime, chat, target):
+        flags = (*flags, "by_chat")
     requested = chat.max_output_tokens if limit is None else limit
     maximum = None if requested is None else runtime.model_limits.max_output(target)
     if requested is None or maximum is None or requested <= maximum:
@@ -200,7 +204,9 @@ def build_request(
     if limit is not None and len(chat.body) < len(original.body):
         dropped = [name for name in original.body if name not in chat.body]
         request = structs.replace(request, dropped=(*request.dropped, *dropped))
-    return request if chat.native is None else _with_own_paths(request, chat.native, speaker.native_wire)
+    if chat.native is None or is_text(runtime, chat, target):
+        return request
+    return _with_own_paths(request, chat.native, speaker.native_wire)
 
 
 def _with_own_paths(request: UpstreamRequest, native: NativeRequest, wire: NativeWire | None) -> UpstreamRequest:
@@ -216,9 +222,14 @@ def _with_own_paths(request: UpstreamRequest, native: NativeRequest, wire: Nativ
     return structs.replace(request, dropped=tuple(paths))
 
 
+def is_text(runtime: RuntimeConfig, chat: ChatRequest, target: TargetId) -> bool:
+    """A text completion that the target answers as such, and not as a chat completion."""
+    return chat.api == "completions" and runtime.providers[target.provider].has_text(target.model)
+
+
 def repaired(runtime: RuntimeConfig, chat: ChatRequest, target: TargetId, error: StreamweirError) -> ChatRequest | None:
     """The request for one more attempt at the same target, without what it refused. None: the error is final."""
-    if chat.api != "chat":
+    if chat.api == "embeddings" or is_text(runtime, chat, target):
         return None
     if error.is_of_wire and runtime.wires.note_responses_only(target):
         return chat  # on its other wire
@@ -270,7 +281,8 @@ def make_exchange(
     `prompt_tokens`: the estimate that was reserved.
     `tokenizer`: the model's own, which counts if usage must be sent to the caller and the provider reported none.
     """
-    speaker = runtime.speaker(target, request.wire) if chat.api == "chat" else runtime.other_speaker(target, chat)
+    wire = request.wire
+    speaker = runtime.speaker(target, wire) if chat.api == "chat" else runtime.other_speaker(target, chat, wire)
     reply = make_reply(chat, target.model, request_id, prompt_tokens)
     is_unbounded = not REMOTE_MEMBERS.isdisjoint(chat.body) and references_remote_content(chat.body)
     sent_bytes = len(request.body) if not request.more else sum(map(len, (request.body, *request.more)))
@@ -323,10 +335,11 @@ def max_output_tokens(chat: ChatRequest, longest: int | None = None) -> int | No
 
 def choices_of(chat: ChatRequest) -> int:
     """The number of answers that are made and billed: some servers make more of them than they send."""
-    if "best_of" not in chat.body:
+    body = chat.native.body if chat.api == "completions" and chat.native is not None else chat.body
+    if "best_of" not in body:
         return chat.n
-    best_of = chat.body["best_of"]
-    return max(chat.n, best_of) if isinstance(best_of, int) else chat.n
+    best_of = body["best_of"]
+    return max(chat.n, best_of * chat.prompts) if isinstance(best_of, int) else chat.n
 
 
 def _now() -> int:

@@ -42,12 +42,15 @@ from streamweir.providers.base import Provider, Target, UpstreamRequest, Wire
 from streamweir.providers.compatible import VENDORS, provider_of
 from streamweir.providers.embedding import EmbeddingService, provider_for
 from streamweir.providers.output_limits import documented_output_limit, output_limit
+from streamweir.providers.prompts import PromptsProvider
 from streamweir.providers.registry import (
     abort_stops_billing,
     embedding_service,
+    has_text,
     native_wire,
     provider_named,
     responses_of,
+    text_provider,
 )
 from streamweir.server.request.wires import Speaker, WireTable
 from streamweir.store.prices.file import load_prices
@@ -200,19 +203,9 @@ class ProviderRuntime(Struct, frozen=True, kw_only=True):
     abort_stops_billing: bool
     embeddings: EmbeddingService | None = None
 
-    def provider_for(self, chat: ChatRequest, model: str) -> Provider:
-        """The provider of the API that the request needs. `refusal_of` must have been asked."""
-        if chat.api == "chat" or self.embeddings is None:
-            return self.provider
-        return provider_for(self.embeddings, chat, structs.replace(self.target, model=model))
-
-    def refusal_of(self, chat: ChatRequest, model: str) -> CallerError | None:
-        """Why this model cannot serve the request."""
-        if chat.api == "embeddings" and self.embeddings is None:
-            code = "model_not_found" if self.config.kind == "local" else "invalid_value"
-            message = f"The provider '{self.name}' has no embeddings. Choose a model that makes them."
-            return CallerError(code, message, param="model")
-        return self.provider_for(chat, model).refusal_of(chat, model)
+    def has_text(self, model: str) -> bool:
+        """It has the path of legacy text completions for this model."""
+        return self.config.kind not in ("local", "sim") and has_text(self.config.kind, model)
 
     def upstream_for(self, request: UpstreamRequest) -> Upstream:
         """One request may be several calls."""
@@ -242,9 +235,25 @@ class RuntimeConfig(Struct, frozen=True, kw_only=True):
             return provider.responses
         return Speaker(provider.provider, provider.native_wire)
 
-    def other_speaker(self, target: TargetId, chat: ChatRequest) -> Speaker:
-        """For a request of another API than chat."""
-        return Speaker(self.providers[target.provider].provider_for(chat, target.model), None)
+    def other_speaker(self, target: TargetId, chat: ChatRequest, wire: Wire | None = None) -> Speaker:
+        """For a request of another API than chat. `refusal_of` must have been asked."""
+        provider = self.providers[target.provider]
+        if chat.api == "embeddings" and provider.embeddings is not None:
+            known = structs.replace(provider.target, model=target.model)
+            return Speaker(provider_for(provider.embeddings, chat, known), None)
+        if provider.has_text(target.model):
+            return Speaker(text_provider(provider.config.kind), None)
+        asked = self.speaker(target, wire).provider
+        return Speaker(PromptsProvider(asked, chat.prompts, chat.n // chat.prompts), None)
+
+    def refusal_of(self, target: TargetId, chat: ChatRequest) -> CallerError | None:
+        """Why the target cannot serve a request of another API than chat."""
+        provider = self.providers[target.provider]
+        if chat.api == "embeddings" and provider.embeddings is None:
+            code = "model_not_found" if provider.config.kind == "local" else "invalid_value"
+            message = f"The provider '{provider.name}' has no embeddings. Choose a model that makes them."
+            return CallerError(code, message, param="model")
+        return self.other_speaker(target, chat).provider.refusal_of(chat, target.model)
 
 
 def build_runtime_config(

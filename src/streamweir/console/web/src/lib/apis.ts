@@ -3,7 +3,8 @@ export const DIALECTS = ["openai", "opentoken", "aivene", "bitseek"] as const;
 export const MESSAGES = "messages";
 export const RESPONSES = "responses";
 export const EMBEDDINGS = "embeddings";
-export const APIS = [...DIALECTS, MESSAGES, RESPONSES, EMBEDDINGS] as const;
+export const COMPLETIONS = "completions";
+export const APIS = [...DIALECTS, MESSAGES, RESPONSES, EMBEDDINGS, COMPLETIONS] as const;
 
 // In one of its dialects, those of extensions too; empty is the usual one.
 export function isChat(api: string): boolean {
@@ -11,6 +12,7 @@ export function isChat(api: string): boolean {
 }
 
 export function nameOfApi(api: string): string {
+  if (api === COMPLETIONS) return "Text completions";
   if ((DIALECTS as readonly string[]).includes(api)) return `Chat completions (${api})`;
   return (APIS as readonly string[]).includes(api) ? `${api[0]!.toUpperCase()}${api.slice(1)}` : api;
 }

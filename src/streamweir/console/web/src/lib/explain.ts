@@ -134,6 +134,7 @@ const FLAGS: Record<string, string> = {
   max_tokens_set: "The request had no max_tokens, and its key has a budget or credit: the gateway set max_tokens to what was reserved.",
   max_tokens_lowered: "The remaining budget or credit was too small for the request's max_tokens: the gateway lowered it.",
   max_tokens_clamped: "The request's max_tokens was above the longest answer of the model: the gateway lowered it.",
+  by_chat: "The provider has no text completions for this model: it was asked for a chat completion.",
   missing_done: "The stream had a finish reason but no end marker.",
   junk_after_done: "The provider sent more after its end marker.",
 };

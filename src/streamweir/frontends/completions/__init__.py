@@ -1,0 +1,1 @@
+"""OpenAI's legacy text completions: `POST /v1/completions`."""
