@@ -34,8 +34,9 @@ SENT_SO = {
 WRITTEN_SO = {
     # bitseek has no word for a cut answer: length becomes stop, and the call was whole.
     "gemini/function_call_cut_by_max_tokens": {"finish.says-calls"},
-    # A custom tool's call is written as a function's, and its input is no JSON.
+    # A custom tool's call is written as a function's in most dialects, and its input is no JSON.
     "openai/custom_tool_call": {"tool.arguments-json", "whole.tool-calls"},
+    "openai-responses/custom_tool_call": {"tool.arguments-json", "whole.tool-calls"},
     # bitseek leaves an unfinished call out, and keeps the finish reason that announces it.
     "openrouter/tool_calls_though_native_length": {"finish.calls-were-sent"},
 }
