@@ -3,6 +3,8 @@
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from streamweir.core.completion import Accumulator
 from streamweir.core.errors import CODES, CallerError, GatewayFault, StreamweirError, UpstreamError
@@ -503,3 +505,63 @@ def test_an_answer_beyond_any_size_is_refused_and_not_kept() -> None:
         with pytest.raises(UpstreamError, match="too large"):
             encoder.feed(event)
         assert encoder.feed(StreamFailed(UpstreamError("response_too_large", "It is.")))
+
+
+# Whatever an upstream sends.
+
+TEXTS = st.sampled_from(["", "a", "b c", "\ud83d", "\ude00", '{"input":', '"x"}', "{}", "é"])
+DETAILS = st.lists(
+    st.fixed_dictionaries(
+        {"type": st.sampled_from(["reasoning.text", "reasoning.summary", "reasoning.encrypted"])},
+        optional={
+            "index": st.integers(0, 2),
+            "data": st.sampled_from(["d", "", "e"]),
+            "format": st.sampled_from(["openai-responses-v1", "anthropic-claude-v1"]),
+            "signature": st.just("s"),
+            "text": TEXTS,
+        },
+    ),
+    max_size=2,
+).map(tuple)
+TOKENS = st.fixed_dictionaries({"content": st.lists(st.fixed_dictionaries({"token": TEXTS}), max_size=2)})
+STEPS = st.lists(
+    st.one_of(
+        st.builds(TextDelta, st.just(0), TEXTS),
+        st.builds(RefusalDelta, st.just(0), TEXTS),
+        st.builds(ReasoningDelta, st.just(0), TEXTS, DETAILS),
+        st.builds(LogprobsDelta, st.just(0), TOKENS | st.none()),
+        st.builds(
+            Extra, st.just(0), st.fixed_dictionaries({"annotations": st.lists(st.just({"type": "x"}), max_size=2)})
+        ),
+        st.tuples(st.sampled_from(["exec", "mcp__read", "f"]), st.sampled_from([None, "same", "other"]), st.booleans()),
+        st.tuples(st.integers(0, 3), TEXTS),
+    ),
+    max_size=14,
+)
+
+
+def events_of(steps: list[Any]) -> list[Event]:
+    """The calls among them get their ordinals. Arguments go to calls that were started and are not whole: no service
+    sends more behind a whole object."""
+    events: list[Event] = []
+    arguments: list[str] = []
+    for step in steps:
+        if not isinstance(step, tuple):
+            events.append(step)
+        elif isinstance(step[0], str):
+            events.append(ToolCallStarted(0, len(arguments), step[1], step[0], custom=step[2]))
+            arguments.append("")
+        elif arguments:
+            call = step[0] % len(arguments)
+            if arguments[call] not in ("{}", '{"input":"x"}'):
+                events.append(ToolCallDelta(0, call, step[1]))
+                arguments[call] += step[1]
+    return events
+
+
+@given(STEPS, st.sampled_from(FinishReason), st.booleans(), st.booleans())
+def test_any_answer_is_a_stream_in_order_and_the_same_as_a_whole_body(
+    steps: list[Any], finish: FinishReason, hides: bool, shows: bool
+) -> None:
+    members = {"tools": TOOLS, "hides_reasoning": hides, "summarizes_reasoning": shows, "shows_logprobs": shows}
+    written(*events_of(steps), ChoiceFinished(0, finish), **members)
