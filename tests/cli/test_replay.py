@@ -1,6 +1,7 @@
 """`streamweir replay`: what it writes, what it is handed, and how it ends."""
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +12,7 @@ from click.testing import CliRunner, Result
 
 from streamweir import __version__
 from streamweir.cli.main import main
+from support import responses
 from support.messages import documents_of, read_documents
 
 FIXTURES = Path(__file__).parent.parent / "fixtures"
@@ -21,6 +23,9 @@ ARRAY = FIXTURES / "gemini" / "json_array" / "response.json"
 CLAUDE_WHOLE = FIXTURES / "anthropic" / "whole_message" / "response.json"
 CLAUDE_CUT = FIXTURES / "anthropic" / "truncated_mid_frame" / "response.sse"
 GEMINI_CUT = FIXTURES / "gemini" / "truncated_before_the_finish" / "response.sse"
+RESPONSE = FIXTURES / "openai-responses" / "text" / "response.sse"
+RESPONSE_CUT = FIXTURES / "openai-responses" / "truncated" / "response.sse"
+RESPONSE_WHOLE = FIXTURES / "openai-responses" / "whole_answer" / "response.json"
 WHOLE = FIXTURES / "openai" / "whole_text" / "response.json"
 
 
@@ -124,6 +129,64 @@ def test_a_failure_before_the_first_output_to_messages_is_an_error_frame(tmp_pat
     result = run(empty, "--from", "gemini", "--to", "messages")
     assert result.exit_code == 3
     assert [document["type"] for document in documents_of(result.stdout_bytes)] == ["error"]
+
+
+@pytest.mark.parametrize(
+    ("path", "source"),
+    [(TEXT, "openai"), (WHOLE, "openai"), (CLAUDE, "anthropic"), (ARRAY, "gemini"), (RESPONSE, "responses")],
+)
+def test_to_responses_the_joined_stream_is_the_buffered_body(path: Path, source: str) -> None:
+    options = ("--from", source, "--to", "responses", "--model", "gpt-x", "--id", "resp_1")
+    streamed, whole = run(path, *options), run(path, *options, "--buffered")
+    assert (streamed.exit_code, whole.exit_code) == (0, 0)
+    response, body = responses.read_stream(streamed.stdout_bytes), json.loads(whole.output)
+    assert (body["id"], body["model"], body["status"]) == ("resp_1", "gpt-x", "completed")
+    assert body["output"]
+    assert body["usage"]["output_tokens"] > 0
+    assert response == body
+
+
+def test_responses_to_responses_is_passed_on_unless_an_id_is_given() -> None:
+    for source in ("responses", "openai-responses"):
+        assert run(RESPONSE, "--from", source, "--to", "responses").stdout_bytes == RESPONSE.read_bytes()
+        passed = run(RESPONSE_WHOLE, "--from", source, "--to", "responses", "--buffered")
+        assert json.loads(passed.output) == json.loads(RESPONSE_WHOLE.read_bytes())
+    written = run(RESPONSE, "--from", "responses", "--to", "responses", "--id", "resp_1")
+    assert responses.read_stream(written.stdout_bytes)["id"] == "resp_1"
+
+
+@pytest.mark.parametrize("target", ["openai", "bitseek", "messages"])
+def test_a_recording_of_responses_goes_to_every_api(target: str) -> None:
+    result = run(RESPONSE, "--from", "responses", "--to", target)
+    assert result.exit_code == 0
+    whole = json.loads(run(RESPONSE, "--from", "responses", "--to", "openai", "--buffered").output)
+    said = whole["choices"][0]["message"]["content"]
+    assert said
+    texts = re.findall(r'"(?:content|text)":"([^"]+)"', result.output)
+    assert "".join(texts) == said
+
+
+@pytest.mark.parametrize(
+    ("path", "source"), [(CUT, "openai"), (CLAUDE_CUT, "anthropic"), (RESPONSE_CUT, "responses")], ids=str
+)
+def test_a_cut_recording_to_responses_fails_and_is_never_completed(path: Path, source: str) -> None:
+    streamed = run(path, "--from", source, "--to", "responses")
+    assert streamed.exit_code == 3
+    failed = responses.read_stream(streamed.stdout_bytes)
+    assert (failed["status"], failed["error"]["code"]) == ("failed", "server_error")
+    assert b"response.completed" not in streamed.stdout_bytes
+    whole = run(path, "--from", source, "--to", "responses", "--buffered")
+    assert whole.exit_code == 3
+    assert json.loads(whole.output)["error"]["type"] == "upstream_error"
+
+
+def test_a_failure_before_the_first_output_to_responses_is_told_twice(tmp_path: Path) -> None:
+    empty = tmp_path / "empty"
+    empty.write_bytes(b"")
+    result = run(empty, "--from", "gemini", "--to", "responses")
+    assert result.exit_code == 3
+    found = [document["type"] for document in responses.documents_of(result.stdout_bytes)]
+    assert (found[0], found[-2:]) == ("response.created", ["error", "response.failed"])
 
 
 def test_id_and_created_come_from_the_options_else_the_recording_else_its_hash_and_0() -> None:

@@ -24,6 +24,8 @@ from streamweir.providers.base import Provider
 from streamweir.providers.registry import native_wire, provider_named, provider_names
 
 FAILED = 3
+_OWN_WIRES = {"responses": "openai-responses"}
+"""Other names of providers: an API, and the vendor whose own it is."""
 
 
 class WrongUse(Exception):
@@ -37,14 +39,14 @@ class WrongUse(Exception):
     "source",
     required=True,
     metavar="PROVIDER",
-    help="Provider of the recording: openai, anthropic, gemini or a vendor; NAME-responses for its Responses API.",
+    help="Provider of the recording: openai, anthropic, gemini or a vendor; responses for OpenAI's Responses API.",
 )
 @click.option(
     "--to",
     "target",
     required=True,
     type=click.Choice([*sorted(DIALECTS), *(name for name in FRONTENDS.by_name if name not in DIALECTS)]),
-    help="API of the output: a dialect of chat completions, or messages.",
+    help="API of the output: a dialect of chat completions, messages, or responses.",
 )
 @click.option("--model", metavar="M", help="The model as the caller named it.")
 @click.option("--usage", is_flag=True, help="The caller requested usage (stream_options.include_usage).")
@@ -67,9 +69,10 @@ def command(
     the caller gets some, the tokens of the answer are estimated; the prompt is not recorded and
     counts as 0.
 
-    A recording of the Messages API (--from anthropic) to messages is passed on as it is, unless
-    --id or --created is given. Its usage is always there. The same holds for one of the Responses
-    API (--from openai-responses) to responses.
+    --from responses is OpenAI's Responses API, --from VENDOR-responses that of another vendor.
+
+    A recording of the Messages API (--from anthropic) to messages, and one of the Responses API to
+    responses, is passed on as it is, unless --id or --created is given. Their usage is always there.
 
     Exit status: 0 complete answer, 2 wrong usage, 3 failed answer (the output ends in the API's error).
     """
@@ -107,10 +110,12 @@ def replay(
     created: int | None = None,
 ) -> tuple[bytes, bool]:
     """The caller's bytes, and whether the upstream's answer completed. `target`: a name of `FRONTENDS`."""
+    source = _OWN_WIRES.get(source, source)
     try:
         provider = provider_named(source)
     except KeyError:
-        raise WrongUse(f"unknown provider {source!r}; use one of {', '.join(provider_names())}") from None
+        names = sorted([*provider_names(), *_OWN_WIRES])
+        raise WrongUse(f"unknown provider {source!r}; use one of {', '.join(names)}") from None
     if buffered and target in DIALECTS and DIALECTS[target].whole_object is None:
         raise WrongUse(f"{target} always streams: it has no buffered answer")
     frontend = FRONTENDS.by_name[target]
