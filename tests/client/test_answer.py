@@ -210,3 +210,14 @@ def test_it_can_be_written_as_a_document() -> None:
 
 def test_a_call_is_shown_as_what_it_is() -> None:
     assert repr(called("{}")) == "ToolCall(index=0, id='call_1', name='look', arguments='{}')"
+
+
+def test_a_free_form_call_is_a_text_and_goes_back_as_one() -> None:
+    started = ToolCallStarted(0, 0, "call_c", "shell", custom=True)
+    answer = fed(STARTED, started, ToolCallDelta(0, 0, '{"a": 1}'), CALLED, StreamCompleted())
+    (call,) = answer.tool_calls
+    assert (call.custom, call.arguments) == (True, '{"a": 1}')
+    with pytest.raises(InvalidToolArguments, match="free-form"):
+        call.parsed()
+    sent = {"id": "call_c", "type": "custom", "custom": {"name": "shell", "input": '{"a": 1}'}}
+    assert answer.completion().message["tool_calls"] == [sent]

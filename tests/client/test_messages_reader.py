@@ -214,8 +214,8 @@ async def test_asynchronously() -> None:
 
 
 def test_an_api_has_a_name_and_only_chat_has_dialects() -> None:
-    with pytest.raises(ValueError, match="no API is named 'responses'; there are chat, messages"):
-        parse([], api="responses")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="no API is named 'gemini'; there are chat, messages, responses"):
+        parse([], api="gemini")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="no dialects"):
         parse([], "openai", api="messages")
 

@@ -1,4 +1,4 @@
-"""A client for streamed answers: chat completions in one of the four dialects, and Anthropic's Messages API.
+"""A client for streamed answers: chat completions in one of the four dialects, Messages, and Responses.
 
     with Client("http://127.0.0.1:8080", api_key=key) as client:
         with client.stream(model="sim/hello", messages="Hi") as stream:
@@ -6,9 +6,10 @@
                 print(text, end="")
             print(stream.usage)
 
-`Client(..., api="messages")` speaks the Messages API. `parse` and `aparse` read bytes from any other source. The
-readers and the modules that they use are pure. `Client` and `AsyncClient` need httpx2 (the extra `client`), which is
-imported when one of them is first used. Nothing here imports the gateway.
+`Client(..., api="messages")` speaks Anthropic's Messages API, `api="responses"` OpenAI's Responses API. `parse` and
+`aparse` read bytes from any other source. The readers and the modules that they use are pure. `Client` and
+`AsyncClient` need httpx2 (the extra `client`), which is imported when one of them is first used. Nothing here imports
+the gateway.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -58,6 +59,7 @@ from streamweir.core.usage import Usage
 if TYPE_CHECKING:
     from streamweir.client.http import AsyncClient, Client
     from streamweir.client.messages_reader import MessagesReader
+    from streamweir.client.responses_reader import ResponsesReader
 
 __all__ = [
     "Answer",
@@ -85,6 +87,7 @@ __all__ = [
     "RefusalDelta",
     "RequestFailed",
     "RequestRefused",
+    "ResponsesReader",
     "Retries",
     "ServerFailed",
     "Stream",
@@ -120,6 +123,10 @@ def __getattr__(name: str) -> Any:
         from streamweir.client import messages_reader
 
         return messages_reader.MessagesReader
+    if name == "ResponsesReader":
+        from streamweir.client import responses_reader
+
+        return responses_reader.ResponsesReader
     if name not in ("Client", "AsyncClient"):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     try:

@@ -30,13 +30,17 @@ from streamweir.wire import jsonio
 class ToolCall:
     """One tool call. It grows while its answer arrives; `parsed` can be used when the answer is complete."""
 
-    def __init__(self, choice: int, index: int, id: str | None, name: str, *, legacy: bool = False) -> None:
+    def __init__(
+        self, choice: int, index: int, id: str | None, name: str, *, legacy: bool = False, custom: bool = False
+    ) -> None:
         self.choice = choice
         self.index = index
         self.id = id
         self.name = name
         self.legacy = legacy
         """OpenAI's deprecated `function_call`."""
+        self.custom = custom
+        """A free-form call: `arguments` is any text, and never parsed."""
         self.is_whole = False
         self.problem: str | None = None
         """Why the arguments cannot be used. None if they can, or if the answer is not complete yet."""
@@ -62,7 +66,7 @@ class ToolCall:
         return None if value is NOTHING else value
 
     def parsed(self) -> dict[str, Any]:
-        """The arguments of a complete call. Raises `InvalidToolArguments` if they are invalid or incomplete."""
+        """The arguments of a complete call. Raises `InvalidToolArguments` if they cannot be used."""
         if self._parsed is None:
             why = self.problem or "the answer is not whole"
             raise InvalidToolArguments(f"the arguments of {self.name!r} cannot be used: {why}", self)
@@ -75,6 +79,9 @@ class ToolCall:
     def settle(self) -> None:
         """The answer is complete: validates the arguments. Empty arguments are an empty object."""
         self.is_whole = True
+        if self.custom:
+            self.problem = "the call is a free-form one, whose text is in `arguments`"
+            return
         text = self.arguments
         try:
             value = jsonio.decode(text.encode("utf-8", "surrogatepass")) if text.strip() else {}
@@ -90,6 +97,8 @@ class ToolCall:
 
     def to_dict(self) -> dict[str, Any]:
         """In the form of a message's `tool_calls`."""
+        if self.custom:
+            return {"id": self.id, "type": "custom", "custom": {"name": self.name, "input": self.arguments}}
         function = {"name": self.name, "arguments": self.arguments}
         return function if self.legacy else {"id": self.id, "type": "function", "function": function}
 
@@ -152,7 +161,7 @@ class Completion(Struct):
     request_id: str | None = None
     """The server's id of the request (`x-request-id`)."""
     document: dict[str, Any] | None = None
-    """The answer in the form of the Messages API. None for chat completions."""
+    """The answer in the form of the Messages or the Responses API. None for chat completions."""
 
     @property
     def text(self) -> str:
@@ -173,9 +182,15 @@ class Completion(Struct):
 
     @property
     def content(self) -> list[dict[str, Any]]:
-        """The blocks of the Messages API, in their order. Empty for chat completions."""
-        blocks: list[dict[str, Any]] = self.document["content"] if self.document is not None else []
+        """The blocks of the Messages API, in their order. Empty for the others."""
+        blocks: list[dict[str, Any]] = (self.document or {}).get("content", [])
         return blocks
+
+    @property
+    def output(self) -> list[dict[str, Any]]:
+        """The items of the Responses API, in their order: to be sent back in the next request. Empty for the others."""
+        items: list[dict[str, Any]] = (self.document or {}).get("output", [])
+        return items
 
     @property
     def stop_sequence(self) -> str | None:
@@ -184,7 +199,9 @@ class Completion(Struct):
 
     @property
     def message(self) -> dict[str, Any]:
-        """The assistant's message, to be sent back in the next request."""
+        """The assistant's message, to be sent back in the next request. The Responses API has `output` instead."""
+        if self.document is not None and "output" in self.document:
+            raise TypeError("an answer of the Responses API is sent back as its `output`: it is no single message")
         if self.document is not None:
             return {"role": "assistant", "content": self.content}
         return self.choices[0].message if self.choices else {"role": "assistant", "content": ""}
@@ -235,7 +252,9 @@ class Answer:
                 self._calls[event.choice][event.call].add(event.arguments)
             case ToolCallStarted():
                 calls = self._calls.setdefault(event.choice, [])
-                calls.append(ToolCall(event.choice, event.call, event.id, event.name, legacy=event.legacy))
+                calls.append(
+                    ToolCall(event.choice, event.call, event.id, event.name, legacy=event.legacy, custom=event.custom)
+                )
             case UsageReported():
                 self.usage = event.usage
             case StreamCompleted():

@@ -30,8 +30,8 @@ _CONNECTIONS = httpx2.Limits(max_connections=None, max_keepalive_connections=20)
 class Client:
     """A client of one endpoint. Threads may share it; a `with` block, or `close`, closes its connections.
 
-    `api` is `chat` (completions, in a `dialect`) or `messages`. `retries` may be a number. `http`: your own
-    `httpx2.Client`, for proxies or certificates; it must use HTTP/1.1, and is not closed by this client.
+    `api` is `chat` (completions, in a `dialect`), `messages` or `responses`. `retries` may be a number. `http`: your
+    own `httpx2.Client`, for proxies or certificates; it must use HTTP/1.1, and is not closed by this client.
     """
 
     def __init__(
@@ -64,8 +64,8 @@ class Client:
     ) -> Iterator[Stream]:
         """A streamed answer. The block begins after the first event has arrived; its end releases the connection.
 
-        `include_usage` is for chat completions: messages always have it. `tap` is called with each piece of the body as
-        it arrives; `parameters` are members of the request.
+        `include_usage` is for chat completions: the others always have it. `tap` is called with each piece of the body
+        as it arrives; `parameters` are members of the request. With the Responses API `messages` are its `input`.
         """
         body = self._settings.body(model, messages, parameters, stream=True, include_usage=include_usage)
         with self._open(body, headers, stream=True, tap=tap, n=requested_choices(parameters)) as stream:

@@ -78,15 +78,24 @@ def requested_choices(parameters: Mapping[str, Any]) -> int | None:
 
 
 def build_body(
-    model: str | None, messages: Messages, parameters: Mapping[str, Any], *, stream: bool, include_usage: bool = True
+    model: str | None,
+    messages: Messages,
+    parameters: Mapping[str, Any],
+    *,
+    stream: bool,
+    include_usage: bool = True,
+    prompt: str = "messages",
 ) -> bytes:
+    """`prompt`: the member that has the conversation."""
     reserved = [name for name in _SET_BY_METHOD if name in parameters]
     if reserved:
         raise ValueError(f"{reserved[0]!r} is set by the method that is called")
     if isinstance(messages, str):
         messages = [{"role": "user", "content": messages}]
     body: dict[str, Any] = {} if model is None else {"model": model}
-    body |= {"messages": list(messages), **parameters, "stream": stream}
+    if prompt in parameters:
+        raise ValueError(f"{prompt!r} is given as messages")
+    body |= {prompt: list(messages), **parameters, "stream": stream}
     if stream and include_usage:
         body.setdefault("stream_options", {"include_usage": True})
     return jsonio.encode(body)

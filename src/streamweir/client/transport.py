@@ -16,7 +16,7 @@ from typing import Any
 
 import httpx2
 
-from streamweir.client.api import MESSAGES, Api, check_api, make_reader
+from streamweir.client.api import CHAT, MESSAGES, RESPONSES, Api, check_api, make_reader
 from streamweir.client.error import ClientError, Unreachable
 from streamweir.client.failed_response import mask_secret, read_failure, request_id_of
 from streamweir.client.reader import Limits, Reader
@@ -36,7 +36,7 @@ from streamweir.frontends.chat.dialect import Dialect
 
 Tap = Callable[[bytes], None]
 
-_PATHS: dict[Api, str] = {"chat": "/chat/completions", "messages": "/messages"}
+_PATHS: dict[Api, str] = {"chat": "/chat/completions", "messages": "/messages", "responses": "/responses"}
 
 _CLOSED_EARLY = "it was left"
 """The message of a stream that is read after its block has ended."""
@@ -74,13 +74,13 @@ class Settings:
 
     def __repr__(self) -> str:
         """Contains no secret."""
-        spoken = f"api={self._api!r}" if self._api == MESSAGES else f"dialect={self._dialect.name!r}"
+        spoken = f"api={self._api!r}" if self._api != CHAT else f"dialect={self._dialect.name!r}"
         return f"{shown_url(self._url)!r}, {spoken}"
 
     @property
     def always_streams(self) -> bool:
         """There are no whole answers."""
-        return self._api != MESSAGES and self._dialect.whole_object is None
+        return self._api == CHAT and self._dialect.whole_object is None
 
     def body(
         self,
@@ -91,8 +91,9 @@ class Settings:
         stream: bool,
         include_usage: bool = True,
     ) -> bytes:
-        include_usage = include_usage and self._api != MESSAGES  # which always has it
-        return build_body(model, messages, parameters, stream=stream, include_usage=include_usage)
+        include_usage = include_usage and self._api == CHAT  # the others always have it
+        prompt = "input" if self._api == RESPONSES else "messages"
+        return build_body(model, messages, parameters, stream=stream, include_usage=include_usage, prompt=prompt)
 
     def request(
         self, http: httpx2.Client | httpx2.AsyncClient, body: bytes, headers: Mapping[str, str] | None, *, stream: bool
@@ -118,7 +119,7 @@ class Settings:
         return None if connect_s is None or first_s is None else connect_s + first_s
 
     def reader(self, n: int | None) -> Reader:
-        dialect = None if self._api == MESSAGES else self._dialect
+        dialect = None if self._api != CHAT else self._dialect
         return make_reader(self._api, dialect, self.limits, secret=self._api_key, n=n)
 
     def attempts(self) -> Attempts:

@@ -1,7 +1,12 @@
-"""What everybody who speaks OpenAI's Responses wire must agree on: its reasons for an end, and its reasoning's format.
+"""What everybody who speaks OpenAI's Responses wire must agree on: reasons for an end, reasoning's format, its deltas.
 
-The provider reads this wire and the frontend writes it. Neither knows the other, so what both need stands here.
+The provider reads this wire and the frontend writes it; the client and the checker read what the frontend writes. None
+knows the other, so what they need stands here.
 """
+
+from collections.abc import Mapping
+
+from msgspec import Struct
 
 from streamweir.core.events import FinishReason
 
@@ -13,3 +18,39 @@ INCOMPLETE_REASONS = {
     "content_filter": FinishReason.CONTENT_FILTER,
 }
 """As they are read: why an answer is `incomplete`."""
+
+
+class Text(Struct, frozen=True):
+    """Events that spell out a text: `KIND.delta`, then `KIND.done` with all of it."""
+
+    index: str
+    """The member that says to which part it belongs."""
+    member: str
+    """Of `.done`, which has the whole text."""
+    part: str
+    item: str
+
+
+class Input(Struct, frozen=True):
+    """Events that spell out what a tool is called with."""
+
+    member: str
+    """Of `.done` and of the item."""
+    item: str
+
+
+TEXTS: Mapping[str, Text] = {
+    "response.output_text": Text("content_index", "text", "output_text", "message"),
+    "response.refusal": Text("content_index", "refusal", "refusal", "message"),
+    "response.reasoning_text": Text("content_index", "text", "reasoning_text", "reasoning"),
+    "response.reasoning_summary_text": Text("summary_index", "text", "summary_text", "reasoning"),
+}
+INPUTS: Mapping[str, Input] = {
+    "response.function_call_arguments": Input("arguments", "function_call"),
+    "response.custom_tool_call_input": Input("input", "custom_tool_call"),
+}
+PARTS: Mapping[str, str] = {
+    "response.content_part": "content_index",
+    "response.reasoning_summary_part": "summary_index",
+}
+"""Events of a part, and the member that says which."""

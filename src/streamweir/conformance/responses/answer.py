@@ -9,8 +9,9 @@ from typing import Any
 
 from streamweir.conformance.parsed_answer import Frame, ParsedAnswer, parse_answer
 from streamweir.conformance.recording import Kind, Recording
-from streamweir.conformance.responses.api import INPUTS, PARTS, TERMINAL, TEXTS
+from streamweir.conformance.responses.api import TERMINAL
 from streamweir.core.completion import join_text
+from streamweir.wire.responses import INPUTS, PARTS, TEXTS
 
 ADDED = "response.output_item.added"
 DONE = "response.output_item.done"

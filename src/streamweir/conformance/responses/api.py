@@ -12,43 +12,8 @@ from msgspec import Struct
 
 from streamweir.frontends.responses.errors import STREAM_WORDS
 from streamweir.frontends.responses.output import ITEM_PREFIXES
-from streamweir.wire.responses import INCOMPLETE_REASONS
+from streamweir.wire.responses import INCOMPLETE_REASONS, INPUTS, PARTS, TEXTS
 
-
-class Text(Struct, frozen=True):
-    """Events that spell out a text: `KIND.delta`, then `KIND.done` with all of it."""
-
-    index: str
-    """The member that says to which part it belongs."""
-    member: str
-    """Of `.done`, which has the whole text."""
-    part: str
-    item: str
-
-
-class Input(Struct, frozen=True):
-    """Events that spell out what a tool is called with."""
-
-    member: str
-    """Of `.done` and of the item."""
-    item: str
-
-
-TEXTS: Mapping[str, Text] = {
-    "response.output_text": Text("content_index", "text", "output_text", "message"),
-    "response.refusal": Text("content_index", "refusal", "refusal", "message"),
-    "response.reasoning_text": Text("content_index", "text", "reasoning_text", "reasoning"),
-    "response.reasoning_summary_text": Text("summary_index", "text", "summary_text", "reasoning"),
-}
-INPUTS: Mapping[str, Input] = {
-    "response.function_call_arguments": Input("arguments", "function_call"),
-    "response.custom_tool_call_input": Input("input", "custom_tool_call"),
-}
-PARTS: Mapping[str, str] = {
-    "response.content_part": "content_index",
-    "response.reasoning_summary_part": "summary_index",
-}
-"""Events of a part, and the member that says which."""
 PART_TEXTS = {"output_text": "text", "refusal": "refusal", "reasoning_text": "text", "summary_text": "text"}
 """Kinds of parts, and the member that has the text."""
 BEGINNING = ("response.created", "response.queued", "response.in_progress")

@@ -5,10 +5,11 @@ from typing import Any
 
 from streamweir.conformance.api_group import lacking
 from streamweir.conformance.responses.answer import ADDED, DONE, ResponseEvent, ResponsesAnswer
-from streamweir.conformance.responses.api import INPUTS, PARTS, TEXTS, ResponsesApi
+from streamweir.conformance.responses.api import ResponsesApi
 from streamweir.conformance.responses.group import ResponsesGroup, items_of
 from streamweir.conformance.rule import Severity, Violation
 from streamweir.conformance.rules.group import quote, quote_names, violation_in
+from streamweir.wire.responses import INPUTS, PARTS, TEXTS
 
 ITEM = ResponsesGroup("item")
 OUTPUT = ResponsesGroup("output")

@@ -5,10 +5,11 @@ from collections.abc import Iterator
 from streamweir.conformance.api_group import lacking
 from streamweir.conformance.parsed_answer import parse_json
 from streamweir.conformance.responses.answer import Part, ResponseEvent, ResponsesAnswer, Spelled
-from streamweir.conformance.responses.api import INPUTS, PART_TEXTS, PARTS, TEXTS, ResponsesApi
+from streamweir.conformance.responses.api import PART_TEXTS, ResponsesApi
 from streamweir.conformance.responses.group import ResponsesGroup, items_of
 from streamweir.conformance.rule import Severity, Violation
 from streamweir.conformance.rules.group import quote, violation_in
+from streamweir.wire.responses import INPUTS, PARTS, TEXTS
 
 PART = ResponsesGroup("part")
 DELTA = ResponsesGroup("delta")
