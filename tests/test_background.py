@@ -63,7 +63,7 @@ async def cancel() -> None:
 
 
 @pytest.mark.parametrize(("step", "reason"), [(fail, "ZeroDivisionError"), (leave, "returned"), (cancel, "cancelled")])
-async def test_whatever_ended_it_it_is_reported_counted_and_started_again(
+async def test_after_any_end_it_is_reported_counted_and_restarted(
     step: Callable[[], Awaitable[None]], reason: str
 ) -> None:
     async with watched(QUICK, step) as made:

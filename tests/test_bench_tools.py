@@ -154,7 +154,7 @@ def test_in_lockstep_no_chunk_is_read_with_another(tools: Path, mock_port: int) 
     assert report["transit_us"]["count"] == 120
 
 
-def test_many_streams_in_lockstep_go_on(tools: Path, mock_port: int) -> None:
+def test_many_streams_in_lockstep_continue(tools: Path, mock_port: int) -> None:
     options = ["--streams", 400, "--requests", 400, "--acks", tools / "acks", *pace_of(chunks=10, lockstep=1)]
     assert run_load(tools, mock_port, *options)["texts"] == 4000
 

@@ -60,7 +60,7 @@ def test_vendor_without_finish_reasons_is_complete_when_done() -> None:
     assert openai(chunk({"content": "a"}), provider="snowflake").choices[0].finish == "stop"
 
 
-def test_openai_text_and_reasoning_have_one_place_each() -> None:
+def test_openai_text_and_reasoning_have_one_position_each() -> None:
     answer = openai(
         chunk({"reasoning_content": "a", "reasoning": "not again"}),
         chunk({"reasoning": "b", "reasoning_details": [{"text": "not again", "signature": "s"}]}),

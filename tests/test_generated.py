@@ -25,7 +25,7 @@ def test_a_generated_file_is_up_to_date(path: str) -> None:
     assert (ROOT / path).read_text() == made, f"{path}: run `python -m scripts.generate`"
 
 
-def test_a_page_without_a_place_for_its_table_is_an_error() -> None:
+def test_a_page_without_markers_for_its_table_is_an_error() -> None:
     with pytest.raises(ValueError, match="has no place for the table requests"):
         generate.with_tables("no table here", generate.API)
 

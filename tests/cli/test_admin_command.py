@@ -122,7 +122,7 @@ def test_a_store_that_cannot_be_opened(tmp_path: Path, toml: str | None, told: s
     assert "hunter2" not in result.stderr
 
 
-def test_a_place_for_data_that_cannot_be_used(tmp_path: Path) -> None:
+def test_a_data_directory_that_cannot_be_used(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("a file")
     result = CliRunner().invoke(main, ["keys", "list", "--data-dir", str(tmp_path / "file" / "x")])
     assert result.exit_code == 1

@@ -86,7 +86,7 @@ def test_nothing_typed_is_too_odd(typed: str) -> None:
 
 
 @given(st.text())
-def test_nothing_that_a_terminal_would_obey(text: str) -> None:
+def test_no_terminal_control_sequences(text: str) -> None:
     assert for_terminal(text).isprintable()
     assert len(for_terminal(text)) == len(text)
 

@@ -51,7 +51,7 @@ def test_the_last_line_says_what_is_known() -> None:
         ("\ud83d", "\ufffd"),
     ],
 )
-def test_what_a_terminal_would_obey_is_not_shown(text: str, shown: str) -> None:
+def test_control_sequences_are_not_shown(text: str, shown: str) -> None:
     assert for_terminal(text, KEPT_CHARACTERS) == shown
 
 
@@ -91,7 +91,7 @@ def test_long_prompts_have_their_own_rates() -> None:
         {"tiers": [{"above_prompt_tokens": "x", "input": 1, "output": 1}]},
     ],
 )
-def test_prices_that_cannot_be_read_are_none(change: dict[str, Any]) -> None:
+def test_unreadable_prices_are_no_prices(change: dict[str, Any]) -> None:
     assert read_rates({**PRICING, **change}) is None
 
 

@@ -240,7 +240,7 @@ def on_a_terminal(*arguments: object) -> tuple[int, bytes]:
     return ended.returncode, shown
 
 
-def test_on_a_terminal_it_is_drawn_and_nothing_foreign_is_obeyed(tmp_path: Path) -> None:
+def test_on_a_terminal_it_is_drawn_and_untrusted_text_is_not_interpreted(tmp_path: Path) -> None:
     status, shown = on_a_terminal(spoiled(tmp_path), "--dialect", "openai")
     assert status == 1
     assert b"RULE" in shown

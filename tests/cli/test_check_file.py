@@ -55,7 +55,7 @@ def test_a_defect_is_named(defect: Defect) -> None:
     assert broken == {defect.rule, *defect.also}
 
 
-def test_nothing_foreign_is_obeyed(tmp_path: Path) -> None:
+def test_no_untrusted_text_is_interpreted(tmp_path: Path) -> None:
     documents = right.text()
     documents[1]["object"] = "\x1b[31mred\x07"
     result = run(kept(tmp_path, right.written(documents) + b"\x1b[2J"), "--dialect", "openai")

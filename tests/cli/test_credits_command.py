@@ -94,11 +94,11 @@ def test_what_is_refused(commands: Commands, words: list[str], told: str) -> Non
 @pytest.mark.parametrize(
     "amount", ["", "1,50", "five", "1e3", "NaN", "inf", "1.0000000001", "0x10", "٣", "1_000", "12345678901"]
 )
-def test_amounts_that_are_none(commands: Commands, amount: str) -> None:
+def test_invalid_amounts(commands: Commands, amount: str) -> None:
     assert "expected dollars" in commands.misused("credits", "add", "default", amount)
 
 
-def test_a_note_is_shown_and_obeyed_by_nothing(commands: Commands) -> None:
+def test_a_note_is_shown_and_not_interpreted(commands: Commands) -> None:
     for text in FOREIGN:
         if 0 < len(text) < 100:
             commands("credits", "add", "default", "1", f"--note={text}")

@@ -59,7 +59,7 @@ def test_every_case_is_written_as_it_is_recorded(case: str) -> None:
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_what_is_written_is_a_configuration_of_ours(case: str, tmp_path: Path) -> None:
+def test_what_is_written_is_a_valid_configuration(case: str, tmp_path: Path) -> None:
     config = loaded((FOLDER / f"{case}.toml").read_text(), tmp_path)
     assert bool(config.models) == (case != "empty")
 
@@ -239,7 +239,7 @@ FILES = st.fixed_dictionaries(
 
 
 @given(FILES)
-def test_whatever_the_file_holds_a_configuration_of_ours_comes_out(tree: object) -> None:
+def test_any_file_becomes_a_valid_configuration(tree: object) -> None:
     result = translate(tree)
     tomllib.loads(result.toml)
     for note in (*result.dropped, *result.actions):

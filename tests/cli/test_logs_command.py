@@ -169,7 +169,7 @@ def test_content_is_shown_as_text_and_the_audit_log_knows(commands: Commands) ->
     assert len(commands.read(list_rows)) == len(looked_at)
 
 
-def test_foreign_text_is_neither_obeyed_nor_breaks_a_line(commands: Commands) -> None:
+def test_untrusted_text_is_neither_interpreted_nor_breaks_a_line(commands: Commands) -> None:
     rows = [
         request_row(
             number,

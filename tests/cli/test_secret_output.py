@@ -113,7 +113,7 @@ def test_a_database_that_cannot_be_reached(name: str, canary_set: CanarySet, tmp
         "{hidden}",
     ],
 )
-def test_a_valkey_whose_address_is_none(url: str, canary_set: CanarySet, tmp_path: Path) -> None:
+def test_an_invalid_valkey_address(url: str, canary_set: CanarySet, tmp_path: Path) -> None:
     toml = f'[shared]\nurl = "{url.format(hidden="${CANARY_SHARED}")}"\n'
     line = told(tmp_path, toml, "serve", "--listen", "127.0.0.1:0")
     assert "shared" in line

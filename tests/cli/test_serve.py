@@ -221,7 +221,7 @@ def test_g25_an_address_for_probes_that_is_taken(tmp_path: Path) -> None:
     assert f"{listen}: cannot listen there: Address already in use (server.health_listen" in result.stderr
 
 
-def test_g25_a_place_for_data_that_cannot_be_used(tmp_path: Path) -> None:
+def test_g25_a_data_directory_that_cannot_be_used(tmp_path: Path) -> None:
     (tmp_path / "data").write_text("a file")
     assert "cannot be used as data directory" in start(tmp_path).stderr
     assert "cannot be used as data directory" in start(tmp_path, "--data-dir", tmp_path / "data" / "deeper").stderr

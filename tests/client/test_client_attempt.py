@@ -167,7 +167,7 @@ async def test_a_task_that_is_cancelled_before_the_status_closes_the_connection(
 
 
 @each_kind
-async def test_a_server_that_goes_on_after_the_end_is_left(kind: str) -> None:
+async def test_a_server_that_continues_after_the_end_is_disconnected(kind: str) -> None:
     async with asked(kind, [Head(), Send(openai_stream()), Hang()]) as (ask, up):
         assert (await ask.final(**ASK)).text == TEXT
         await up.aborted(1)
@@ -358,7 +358,7 @@ async def test_a_key_that_the_server_repeats_is_hidden(kind: str) -> None:
     assert KEY not in repr(raised.value) + repr(vars(raised.value))
 
 
-def test_a_watchdog_bites_once_and_is_gone() -> None:
+def test_a_watchdog_fires_once() -> None:
     bites: list[int] = []
     dog = Watchdog(lambda: bites.append(1))
     dog.close()

@@ -108,7 +108,7 @@ def test_bounds_are_parameters() -> None:
         parse([openai_stream()], limits=Limits(event_bytes=100)).final()
 
 
-async def test_the_twin_gives_the_same() -> None:
+async def test_the_async_client_returns_the_same() -> None:
     stream = aparse(slowly(FRAMES))
     assert isinstance(stream, AsyncStream)
     await stream.begin()
@@ -120,7 +120,7 @@ async def test_the_twin_gives_the_same() -> None:
     assert [text async for text in aparse(slowly(FRAMES)).text(choice=1)] == []
 
 
-async def test_the_twin_raises_the_same() -> None:
+async def test_the_async_client_raises_the_same() -> None:
     stream = aparse(slowly(FRAMES[:-1]), "aivene")
     with pytest.raises(StreamTruncated) as raised:
         await stream.final()

@@ -276,7 +276,7 @@ def test_an_answer_has_a_largest_size(body: bytes) -> None:
     assert isinstance(reader.error, StreamTooLarge)
 
 
-def test_a_whole_answer_in_the_place_of_a_stream() -> None:
+def test_a_whole_answer_instead_of_a_stream() -> None:
     message = {"role": "assistant", "content": "Hello"}
     body = {"id": "chatcmpl-1", "choices": [{"index": 0, "message": message, "finish_reason": "stop"}]}
     answer = whole(json.dumps(body).encode())
@@ -292,7 +292,7 @@ def test_a_whole_answer_in_the_place_of_a_stream() -> None:
         (b'{"choices": [{"index": 0, "message"', StreamInvalid),
     ],
 )
-def test_a_whole_answer_that_is_none(body: bytes, kind: type[ClientError]) -> None:
+def test_an_invalid_whole_answer(body: bytes, kind: type[ClientError]) -> None:
     assert type(broken(body)) is kind
 
 

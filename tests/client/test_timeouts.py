@@ -39,7 +39,7 @@ def test_none_waits_for_ever() -> None:
     assert patience.remaining_s(1) is None
 
 
-def test_pauses_are_drawn_from_a_range_that_doubles_up_to_a_cap() -> None:
+def test_pauses_are_random_in_a_range_that_doubles_up_to_a_cap() -> None:
     longest = Attempts(Retries(most=6, base_s=1, cap_s=10), lambda: 1.0)
     error = Unreachable("no")
     assert [longest.pause_after(error) for _ in range(7)] == [1, 2, 4, 8, 10, 10, None]

@@ -292,7 +292,7 @@ def test_addresses(base_url: str, fault: str | None) -> None:
         ("snowflake", "https://mine.snowflakecomputing.com/x", None),
     ],
 )
-def test_addresses_with_a_place_for_ones_own_name(kind: str, base_url: str, fault: str | None) -> None:
+def test_addresses_with_a_placeholder(kind: str, base_url: str, fault: str | None) -> None:
     assert of_provider(kind, base_url=base_url) == ([f"providers.p.base_url: {fault}"] if fault else [])
 
 

@@ -24,7 +24,7 @@ STREAMED = [
 
 
 @pytest.mark.parametrize("defect", part_of(STREAMED, 8), ids=lambda defect: f"{defect.dialect}-{defect.rule}")
-async def test_a_spoiled_stream_is_found_out(defect: Defect) -> None:
+async def test_a_defective_stream_is_detected(defect: Defect) -> None:
     recording = defect.recording
 
     def play_it(_: ReceivedRequest, response: ScriptedResponse) -> None:

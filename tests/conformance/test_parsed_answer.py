@@ -43,7 +43,7 @@ values = st.recursive(
 names = st.sampled_from(sorted(DIALECTS))
 
 
-def test_every_frame_has_its_place() -> None:
+def test_every_frame_has_its_offset() -> None:
     body = right.written(right.tool())
     frames = parse_answer(Recording(body=body)).frames
     assert [frame.number for frame in frames] == list(range(1, len(frames) + 1))
@@ -109,7 +109,7 @@ def test_no_cut_makes_it_raise(defect: Defect, cut: float) -> None:
         nearest([Recording(body=body, request=recording.request, was_cut=was_cut)])
 
 
-def test_a_recording_that_was_cut_is_not_blamed_for_its_end() -> None:
+def test_a_cut_recording_may_lack_its_end() -> None:
     body = right.written(right.tool()).replace(b"get_weather", "wétter".encode())
     for at in range(1, len(body)):
         report = check(Recording(body=body[:at], request=right.REQUEST, was_cut=True), DIALECTS["openai"])

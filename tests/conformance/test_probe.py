@@ -204,7 +204,7 @@ def _hang_from(number: int) -> Defect:
 
 
 @pytest.mark.parametrize("line_end", [b"\n", b"\r\n", b"\r"])
-async def test_an_answer_is_left_whatever_ends_its_lines(line_end: bytes) -> None:
+async def test_an_answer_is_cancelled_with_any_line_ends(line_end: bytes) -> None:
     def end_lines(_: ReceivedRequest, response: ScriptedResponse) -> None:
         response.pieces = (
             [piece.replace(b"\n", line_end) for piece in response.written()] if response.is_stream else None

@@ -78,7 +78,7 @@ def test_a_file_is_read_when_it_is_asked_for_and_compressed_once(tmp_path: Path)
     assert assets.load(name, gzip=True).body is first.body
 
 
-def test_a_file_that_has_gone(tmp_path: Path) -> None:
+def test_a_removed_file(tmp_path: Path) -> None:
     assets = Assets(built(tmp_path))
     (tmp_path / "icon.svg").unlink()
     with pytest.raises(FileNotFoundError):

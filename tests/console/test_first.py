@@ -39,7 +39,7 @@ def started(folder: Path) -> Iterator[dict[str, str]]:
 
 
 @needs_page
-def test_a_first_visit_leads_to_an_answer(browser: Browser, tmp_path: Path) -> None:
+def test_the_first_steps_lead_to_an_answer(browser: Browser, tmp_path: Path) -> None:
     with started(tmp_path) as said:
         base_url = said["console"].removesuffix("/console")
         with browser.new_context(base_url=base_url, reduced_motion="reduce") as context:

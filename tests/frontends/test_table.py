@@ -50,7 +50,7 @@ def test_completions_have_their_paths_for_themselves() -> None:
     assert FRONTENDS.by_path["/v1/completions"] is FRONTENDS.by_path["/openai/v1/completions"] is frontend
 
 
-def test_a_frontend_alone_on_its_paths_answers_there_whatever_a_key_says() -> None:
+def test_a_frontend_alone_on_its_paths_answers_there_for_any_key() -> None:
     (frontend,) = FrontendTable([ChatFrontend(OPENAI)]).by_name.values()
     table = FrontendTable([frontend])
     assert set(table.by_path.values()) == {frontend}

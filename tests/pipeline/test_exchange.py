@@ -571,7 +571,7 @@ def test_an_answer_with_too_many_calls_is_a_failure(dialect: str) -> None:
     assert b"message_stop" not in run.out
 
 
-def test_so_is_one_that_came_whole_in_the_place_of_a_stream() -> None:
+def test_the_same_for_a_whole_answer_instead_of_a_stream() -> None:
     function = {"name": "f", "arguments": "{}"}
     calls = [{"id": f"c{i}", "type": "function", "function": function} for i in range(MAX_CALLS + 1)]
     message = {"role": "assistant", "content": "Hello", "tool_calls": calls}

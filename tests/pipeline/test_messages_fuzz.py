@@ -119,7 +119,7 @@ class Provider:
 @pytest.mark.parametrize(
     ("kind", "mode"), [("anthropic", Mode.PASS), ("anthropic", Mode.TRANSLATE), ("openai", Mode.TRANSLATE)]
 )
-def test_whatever_comes_the_stream_ends_and_can_be_read(kind: str, mode: Mode) -> None:
+def test_for_any_input_the_stream_ends_and_can_be_read(kind: str, mode: Mode) -> None:
     ends = set()
     for seed in range(CASES):
         provider, meter = Provider(seed), Meter(3)

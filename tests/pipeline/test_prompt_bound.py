@@ -50,7 +50,7 @@ WRITTEN: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("members", WRITTEN.values(), ids=WRITTEN)
-def test_whatever_is_written_counts_a_token_for_each_byte(members: dict[str, Any]) -> None:
+def test_any_text_counts_one_token_per_byte(members: dict[str, Any]) -> None:
     assert len(BIG) < bound(members) < len(BIG) + 2048
 
 

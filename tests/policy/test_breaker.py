@@ -24,7 +24,7 @@ def test_a_success_in_between_is_a_new_beginning() -> None:
     assert breaker.may_pass(0.0)
 
 
-def test_one_finds_out_and_the_others_wait_for_him() -> None:
+def test_one_call_checks_and_the_others_wait_for_it() -> None:
     breaker = failing(3)
     assert breaker.may_pass(60.0)
     assert not breaker.may_pass(60.0)

@@ -57,7 +57,7 @@ def test_periods_end_at_midnight(kind: str, moment: str, end: str) -> None:
 
 
 @given(MOMENTS, st.sampled_from(["day", "week", "month"]))
-def test_a_period_goes_on_until_its_end_and_no_longer(now: float, kind: str) -> None:
+def test_a_period_lasts_until_its_end_and_no_longer(now: float, kind: str) -> None:
     end = ends_at(kind, now)
     assert end is not None
     assert now < end <= now + timedelta(days=31).total_seconds()

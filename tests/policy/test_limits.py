@@ -189,7 +189,7 @@ def test_a_request_that_is_reserved_already_is_not_counted_again() -> None:
     assert limits.used(BUDGET.account) == 60
 
 
-def test_what_did_not_take_place_is_as_if_it_had_never_been_asked_for() -> None:
+def test_a_released_request_does_not_count() -> None:
     asker = Asker(rpm=1, tpm=10, tokens=10, max_streams=1, amount=60, charges=(BUDGET,))
     asker.limits.seed(BUDGET.account, 0)
     for _ in range(3):
@@ -374,7 +374,7 @@ def test_headers_contain_the_existing_limits() -> None:
     )
 
 
-def test_money_counts_in_accounts_that_are_not_drawn_on() -> None:
+def test_costs_count_in_accounts_that_are_not_charged() -> None:
     """From the moment on in which one is known: what it is seeded with has what is held until then."""
     limits = LocalLimits()
     limits.reserve(limit_request("r1", amount=30, other_accounts=("ws:w",)), 0.0)

@@ -165,7 +165,7 @@ def test_after_the_overload_all_requests_are_admitted() -> None:
     assert loop.limit.limit == inf
 
 
-def test_streams_alone_that_are_too_much_leave_a_least_of_places() -> None:
+def test_under_too_many_streams_a_minimum_of_requests_is_opened() -> None:
     limit = OpeningLimit()
     for number in range(100):
         limit.turn_took(0.5, number * 0.5)

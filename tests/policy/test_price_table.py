@@ -115,7 +115,7 @@ def test_an_entry_without_rates_hides_those_behind_it() -> None:
 
 
 @pytest.mark.parametrize("price", [{}, {"input": 1}, {"output": 1}, {"per_request": 1}])
-def test_half_a_price_is_none(price: dict[str, Any]) -> None:
+def test_half_a_price_is_no_price(price: dict[str, Any]) -> None:
     table = PriceTable(listed(groq=models({"id": "m", "prices": [price]})))
     assert table.find("groq", "m", NOW) is None
 

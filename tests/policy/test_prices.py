@@ -154,9 +154,7 @@ def test_two_requests_cost_what_they_cost_together(one: Usage, other: Usage, rat
 
 
 @given(usages, st.dictionaries(st.sampled_from("abc"), any_rates, min_size=1), st.sampled_from([None, "priority"]))
-def test_a_hold_covers_whatever_the_tokens_turn_out_to_be(
-    usage: Usage, rates: dict[str, Rates], service: str | None
-) -> None:
+def test_a_hold_covers_any_kind_of_tokens(usage: Usage, rates: dict[str, Rates], service: str | None) -> None:
     quote = Quote("v", dict(rates))
     held = quote.hold(usage.prompt_tokens, usage.completion_tokens, service)
     assert held is not None
@@ -173,7 +171,7 @@ def test_a_longer_answer_is_held_for_with_no_less(prompt: int, output: int, more
     assert max_cost(rates, prompt + more, output) >= max_cost(rates, prompt, output)
 
 
-def test_a_hold_is_the_dearest_targets_at_the_dearest_input() -> None:
+def test_a_hold_is_for_the_most_expensive_target_and_input() -> None:
     cheap, dear = PLAIN, Rates(input=USD, output=11 * USD, cache_write=5 * USD)
     assert Quote("v", {"a/m": cheap, "b/m": dear}).hold(1000, 100) == 5_000_000 + 1_100_000
 
@@ -184,7 +182,7 @@ def test_a_tier_that_cannot_be_reached_is_not_held_for() -> None:
     assert max_cost(plain, 1001, 0) == 9_009_000
 
 
-def test_no_price_is_none_and_not_zero() -> None:
+def test_a_missing_price_is_none_and_not_zero() -> None:
     quote = Quote("v", {"a/m": PLAIN, "b/m": None})
     assert quote.hold(1, 1) is None
     assert Quote("v", {}).hold(1, 1) is None
@@ -203,7 +201,7 @@ def test_a_quote_survives_being_written_down(rates: dict[str, Rates | None], ver
 @pytest.mark.parametrize(
     "text", ["", "{}", '{"version":"v","rates":{"a":{"input":-1,"output":0}}}', '{"version":1,"rates":{}}']
 )
-def test_a_quote_that_is_none(text: str) -> None:
+def test_an_invalid_quote(text: str) -> None:
     with pytest.raises(msgspec.DecodeError):
         decode_quote(text)
 
@@ -275,7 +273,7 @@ def test_what_is_shown_are_the_rates_that_are_known() -> None:
     }
 
 
-def test_the_dearest_of_several() -> None:
+def test_the_most_expensive_of_several() -> None:
     other = Rates(input=1 * USD, output=30 * USD, tiers=(Tier(10, Rates(input=50 * USD, output=31 * USD)),))
     found = highest_rates([FULL, other])
     assert (found.input, found.output, found.cache_read) == (2 * USD, 30 * USD, 1 * USD)

@@ -50,7 +50,7 @@ def test_a_callers_fault_is_never_tried_again(code: str) -> None:
 
 
 @pytest.mark.parametrize("code", GATEWAY_CODES)
-def test_of_our_own_faults_only_a_full_pool_is_tried_elsewhere(code: str) -> None:
+def test_of_the_gateways_faults_only_a_full_pool_is_tried_elsewhere(code: str) -> None:
     error = GatewayFault(code, "m")
     assert may_try_elsewhere(error) is (code == "overloaded")
     assert not may_try_again(error)

@@ -148,7 +148,7 @@ def test_priority_is_the_order_of_the_file() -> None:
     assert not router_.is_unavailable(B, 0.0)
 
 
-def test_all_are_away() -> None:
+def test_all_are_unavailable() -> None:
     router_ = router()
     eject(router_, A, at=0.0)
     eject(router_, B, at=5.0)
@@ -201,7 +201,7 @@ def test_a_later_choice_is_taken_before_it_is_tried() -> None:
     assert router_.take(TargetId("q", "new"), 31.0) == TargetId("q", "new")
 
 
-def test_what_was_sent_away_since_is_not_taken() -> None:
+def test_a_target_ejected_meanwhile_is_not_taken() -> None:
     router_ = router()
     targets = router_.order(route(), 0.0, NO_CHANCE)
     eject(router_, B)
@@ -334,7 +334,7 @@ def test_a_target_that_is_in_use_is_evicted_last() -> None:
     assert [router_.is_unavailable(target, 0.0) for target in (old, other, new)] == [True, False, True]
 
 
-def test_a_script_that_fails_on_purpose_is_sent_away_only_as_a_target() -> None:
+def test_a_script_that_fails_on_purpose_is_ejected_only_as_a_target() -> None:
     router_ = Router([Route("alias", (WeightedTarget(A),))], {"p"}, scripted={"p"})
     for _ in range(20):
         assert not router_.failed(TargetId("p", "error"), 0.0, BROKEN)

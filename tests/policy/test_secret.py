@@ -61,7 +61,7 @@ def test_one_wrong_character_is_seen(chance: bytes, at: int, typed: str) -> None
 
 
 @given(random_bytes, st.integers(0, 53))
-def test_two_characters_in_each_others_place_are_seen(chance: bytes, at: int) -> None:
+def test_two_swapped_characters_are_detected(chance: bytes, at: int) -> None:
     good = make_key(chance)
     wrong = good[:at] + good[at + 1] + good[at] + good[at + 2 :]
     assert is_well_formed(wrong) == (wrong == good)

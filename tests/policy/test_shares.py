@@ -51,7 +51,7 @@ def test_a_smaller_bound_releases_nothing_but_admits_no_key() -> None:
     assert shares.may_take("b")
 
 
-def test_more_keys_than_places() -> None:
+def test_more_keys_than_the_cache_holds() -> None:
     shares = Shares(4)
     fill(shares, [f"key-{number}" for number in range(100)])
     assert shares.total == 4

@@ -17,7 +17,7 @@ def test_empty() -> None:
     assert count.empty_in_s(5.0) == 0
 
 
-def test_what_is_older_than_the_span_is_gone() -> None:
+def test_events_older_than_the_span_are_dropped() -> None:
     count = SlidingCount(SPAN_S, TICK_S)
     for now in (0.0, 0.2, 4.0):
         count.add(now)

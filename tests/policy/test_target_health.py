@@ -45,7 +45,7 @@ def test_a_targets_name() -> None:
     assert str(Probe(*TARGET)) == "openai/gpt-4o"
 
 
-def test_five_failures_in_a_row_send_it_away_for_half_a_minute() -> None:
+def test_five_failures_in_a_row_eject_it_for_half_a_minute() -> None:
     health = ejected(at=100.0)
     assert health.state(100.0) is health.state(129.9) is State.UNAVAILABLE
     assert health.remaining_s(110.0) == 20.0
@@ -70,7 +70,7 @@ def test_a_first_token_alone_does_not() -> None:
         assert health.failed(TARGET, 0.0, UpstreamError("upstream_stream_truncated", "m")) is (number == 4)
 
 
-def test_each_time_it_stays_away_for_twice_as_long() -> None:
+def test_each_ejection_is_twice_as_long() -> None:
     health, now, away = ejected(), 0.0, []
     for _ in range(8):
         away.append(health.remaining_s(now))
@@ -114,7 +114,7 @@ def test_only_the_probing_request_can_release_the_probe() -> None:
     assert health.state(31.0) is State.UNAVAILABLE
 
 
-def test_a_probe_that_is_never_reported_on_is_given_up() -> None:
+def test_a_probe_without_a_report_expires() -> None:
     health = ejected()
     lost = probe_of(health, 30.0)
     later = 30.0 + PROBE_LEASE_S
@@ -124,7 +124,7 @@ def test_a_probe_that_is_never_reported_on_is_given_up() -> None:
     assert health.failed(second, later, BROKEN)
 
 
-def test_late_news_does_not_prolong_it() -> None:
+def test_a_late_failure_does_not_prolong_the_ejection() -> None:
     health = ejected()
     for _ in range(50):
         assert not health.failed(TARGET, 5.0, BROKEN)
@@ -140,7 +140,7 @@ def test_a_failure_during_the_probe_counts_for_any_request() -> None:
     assert health.remaining_s(40.0) == 60.0
 
 
-def test_late_good_news_ends_it() -> None:
+def test_a_late_success_ends_the_ejection() -> None:
     health = ejected()
     health.succeeded(5.0, 0.2)
     assert health.state(5.0) is State.HEALTHY
@@ -288,7 +288,7 @@ class Probing(RuleBasedStateMachine):
 TestProbing = Probing.TestCase
 
 
-def test_how_often_it_was_sent_away_is_counted_for_good() -> None:
+def test_the_total_of_ejections_is_never_reset() -> None:
     health = Health()
     assert health.times_ejected == 0
     for number in range(3):

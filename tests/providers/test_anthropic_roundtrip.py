@@ -64,7 +64,7 @@ def sent_back(choice: FoldedChoice, details: list[dict[str, Any]]) -> Any:
 
 
 @pytest.mark.parametrize("case", STREAMS)
-def test_blocks_come_back_unchanged_and_in_their_places(case: str) -> None:
+def test_blocks_come_back_unchanged_at_their_positions(case: str) -> None:
     body = (FIXTURES / case / "response.sse").read_bytes()
     splitter, decoder = Splitter(), PROVIDER.decoder()
     events = [event for frame in splitter.feed(body) for event in decoder.feed(frame)]
@@ -128,7 +128,7 @@ def test_pieces_are_joined(details: list[dict[str, Any]], expected: list[dict[st
     assert sent_back(choice, details) == expected
 
 
-def test_blank_text_keeps_its_place_but_is_not_sent() -> None:
+def test_blank_text_keeps_its_position_but_is_not_sent() -> None:
     choice = FoldedChoice(0, "\n\n", None, [], None, [], None, {}, None, "")
     details = [
         {"type": "reasoning.text", "text": "a", "signature": "1", "index": 0},

@@ -52,7 +52,7 @@ def error_in(events: list[Event]) -> tuple[str, str]:
 # Requests.
 
 
-def test_the_body_goes_on_whole() -> None:
+def test_the_body_is_passed_on_completely() -> None:
     request = built("openai", input=["a", "b"], dimensions=3, encoding_format="base64", user="me", later=[1])
     assert request.path == "/embeddings"
     assert ("authorization", "Bearer k") in request.headers
@@ -200,7 +200,7 @@ def test_the_document_has_the_providers_that_differ() -> None:
 
 
 @pytest.mark.parametrize("kind", [name for name, vendor in VENDORS.items() if vendor.embeddings is not None])
-def test_the_name_finds_a_provider_that_reads_alike(kind: str) -> None:
+def test_the_name_finds_a_provider_with_the_same_decoder(kind: str) -> None:
     """Another process reads large answers by it."""
     own = provider(kind, asked(dimensions=3), Target(model="m"))
     assert provider_named(own.name).decode_whole(b"{}", 2) == own.decode_whole(b"{}", 2)

@@ -94,7 +94,7 @@ def test_an_error_beside_usage_comes_after_it_even_at_the_start() -> None:
 
 
 @pytest.mark.parametrize("error", [None, False, {}, ""])
-def test_an_empty_error_is_none(error: object) -> None:
+def test_an_empty_error_is_no_error(error: object) -> None:
     assert decode({**answer({"text": "a"}), "error": error})[-1] == StreamCompleted()
 
 
@@ -147,7 +147,7 @@ def test_finish_reasons(word: str | int, reason: FinishReason, raw: str) -> None
 
 
 @pytest.mark.parametrize("word", [None, "", 0, "FINISH_REASON_UNSPECIFIED", True, [], 1.5])
-def test_an_unspecified_reason_is_none(word: object) -> None:
+def test_an_unspecified_reason_is_no_reason(word: object) -> None:
     assert decode(answer({"text": "a"}, finishReason=word))[-1] == truncated()
 
 
@@ -194,7 +194,7 @@ def test_a_signature_may_come_with_a_later_piece_of_a_call() -> None:
     assert events[2].details[0]["id"] == "call:0"
 
 
-def test_an_escape_that_is_none_makes_the_frame_unreadable() -> None:
+def test_an_invalid_escape_makes_the_frame_unreadable() -> None:
     body = rb'{"candidates":[{"content":{"parts":[{"functionCall":{"name":"f","args":{"a":"\x"}}}]}}]}'
     assert decode(body)[-1] == invalid_frame()
 
@@ -285,7 +285,7 @@ def test_a_path_that_cannot_be(pieces: list[dict[str, Any]]) -> None:
         add_all()
 
 
-def test_places_are_filled_in_any_order() -> None:
+def test_positions_are_filled_in_any_order() -> None:
     arguments = PartialArguments()
     arguments.replace(b"[1]")
     for path, value in [("$.a[2]", "c"), ("$.a[0]", "a"), ("$['it\\'s'][\"x\"]", "q"), ("$.a[2]", "!")]:
@@ -303,7 +303,7 @@ def test_a_text_grows_from_what_was_there() -> None:
 
 
 @pytest.mark.parametrize("result", [{}, {"chosenCandidates": 3}, {"topCandidates": [{}]}, {"chosenCandidates": ["x"]}])
-def test_logprobs_without_a_token_are_none(result: dict[str, Any]) -> None:
+def test_logprobs_without_a_token_are_ignored(result: dict[str, Any]) -> None:
     assert logprobs_of(result) is None
     assert decode(answer({"text": "a"}, logprobsResult=result))[1] == TextDelta(0, "a")
 

@@ -76,7 +76,7 @@ class TestFinish:
         message = {"role": "assistant", "content": "a"}
         assert finished in provider.decode_whole(jsonio.encode({"id": "c", "choices": [{**ended, "message": message}]}))
 
-    def test_a_finish_waits_as_long_as_its_choice_goes_on(self) -> None:
+    def test_a_finish_waits_while_its_choice_continues(self) -> None:
         decoder = OpenAIDecoder()
         decoder.feed(chunk({"content": "a"}))
         decoder.feed(chunk({"content": "b"}, index=1))
@@ -185,7 +185,7 @@ class TestFrames:
         assert decoder.feed(frame({"id": "c", "model": "other", "created": 6, "choices": []})) == []
         assert decoder.feed(chunk({"content": "a"})) == [StreamStarted("c", "m", 5), TextDelta(0, "a")]
 
-    def test_labels_that_stay_away_are_no_change(self) -> None:
+    def test_missing_labels_are_no_change(self) -> None:
         decoder = OpenAIDecoder()
         decoder.feed(chunk({"content": "a"}, system_fingerprint="f", service_tier="t"))
         assert decoder.feed(chunk({})) == []
@@ -234,7 +234,7 @@ class TestFrames:
 
 
 class TestCalls:
-    def test_another_id_without_a_name_goes_on_with_the_call(self) -> None:
+    def test_another_id_without_a_name_continues_the_call(self) -> None:
         """Some servers make up an id for each piece."""
         decoder = OpenAIDecoder()
         call = {"index": 0, "id": "one", "function": {"name": "f", "arguments": "{"}}

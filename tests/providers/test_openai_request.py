@@ -170,7 +170,7 @@ def test_a_row_is_plausible(vendor: Vendor) -> None:
 
 
 class TestUsage:
-    def test_is_asked_for_whatever_the_caller_said(self) -> None:
+    def test_usage_is_always_requested(self) -> None:
         for options in (None, {}, {"include_usage": False}):
             body, dropped = sent_by("openai", {"stream": True, "stream_options": options})
             assert body["stream_options"] == {"include_usage": True}
@@ -206,7 +206,7 @@ class TestMembers:
         assert body == {"model": "their-name", "messages": [HELLO]}
         assert dropped == ()
 
-    def test_null_is_as_good_as_absent_for_members_we_know(self) -> None:
+    def test_null_is_the_same_as_absent_for_known_members(self) -> None:
         body, _ = sent_by("openai", {"temperature": None, "stop": None, "their_own": None})
         assert body == {"model": "their-name", "messages": [HELLO], "their_own": None}
 

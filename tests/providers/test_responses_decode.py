@@ -121,7 +121,7 @@ def test_items_are_distinguished_by_any_index() -> None:
     assert [each.arguments for each in made.choices[0].calls] == ['{"x":1}']
 
 
-def test_a_second_item_of_the_same_index_takes_its_place() -> None:
+def test_a_second_item_of_the_same_index_replaces_the_first() -> None:
     made = folded(
         CREATED,
         added(0, **message()),
@@ -167,7 +167,7 @@ def test_a_call_that_has_no_name_yet_comes_with_its_end() -> None:
     assert folded(CREATED, arguments(0, "{}"), COMPLETED).choices[0].calls == []
 
 
-def test_a_call_cut_by_a_length_has_no_arguments_of_ours() -> None:
+def test_a_call_cut_by_a_length_gets_no_default_arguments() -> None:
     cut = {"type": "response.incomplete", "response": {"incomplete_details": {"reason": "max_output_tokens"}}}
     assert folded(CREATED, added(0, **call("")), cut).choices[0].calls[0].arguments == ""
     ended = folded(CREATED, added(0, **call("")), done(0, **call("", status="incomplete")), cut)

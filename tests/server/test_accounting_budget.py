@@ -128,7 +128,7 @@ async def test_digits_beyond_the_limit_are_cut_by_the_tokenizers_count(tmp_path:
 
 
 @pytest.mark.parametrize("pictures", [0, 1, 6])
-async def test_a_picture_does_not_take_the_room_of_the_answer(pictures: int, tmp_path: Path) -> None:
+async def test_an_image_does_not_reduce_the_answer(pictures: int, tmp_path: Path) -> None:
     """A megabyte of it is a thousand tokens or two, and not more than a context window has."""
     async with keeping(stream(openai_stream()), tmp_path) as setup:
         secret = await setup.new_key(budget_nano=10**9 * MILLI)

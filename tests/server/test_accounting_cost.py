@@ -66,7 +66,7 @@ def listed(model: str) -> Rates:
     return rates
 
 
-async def test_the_dearest_target_is_held_and_the_one_that_answers_is_billed(tmp_path: Path) -> None:
+async def test_the_most_expensive_target_is_held_and_the_one_that_answers_is_billed(tmp_path: Path) -> None:
     """Failing over keeps the one hold."""
     down = whole(error_body("down"), 500)
     async with keeping(down, tmp_path, ALIAS, others={"spare": answers(is_streamed=True)}) as setup:

@@ -145,7 +145,7 @@ async def test_what_cost_nothing_may_be_tried_again(case: str, no_jitter: None, 
         assert await setup.spent_and_held() == (12 * MILLI, 0)
 
 
-async def test_a_refusal_of_ours_does_not_take_the_key(tmp_path: Path) -> None:
+async def test_a_refusal_by_the_gateway_does_not_use_the_idempotency_key(tmp_path: Path) -> None:
     async with keeping(whole(openai_whole()), tmp_path) as setup:
         secret = await setup.new_key(budget_nano=0)
         assert (await ask(setup, secret, max_tokens=9)).status == 429

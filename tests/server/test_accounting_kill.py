@@ -150,7 +150,7 @@ async def test_g2_nor_does_one_that_is_stopped_twice_leave_anything_open(databas
             assert node.checker.verdicts.keys() <= {"completed", "shutdown", "orphaned"}
 
 
-async def test_g1_where_the_database_is_away_the_journal_has_the_rest(tmp_path: Path) -> None:
+async def test_g1_while_the_database_is_unavailable_the_journal_has_the_rest(tmp_path: Path) -> None:
     with PrivatePostgres() as postgres:
         for outage in (postgres.stop, postgres.pause):
             folder = tmp_path / outage.__name__

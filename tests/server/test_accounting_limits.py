@@ -146,7 +146,7 @@ async def test_parallel_streams(dialect: str, is_streamed: bool, tmp_path: Path)
         await assert_one_row_each(setup, 2, "concurrency_limit_exceeded")
 
 
-async def test_a_place_is_free_again_however_a_request_ends(tmp_path: Path) -> None:
+async def test_a_slot_is_free_again_for_any_end_of_a_request(tmp_path: Path) -> None:
     begun: list[Step] = [Head(), Send(b"".join(openai_frames()[:3])), Hang()]
     scripts = in_turn(whole(error_body("no"), 400), begun, whole(openai_whole()))
     async with keeping(scripts, tmp_path) as setup:

@@ -190,7 +190,7 @@ async def test_the_first_process_after_an_outage_does_not_settle_the_others(tmp_
         await scene.is_completed([*first, *second])
 
 
-async def test_nor_after_the_database_was_away(tmp_path: Path) -> None:
+async def test_nor_after_an_outage_of_the_database(tmp_path: Path) -> None:
     with PrivatePostgres() as postgres:
         async with scene_on(postgres.make_database(), tmp_path) as scene:
             nodes = [await scene.node("one", SLOW), await scene.node("other", SLOW)]
@@ -293,7 +293,7 @@ async def test_a_process_with_unwritten_entries_is_not_retired(tmp_path: Path, m
             assert {(row.verdict, row.usage_source) for row in seen.rows.values()} == {("completed", "provider")}
 
 
-async def test_g4_the_orphans_of_a_worker_are_settled_by_the_one_that_takes_its_place(tmp_path: Path) -> None:
+async def test_g4_the_orphans_of_a_worker_are_settled_by_its_replacement(tmp_path: Path) -> None:
     data = tmp_path / "data"
     data.mkdir()
     url = await migrated_url("sqlite", data)

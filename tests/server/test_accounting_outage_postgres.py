@@ -68,7 +68,7 @@ async def is_unavailable(setup: AccountingSetup) -> None:
         pytest.param("frozen", False, marks=pytest.mark.soak),
     ],
 )
-async def test_g9_the_database_goes_away_in_mid_load(
+async def test_g9_the_database_becomes_unavailable_under_load(
     tmp_path: Path, server: PrivatePostgres, template: str, outage: str, has_valkey: bool
 ) -> None:
     hurt, heal = OUTAGES[outage]

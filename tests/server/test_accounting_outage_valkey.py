@@ -205,7 +205,7 @@ async def test_g14_a_frozen_one_is_waited_for_a_few_times_and_then_left_alone(tm
             valkey.resume()
 
 
-async def test_streams_too_have_a_share_while_valkey_is_away(tmp_path: Path) -> None:
+async def test_streams_have_a_share_too_while_valkey_is_unavailable(tmp_path: Path) -> None:
     go_on = asyncio.Event()
     script: list[Step] = [Head(), Wait(go_on), Send(openai_stream(usage=USED)), End()]
     with ValkeyServer() as valkey:

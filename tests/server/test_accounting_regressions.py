@@ -176,7 +176,7 @@ async def test_g6_at_any_moment_of_its_end_the_ledger_is_consistent(
 
 
 @pytest.mark.parametrize("provider", ["", BILLS_ON], ids=["aborted", "read on"])
-async def test_what_ends_with_the_process_is_billed_for_what_went_out(provider: str, tmp_path: Path) -> None:
+async def test_a_stream_that_ends_with_the_process_is_billed_for_what_was_sent(provider: str, tmp_path: Path) -> None:
     """The task itself is cancelled: with its caller there, and after he has gone."""
     async with keeping([Head(), Send(BEGUN), Hang()], tmp_path, provider=provider) as setup:
         client = await setup.gate.connect()

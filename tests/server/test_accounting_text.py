@@ -183,7 +183,7 @@ async def reading(
 
 @pytest.mark.usefixtures("no_jitter")
 @each_database
-async def test_any_text_in_any_place(database: str, tmp_path: Path) -> None:
+async def test_any_text_in_any_member(database: str, tmp_path: Path) -> None:
     async with reading(database, tmp_path) as (reader, lines):
         for text in (*SQL, *part_of(OTHERS, 3)):
             await reader.send(text)

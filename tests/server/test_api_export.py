@@ -184,7 +184,7 @@ async def on_a_socket(api: Api, store: Store) -> AsyncIterator[tuple[Serving, li
         await bridge.close()
 
 
-async def test_where_the_database_goes_away_the_connection_is_cut(tmp_path: Path) -> None:
+async def test_if_the_database_becomes_unavailable_the_connection_is_cut(tmp_path: Path) -> None:
     async with api_on("sqlite", tmp_path) as api:
         await fill(api, 2 * MAX_ROWS + 1)
         auth = f"authorization: Bearer {api.one.admin.secret}"

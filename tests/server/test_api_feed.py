@@ -166,7 +166,7 @@ async def test_nothing_runs(tmp_path: Path) -> None:
         assert await viewer.event() == ("live", {"at_ms": api.clock.at_ms, "total": 0, "data": []})
 
 
-async def test_each_sees_what_is_within_his_reach(tmp_path: Path) -> None:
+async def test_each_identity_sees_only_its_own_workspace(tmp_path: Path) -> None:
     async with feeding(tmp_path) as (api, feed, store):
         one, two = await api.new_open(api.one), await api.new_open(api.two)
         async with looking(feed) as operator, looking(feed, api.one.workspace.id) as admin:
@@ -238,7 +238,7 @@ async def test_it_is_asked_though_there_is_always_something_new(tmp_path: Path) 
             assert (await viewer.event())[0] == "over"
 
 
-async def test_a_database_that_is_away(tmp_path: Path) -> None:
+async def test_an_unavailable_database(tmp_path: Path) -> None:
     async with feeding(tmp_path) as (api, feed, store), looking(feed) as viewer:
         await viewer.frame()
         store.fault = StoreUnavailable("it is away")

@@ -86,7 +86,7 @@ async def test_groups_have_names_and_the_smaller_ones_are_one(database: str, tmp
 
 
 @each_database
-async def test_an_admin_sees_his_workspace_alone(database: str, tmp_path: Path) -> None:
+async def test_an_admin_sees_only_its_own_workspace(database: str, tmp_path: Path) -> None:
     async with api_on(database, tmp_path) as api:
         await api.new_request(api.one, model="a")
         await api.new_open(api.one)

@@ -87,7 +87,7 @@ async def test_a_use_is_recorded_in_the_audit_log(database: str, tmp_path: Path)
         assert await api.storage.store.read(audit.verify) is None
 
 
-async def test_a_secret_in_the_place_of_a_model_is_not_kept(tmp_path: Path) -> None:
+async def test_a_secret_instead_of_a_model_is_not_stored(tmp_path: Path) -> None:
     async with api_on("sqlite", tmp_path) as api:
         secret = api.one.chat.secret
         assert (await chat(api, api.operator, key=api.one.chat.key.id, body={"model": secret})).status_code == 200
@@ -103,7 +103,7 @@ async def test_a_model_that_is_not_named(tmp_path: Path) -> None:
         assert [row.detail["model"] for row in rows] == [None] * 4
 
 
-async def test_a_key_out_of_reach_is_none(tmp_path: Path) -> None:
+async def test_a_key_of_another_workspace_is_not_found(tmp_path: Path) -> None:
     async with api_on("sqlite", tmp_path) as api:
         admin = bearer(api.two.admin.secret)
         answers = []

@@ -218,7 +218,7 @@ async def test_one_that_does_not_is_cancelled() -> None:
         assert bridged.faults == []
 
 
-async def test_a_sender_that_waits_is_woken_when_its_caller_goes() -> None:
+async def test_a_waiting_sender_resumes_when_its_caller_disconnects() -> None:
     over = asyncio.Event()
 
     async def app(_scope: Scope, _receive: Receive, send: Send) -> None:

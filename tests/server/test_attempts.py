@@ -18,7 +18,7 @@ REFUSED = whole(
 FAILED = whole(error_body("boom"), 500)
 
 
-async def test_being_put_right_is_no_extra_attempt_and_opens_no_door_to_more() -> None:
+async def test_a_repaired_request_is_no_extra_attempt_and_allows_no_more() -> None:
     def script(seen: Seen) -> Sequence[Step]:
         return REFUSED if seen.number == 2 else FAILED
 

@@ -49,7 +49,7 @@ async def test_the_tasks_of_a_gateway(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", TASKS)
-async def test_whichever_is_killed_everything_goes_on(name: str, tmp_path: Path) -> None:
+async def test_after_any_kill_everything_continues(name: str, tmp_path: Path) -> None:
     async with keeping(stream(openai_stream()), tmp_path, MODEL, intervals=PACE) as setup:
         background = setup.gate.gateway.background
         background.backoff = QUICK

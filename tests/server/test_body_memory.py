@@ -38,7 +38,7 @@ def held(memory: BodyMemory, key_id: str, length: int) -> Request:
     return request
 
 
-def test_a_key_alone_gets_half_and_others_find_room() -> None:
+def test_a_single_key_gets_half_and_others_still_fit() -> None:
     memory = BodyMemory(10 * MEBIBYTE)
     first = [held(memory, "a", MEBIBYTE) for _ in range(5)]
     with pytest.raises(CallerError, match="hold 5242880 bytes") as caught:
@@ -98,7 +98,7 @@ def test_no_order_of_things_overfills_it_or_loses_count(steps: list[tuple[str, i
         assert memory.held_bytes == sum(each.length or 0 for each in kept)
 
 
-def test_a_body_that_would_never_find_room_is_too_large() -> None:
+def test_a_body_larger_than_the_memory_is_too_large() -> None:
     memory = BodyMemory(1_000_000)
     with pytest.raises(CallerError) as caught:
         memory.hold(asking(1_000_001), "key")

@@ -273,7 +273,7 @@ async def test_a_missing_member_is_named() -> None:
     )
 
 
-async def test_no_member_of_the_body_chooses_where_we_connect() -> None:
+async def test_no_member_of_the_body_chooses_the_upstream() -> None:
     async with ForbiddenServer() as canary:
         values = {
             "api_base": canary.base_url,
@@ -391,7 +391,7 @@ def places(value: Any) -> list[tuple[Any, Any]]:
 
 
 @pytest.mark.parametrize("kind", ["openai", "anthropic", "gemini", "mistral"])
-async def test_whatever_is_sent_the_fault_is_never_ours(kind: str) -> None:
+async def test_no_input_causes_a_gateway_fault(kind: str) -> None:
     def script(_: Seen) -> list[Step]:
         return whole({"anthropic": anthropic_whole, "gemini": gemini_whole}.get(kind, openai_whole)())
 

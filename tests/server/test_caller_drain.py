@@ -116,7 +116,7 @@ async def test_a_drain_ends_with_its_size() -> None:
         assert record.error == "response_too_large"
 
 
-async def test_one_drain_more_than_there_are_places_is_an_abort() -> None:
+async def test_one_drain_more_than_the_limit_is_an_abort() -> None:
     go_on = asyncio.Event()
     async with gateway_to(slowly(go_on), "[server.limits]\nabandoned = 2", provider=BILLS_ON) as (gate, up):
         for number in (1, 2):
@@ -138,7 +138,7 @@ async def test_one_drain_more_than_there_are_places_is_an_abort() -> None:
         assert_drained((await gate.settled(4))[-1])
 
 
-async def test_without_places_every_leaving_is_an_abort() -> None:
+async def test_without_drain_slots_every_disconnect_is_an_abort() -> None:
     async with gateway_to(slowly(asyncio.Event()), "[server.limits]\nabandoned = 0", provider=BILLS_ON) as (gate, up):
         await leave_in_the_midst(gate)
         await up.aborted(1)

@@ -153,7 +153,7 @@ async def test_a_key_that_is_not_good(line: str) -> None:
 
 
 @pytest.mark.parametrize("header", ["authorization: Bearer ", "Authorization: bearer ", "x-api-key: ", "api-key: "])
-async def test_a_good_key_in_every_place_where_clients_put_it(header: str) -> None:
+async def test_a_valid_key_in_every_header_that_clients_use(header: str) -> None:
     async with gateway_to(whole(openai_whole()), KEYS) as (gate, up), await gate.connect() as client:
         request = chat_request(model="up/m", key=None).replace(b"\r\n", f"\r\n{header}{OTHER}\r\n".encode(), 1)
         await client.send(request)

@@ -114,7 +114,7 @@ def control_app_routes() -> list[object]:
 # S24: who is near, and who says so.
 
 
-async def test_metrics_are_for_an_admin_from_wherever_he_asks() -> None:
+async def test_metrics_are_for_an_admin_from_any_address() -> None:
     """A proxy on this machine that says nothing of its callers makes all of them local."""
     closed = f"[server]\nmetrics_local = false\n{TOML}"
     async with gateway_to(in_turn(), closed) as (gate, _), await gate.connect() as client:
@@ -290,7 +290,7 @@ async def assert_not_http(gate: Gate, line: str, host: str) -> None:
 
 
 @pytest.mark.parametrize("line", ["GET /metrics", "POST /v1/chat/completions", "GET /v1/models", "GET /health"])
-async def test_a_host_that_is_none_is_refused_whatever_is_asked_for(line: str) -> None:
+async def test_an_invalid_host_is_refused_for_any_request(line: str) -> None:
     async with gateway_to(in_turn(), TOML) as (gate, _):
         for host in NO_HOSTS:
             await assert_not_http(gate, line, host)

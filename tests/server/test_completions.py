@@ -127,7 +127,7 @@ async def test_a_tool_call_cannot_be_shown(is_streamed: bool) -> None:
 
 @each_form
 @pytest.mark.parametrize(("status", "code"), [(400, 400), (401, 502), (429, 429), (500, 502)])
-async def test_an_error_before_the_first_word(is_streamed: bool, status: int, code: int) -> None:
+async def test_an_error_before_the_first_token(is_streamed: bool, status: int, code: int) -> None:
     async with gateway_to(whole(b'{"error":{"message":"no"}}', status)) as (gate, _):
         reply = await complete(gate, stream=is_streamed)
         assert reply.status == code
@@ -173,7 +173,7 @@ async def test_another_target_answers_instead(is_streamed: bool) -> None:
             assert [attempt.error for attempt in record.attempts] == ["upstream_server_error", None]
 
 
-async def test_a_caller_who_leaves_ends_the_calls() -> None:
+async def test_a_caller_that_leaves_ends_the_calls() -> None:
     script = in_turn(stream(openai_stream(["one"])), [Head(), Send(openai_stream(["two"])[:300]), Hang()])
     async with gateway_to(script) as (gate, up):
         client = await gate.connect()

@@ -134,7 +134,7 @@ async def test_a_file_that_is_not_of_the_build(page: Assets, name: str) -> None:
     assert {**reply.headers, "content-length": ""} == {**ERROR, **SNAPSHOT, "content-length": ""}
 
 
-async def test_a_file_that_was_built_away(page: Assets, tmp_path: Path) -> None:
+async def test_a_file_of_an_older_build(page: Assets, tmp_path: Path) -> None:
     (tmp_path / "static" / "assets" / "index-C0ffee.css").unlink()
     assert (await ask(app_of(page), "/console/assets/index-C0ffee.css")).status_code == 404
 
@@ -161,7 +161,7 @@ async def test_without_a_database_there_is_no_page(page: Assets) -> None:
 
 
 @pytest.mark.parametrize("is_secure", [False, True])
-async def test_every_answer_carries_the_headers_whatever_it_says_itself(page: Assets, is_secure: bool) -> None:
+async def test_every_answer_has_the_headers_and_they_replace_its_own(page: Assets, is_secure: bool) -> None:
     app, seal = app_of(page, is_secure=is_secure), {**SNAPSHOT, **(HSTS if is_secure else {})}
     for method, path, status in (
         ("GET", "/console", 200),

@@ -137,7 +137,7 @@ async def test_metrics_for_everyone_if_it_is_configured() -> None:
 
 
 @pytest.mark.parametrize("host", [b"gateway", b"evil.example", b"evil.example/x", b""])
-async def test_the_root_leads_to_the_console_whatever_the_host(host: bytes) -> None:
+async def test_the_root_redirects_to_the_console_for_any_host(host: bytes) -> None:
     for method in ("GET", "HEAD"):
         reply = await ask(app_of(), "/", method, headers=[(b"host", host)])
         assert (reply.status, reply.headers["location"], reply.body) == (307, "/console", b"")

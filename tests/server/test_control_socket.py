@@ -220,7 +220,7 @@ async def test_a_worker_notices_that_there_is_no_supervisor(tmp_path: Path) -> N
         await connect(tmp_path / "control.sock", End().answer)
 
 
-def test_the_place_is_beside_the_data(tmp_path: Path) -> None:
+def test_the_socket_is_beside_the_data(tmp_path: Path) -> None:
     assert socket_path(tmp_path) == tmp_path / f"control-{os.getpid()}.sock"
 
 
@@ -238,7 +238,7 @@ async def test_where_that_cannot_be_the_socket_has_a_folder_of_its_own(tmp_path:
     assert not path.parent.exists()
 
 
-def test_what_killed_processes_left_is_cleared_away(tmp_path: Path) -> None:
+def test_files_of_killed_processes_are_removed(tmp_path: Path) -> None:
     with socket.socket(socket.AF_UNIX) as dead:
         dead.bind(str(tmp_path / "control-1.sock"))
     with socket.socket(socket.AF_UNIX) as alive:

@@ -64,7 +64,7 @@ async def test_an_array_of_a_dense_element() -> None:
         assert record.error == TOO_LARGE
 
 
-async def test_a_dense_whole_answer_in_the_place_of_a_stream() -> None:
+async def test_a_dense_whole_answer_instead_of_a_stream() -> None:
     body = json.dumps({"id": "c", "choices": [{"index": 0, "message": {"content": "x"}, "z": [[]] * 150_000}]}).encode()
     async with gateway_to([Head(), Send(body), End()]) as (gate, _):
         assert (await gate.ask(model="up/m", stream=True)).status == 502

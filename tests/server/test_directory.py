@@ -36,7 +36,7 @@ def test_each_key_is_there_once_and_what_changed_last_comes_first() -> None:
     assert list(known) == [OF_FILE, changed, REVOKED]
 
 
-def test_what_changes_while_it_is_gone_through_is_left_out() -> None:
+def test_changes_during_an_iteration_are_left_out() -> None:
     known = directory()
     seen = iter(known)
     assert [next(seen), next(seen)] == [OF_FILE, REVOKED]

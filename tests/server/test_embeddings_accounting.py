@@ -47,7 +47,7 @@ async def test_the_built_in_prices_have_embeddings(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("kind", "model"), [("openai", "babbage-002"), ("azure", "davinci-002")])
-def test_no_other_model_is_given_away(kind: str, model: str) -> None:
+def test_no_other_model_is_revealed(kind: str, model: str) -> None:
     """A missing price of output is 0 for embeddings alone."""
     rates = built_in_prices().table.find(kind, model, now_ms())
     assert rates is None or rates.output

@@ -184,7 +184,7 @@ _HEAD = (
         b"\r\n\r\n",
     ],
 )
-async def test_whatever_is_not_as_plain_as_can_be_is_read_in_full(data: bytes) -> None:
+async def test_any_unusual_head_is_parsed_completely(data: bytes) -> None:
     async with gateway("") as gate:
         close(gate.gateway)
         assert gate.gateway._overload.refusal_of(data, closes=False) is None

@@ -292,7 +292,7 @@ async def test_a_chunked_body_is_refused_at_the_limit() -> None:
         assert at.app.served == []
 
 
-async def test_a_flood_that_goes_on_after_the_answer_is_cut_off() -> None:
+async def test_a_flood_after_the_answer_is_cut() -> None:
     async with serving(body_bytes=1000, linger_bytes=100000, linger_s=1000) as at:
         async with await RawClient.open(at.address) as client:
             await client.send(b"nonsense\r\n\r\n")

@@ -155,7 +155,7 @@ JUNK = st.sampled_from(
 
 
 @given(st.lists(st.tuples(st.integers(0, len(PLAIN)), st.integers(0, 4), JUNK), max_size=4), st.integers(1, 80))
-def test_damage_is_judged_alike_however_it_is_cut(damage: list[tuple[int, int, bytes]], size: int) -> None:
+def test_damage_is_detected_in_the_same_way_for_any_cut(damage: list[tuple[int, int, bytes]], size: int) -> None:
     data = PLAIN
     for at, length, junk in damage:
         data = data[:at] + junk + data[at + length :]

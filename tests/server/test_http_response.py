@@ -102,7 +102,7 @@ DIRTY: list[tuple[Headers, Headers]] = [
 
 
 @pytest.mark.parametrize(("given", "sent"), DIRTY)
-async def test_what_has_no_place_in_a_header_is_left_out(given: Headers, sent: Headers) -> None:
+async def test_invalid_header_characters_are_left_out(given: Headers, sent: Headers) -> None:
     async with serving() as at, await RawClient.open(at.address) as client:
         await client.send(get("/hold") * 2)
         (await at.app.hold()).send(Answer(status=200, headers=given, body=b"abc"))

@@ -44,7 +44,7 @@ async def test_one_connection_too_many_gets_an_error_and_is_closed() -> None:
             assert (await client.response()).status == 200
 
 
-async def test_a_crowd_without_places_leaves_nothing_behind() -> None:
+async def test_many_requests_without_slots_leave_nothing_behind() -> None:
     """More than can be ended gently at the same time: every one is told, none keeps its socket."""
     async with serving(connections=1, linger_s=1000) as at, await RawClient.open(at.address) as first:
         at.server.refusal = lambda: b"HTTP/1.1 503 Service Unavailable\r\ncontent-length: 0\r\n\r\n"
@@ -61,7 +61,7 @@ async def test_a_crowd_without_places_leaves_nothing_behind() -> None:
         assert (await first.response()).status == 200
 
 
-async def test_the_places_are_the_files_less_our_own(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_connection_limit_is_the_file_limit_less_the_own_files(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(resource, "getrlimit", lambda _: (66, 66))
     async with (
         serving() as at,
@@ -76,7 +76,7 @@ async def test_the_places_are_the_files_less_our_own(monkeypatch: pytest.MonkeyP
             assert (await client.response()).status == 200
 
 
-async def test_a_reserved_path_is_served_though_all_places_are_taken() -> None:
+async def test_a_reserved_path_is_served_although_all_connections_are_taken() -> None:
     async with serving(connections=1, reserved_paths=("/status",)) as at, await RawClient.open(at.address) as first:
         await first.send(get("/echo"))
         await first.response()
@@ -258,7 +258,7 @@ async def test_one_that_was_refused_as_it_was_accepted_is_kept_as_any_other_that
             client.close()
 
 
-async def test_none_is_kept_that_there_is_no_place_for_nor_when_each_ends_with_its_answer() -> None:
+async def test_refused_connections_beyond_the_limit_or_during_a_stop_are_closed() -> None:
     async with serving(connections=1) as at, await RawClient.open(at.address) as first:
         await first.send(get("/echo"))
         await first.response()

@@ -87,7 +87,7 @@ async def test_it_is_found_and_what_is_not_there_is_looked_for_once() -> None:
 @pytest.mark.parametrize(
     "secret", ["", "sk-stranger", secret_of(3)[:-1] + "!", secret_of(3).replace("sk-sw-", "sk-xx-"), secret_of(3) + "0"]
 )
-async def test_what_cannot_be_ours_never_reaches_the_database(secret: str) -> None:
+async def test_secrets_of_another_format_never_reach_the_database(secret: str) -> None:
     database = Database()
     lookup = KeyLookup(database.directory, database.refresh)
     assert not lookup.may_find(secret)

@@ -230,7 +230,7 @@ async def test_its_target_has_answered(leaves: bool) -> None:
         assert run.meter.record.completed
 
 
-async def test_a_stream_in_the_place_of_a_whole_answer_has_a_length_that_can_be_written_at_once() -> None:
+async def test_a_stream_instead_of_a_whole_answer_has_a_limited_length() -> None:
     piece = "wört " * 20_000
     async with gateway_to(stream(openai_stream([piece] * 40))) as (gate, _):
         assert (await gate.ask(model="up/m")).status == 200
@@ -241,7 +241,7 @@ async def test_a_stream_in_the_place_of_a_whole_answer_has_a_length_that_can_be_
         assert len(record.attempts) == 1
 
 
-async def test_a_large_whole_answer_in_the_place_of_a_stream_is_none() -> None:
+async def test_a_large_whole_answer_instead_of_a_stream_fails() -> None:
     script: list[Step] = [Head(), *[Send(openai()[at : at + 65_536]) for at in range(0, 2_000_000, 65_536)], Hang()]
     async with gateway_to(script) as (gate, up):
         reply = await gate.ask(model="up/m", stream=True)

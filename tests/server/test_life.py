@@ -134,7 +134,7 @@ async def test_the_lame_duck_ends_by_itself() -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP], ids=["Ctrl-C", "closed terminal"])
-async def test_a_person_at_a_terminal_does_not_wait_for_a_load_balancer(number: signal.Signals) -> None:
+async def test_at_a_terminal_there_is_no_lame_duck(number: signal.Signals) -> None:
     async with living(lame_duck_s=60) as life:
         life.signal(number)
         assert await life.status() == 0
@@ -222,7 +222,7 @@ async def test_a_fault_while_stopping_is_logged_and_shows_in_the_status() -> Non
         assert "LookupError: a bug" in fault["exception"]
 
 
-async def test_under_a_supervisor_signals_are_one_wish_however_many() -> None:
+async def test_under_a_supervisor_any_number_of_signals_counts_as_one() -> None:
     async with living(is_alone=False) as life:
         reader, writer = await life.stream()
         for _ in range(3):
@@ -236,7 +236,7 @@ async def test_under_a_supervisor_signals_are_one_wish_however_many() -> None:
         writer.close()
 
 
-async def test_the_handlers_are_gone_after_the_end() -> None:
+async def test_the_handlers_are_removed_after_the_end() -> None:
     async with living() as life:
         life.signal(signal.SIGTERM)
         await life.status()
@@ -274,7 +274,7 @@ async def test_a_broken_configuration_changes_nothing_and_is_reported() -> None:
         )
 
 
-async def test_a_hangup_while_stopping_is_not_heeded() -> None:
+async def test_a_hangup_while_stopping_is_ignored() -> None:
     calls: list[str] = []
     async with living(reload=lambda: calls.append("reload")) as life:
         _, writer = await life.stream()

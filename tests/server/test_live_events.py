@@ -191,7 +191,7 @@ async def test_a_viewer_that_leaves_is_removed_at_once(tmp_path: Path) -> None:
         assert len(feed_of(setup)) == 0
 
 
-async def test_it_holds_up_no_end(tmp_path: Path) -> None:
+async def test_it_does_not_delay_the_exit(tmp_path: Path) -> None:
     async with keeping(
         [Hang()], tmp_path, intervals=structs.replace(LONG_INTERVALS, live_interval_s=1000.0, live_check_s=1000.0)
     ) as setup:

@@ -352,7 +352,7 @@ def test_an_object_that_is_not_known_is_named_by_its_type_alone() -> None:
     assert len(event["many"]) == 50
 
 
-def test_half_a_surrogate_pair_does_not_hurt() -> None:
+def test_half_a_surrogate_pair_is_harmless() -> None:
     stream = StringIO()
     configure_log("json", stream)
     log_request(RequestRecord(id="req_1", method="POST", path="/", model="gpt\ud800", status=404))

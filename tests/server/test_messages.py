@@ -290,7 +290,7 @@ async def test_a_whole_answer_passes_byte_for_byte() -> None:
         assert (record.usage.prompt_tokens, record.usage.completion_tokens) == (7, 5)
 
 
-async def test_the_request_goes_on_in_the_order_of_its_members_with_another_model() -> None:
+async def test_the_request_is_passed_on_in_order_with_another_model() -> None:
     sent: dict[str, Any] = {
         "metadata": {"user_id": "u"},
         "messages": [

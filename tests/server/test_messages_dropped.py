@@ -18,7 +18,7 @@ async def test_what_is_left_out_is_in_the_record_and_in_a_header() -> None:
         assert reply.header("x-streamweir-dropped") == "context_management, cache_control"
 
 
-async def test_the_header_is_short_whatever_a_caller_calls_its_members() -> None:
+async def test_the_header_is_short_for_any_member_names() -> None:
     async with gateway_to(stream(openai_stream())) as (gate, _):
         members: dict[str, Any] = {f"{number}\r\nx: y" + "n" * 5000: 1 for number in range(100)}
         reply = await ask(gate, **members)

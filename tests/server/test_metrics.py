@@ -247,7 +247,7 @@ def test_a_histogram_counts_what_is_at_most_its_bounds(gaps: list[float]) -> Non
     assert histogram.total == pytest.approx(sum(gaps))
 
 
-async def test_the_probe_sees_what_holds_up_the_loop() -> None:
+async def test_the_probe_measures_what_delays_the_loop() -> None:
     seen: asyncio.Queue[float] = asyncio.Queue()
     probe = LagProbe(seen.put_nowait, interval_s=0.001)
     probe.start()
@@ -309,7 +309,7 @@ def test_the_sum_of_none_is_empty() -> None:
     assert merge([]) == b""
 
 
-def test_a_worker_that_has_gone_leaves_its_counts_and_takes_its_gauges() -> None:
+def test_an_ended_worker_keeps_its_counts_and_loses_its_gauges() -> None:
     gone = merge_gone([worker(1), worker(2)])
     readings = read(merge([worker(4)], [gone, worker(8)]))
     assert readings["streamweir_requests_total", "openai", "fast", "openai/gpt-4o", "completed"] == 15

@@ -167,7 +167,7 @@ async def test_prices_are_those_that_a_request_would_be_billed_at() -> None:
         assert await pricing(gate, "sim/hello") == common | {"input": 0, "output": 0, "version": "built-in"}
 
 
-async def test_of_several_targets_the_dearest_of_each_rate() -> None:
+async def test_the_highest_rate_of_several_targets() -> None:
     async with gateway(PRICED) as gate:
         shown = await pricing(gate, "either")
         assert shown is not None

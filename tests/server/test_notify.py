@@ -111,7 +111,7 @@ async def test_without_a_known_socket_nothing_is_sent(address: str) -> None:
     notifier.close()
 
 
-async def test_a_manager_that_is_gone_is_logged_and_nothing_else(tmp_path: Path) -> None:
+async def test_an_unreachable_service_manager_is_only_logged(tmp_path: Path) -> None:
     log = StringIO()
     configure_log("json", log)
     notifier = Notifier(str(tmp_path / "nobody"))

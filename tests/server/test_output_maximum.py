@@ -44,7 +44,7 @@ async def test_a_limit_above_the_models_maximum_is_lowered_where_it_stands_in_th
 @pytest.mark.parametrize(
     ("model", "wanted"), [("gpt-4o", 16_384), ("made-up", WANTED), ("claude-of-another-house", WANTED)]
 )
-async def test_a_limit_that_the_model_takes_or_may_take_goes_on_as_it_came(model: str, wanted: int) -> None:
+async def test_a_limit_that_the_model_accepts_is_passed_on_unchanged(model: str, wanted: int) -> None:
     async with gateway_to(ANSWER, kind="openai-compatible") as (gate, up):
         assert (await gate.ask(model=f"up/{model}", max_tokens=wanted)).status == 200
         assert up.requests[0].json["max_tokens"] == wanted

@@ -220,7 +220,7 @@ async def test_a_revoked_key_and_the_operator_end_it(tmp_path: Path) -> None:
         await setup.gate.settled()
 
 
-async def test_a_session_needs_its_token_and_a_page_of_ours(tmp_path: Path) -> None:
+async def test_a_session_needs_its_token_and_the_same_origin(tmp_path: Path) -> None:
     async with keeping(NEVER, tmp_path) as setup:
         page, secret = await sign_in(setup.gate), await setup.new_key()
         body = played(setup.key_id(secret), model="m")
@@ -242,7 +242,7 @@ async def test_the_cookie_is_nothing_to_v1(tmp_path: Path) -> None:
             assert (await setup.gate.ask(path=path, key=page.token, model="m")).status == 401
 
 
-async def test_an_admin_uses_the_keys_of_his_workspace_alone(tmp_path: Path) -> None:
+async def test_an_admin_uses_only_the_keys_of_its_own_workspace(tmp_path: Path) -> None:
     async with keeping(answers(False), tmp_path) as setup:
         other = await setup.new_workspace("other", 10_000 * MILLI)
         admin = await setup.new_key("admin", other, scopes=("admin",))

@@ -40,7 +40,7 @@ async def test_an_outage_of_hours_is_a_few_entries(tmp_path: Path) -> None:
         assert await real.read(open_ids) == ["r1"]
 
 
-async def test_the_last_half_of_the_room_is_left_to_requests(tmp_path: Path) -> None:
+async def test_the_second_half_of_the_journal_is_left_to_requests(tmp_path: Path) -> None:
     async with books_on("sqlite", tmp_path) as real:
         store = FlakyStore(real)
         store.gate.clear()

@@ -140,7 +140,7 @@ async def test_it_may_be_held_back_from_within_until_more_is_paid_for() -> None:
         assert texts_of(run.documents) == "".join(WORDS)
 
 
-async def test_the_providers_own_count_is_heeded_where_it_is_more() -> None:
+async def test_the_providers_own_count_is_used_if_it_is_higher() -> None:
     """Reasoning that nobody sees is in it; it is looked at with the clock."""
     frames = gemini_frames(["a", "b"], usage=(7, 90_000), finish=None)
     watched = Watched(500)
@@ -209,7 +209,7 @@ async def test_the_largest_answer_is_bounded_all_the_same() -> None:
         (90_000, 1000, 1000),
     ],
 )
-def test_when_it_is_weighed_next(tokens: int, left: int, step: int) -> None:
+def test_when_it_is_checked_next(tokens: int, left: int, step: int) -> None:
     assert next_check_at(10_000, tokens, left, 1 << 20) == min(1 << 20, 10_000 + step)
 
 

@@ -158,7 +158,7 @@ async def test_a_drain_ends_with_its_size() -> None:
         assert run.relay.memory_bytes < 65536 + 8192, "counted, and not kept"
 
 
-async def test_without_a_place_it_is_aborted() -> None:
+async def test_without_a_drain_slot_it_is_aborted() -> None:
     async with attempt(slowly(asyncio.Event()), places=0) as (run, up):
         await cut(run)
         await run.over()

@@ -63,7 +63,7 @@ async def test_paused_twice_it_must_be_resumed_twice() -> None:
         assert run.status == 200
 
 
-async def test_one_that_may_go_on_before_it_has_begun_does_not_notice() -> None:
+async def test_a_resume_before_the_start_has_no_effect() -> None:
     go_on = asyncio.Event()
     async with attempt([Wait(go_on), *stream(openai_stream())], prepare=held) as (run, _):
         run.relay.resume_output()
@@ -264,7 +264,7 @@ async def test_one_that_is_ended_in_its_middle(way: str) -> None:
             assert run.meter.record.delivered.getvalue() == "".join(delivered)
 
 
-async def test_a_whole_answer_that_has_come_is_not_spoiled_by_a_stop() -> None:
+async def test_a_received_whole_answer_is_delivered_despite_a_stop() -> None:
     go_on = asyncio.Event()
     script: list[Step] = [Head(), Send(b"".join(FRAMES[:3])), Wait(go_on), Send(b"".join(FRAMES[3:])), End()]
     async with attempt(script) as (run, _):

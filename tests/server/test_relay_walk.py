@@ -338,7 +338,7 @@ UNWALKED = {
 """Rows that no walk takes."""
 
 
-async def test_from_every_situation_every_act_leads_to_one_sound_end() -> None:
+async def test_from_every_state_every_input_leads_to_one_valid_end() -> None:
     rows: set[tuple[State, Input]] = set()
     for stream, bills_on in product([True, False], repeat=2):
         await follow_everything(stream, bills_on, rows)

@@ -96,7 +96,7 @@ async def test_each_attempt_has_its_beginning(tmp_path: Path) -> None:
     ("asked", "reported", "kept"),
     [(None, None, None), ("flex", None, "flex"), ("flex", "priority", "priority"), (None, "default", "default")],
 )
-async def test_the_service_tier_that_the_cost_was_reckoned_by(
+async def test_the_service_tier_of_the_cost(
     asked: str | None, reported: str | None, kept: str | None, tmp_path: Path
 ) -> None:
     body = json.dumps({**json.loads(openai_whole(usage=(7, 5))), "service_tier": reported}).encode()
@@ -112,7 +112,7 @@ async def test_the_service_tier_that_the_cost_was_reckoned_by(
         assert bill_sum(row) == row.cost * FEMTO
 
 
-async def test_a_secret_in_the_place_of_a_service_tier_is_not_kept(tmp_path: Path) -> None:
+async def test_a_secret_instead_of_a_service_tier_is_not_stored(tmp_path: Path) -> None:
     body = json.dumps({**json.loads(openai_whole()), "service_tier": None}).encode()
     async with keeping(whole(body), tmp_path) as setup:
         secret = await setup.new_key()

@@ -112,7 +112,7 @@ async def test_no_canary_is_found_in_a_log_an_answer_or_a_metric(
         ("", False),
     ],
 )
-async def test_the_id_of_a_request_is_ours_and_the_callers_is_only_noted(sent: str, kept: bool) -> None:
+async def test_the_id_of_a_request_is_the_gateways_and_the_callers_is_only_recorded(sent: str, kept: bool) -> None:
     async with nothing_left(), ScriptedUpstream(script) as up, gateway(toml(up.base_url)) as gate:
         key = C["key of a caller"]
         async with await gate.connect() as client:

@@ -73,7 +73,7 @@ def test_closing_waits_no_longer_than_its_timeout() -> None:
             assert not thread.is_alive()
 
 
-def test_a_reader_that_has_gone_is_no_error() -> None:
+def test_a_closed_pipe_is_no_error() -> None:
     reader, writer = os.pipe()
     os.close(reader)
     with os.fdopen(writer, "w") as stream:

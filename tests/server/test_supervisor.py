@@ -153,7 +153,7 @@ def test_a_worker_that_starts_during_a_reload_takes_up_the_new_file_when_it_serv
     workers_process.wait("configuration reloaded", worker=0)
 
 
-def test_a_file_that_breaks_after_the_start_keeps_a_dead_worker_away_but_not_the_others(
+def test_a_file_that_breaks_after_the_start_stops_only_a_dead_workers_replacement(
     workers_process: SupervisorProcess,
 ) -> None:
     workers_process.config.write_text("broken")

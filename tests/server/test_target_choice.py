@@ -180,7 +180,7 @@ async def test_u39_retry_after_is_at_most_two_minutes(monkeypatch: pytest.Monkey
 
 
 @pytest.mark.usefixtures("chance")
-async def test_u39_the_others_answer_for_a_target_that_is_away() -> None:
+async def test_u39_the_others_answer_for_an_ejected_target() -> None:
     async with routed(route("priority", a=1, b=1), a=FAILURE, b=ANSWER) as (gate, ups):
         assert await chosen(gate, 8) == "bbbbbbbb"
         assert [len(record.attempts) for record in gate.records] == [2, 2, 2, 2, 2, 1, 1, 1]
@@ -247,7 +247,7 @@ def no_time_away(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("no_time_away")
-async def test_u39_one_request_at_a_time_probes_a_target_that_was_away() -> None:
+async def test_u39_one_request_at_a_time_probes_an_ejected_target() -> None:
     patient = RecoveringUpstream()
     async with serving(patient) as (gate, up):
         await eject(gate)
@@ -269,7 +269,7 @@ async def test_u39_one_request_at_a_time_probes_a_target_that_was_away() -> None
 
 
 @pytest.mark.usefixtures("no_time_away")
-async def test_u39_a_probe_that_fails_sends_the_target_away_for_longer(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_u39_a_failed_probe_ejects_the_target_for_longer(monkeypatch: pytest.MonkeyPatch) -> None:
     async with serving(REFUSED) as (gate, up):
         await eject(gate)
         monkeypatch.setattr("streamweir.policy.health.FIRST_EJECTION_S", 30.0)

@@ -123,7 +123,7 @@ async def test_a_keep_alive_is_not_part_of_the_answer() -> None:
         assert sent_at < run.relay.sent_at
 
 
-async def test_a_head_without_a_piece_is_none() -> None:
+async def test_a_head_without_a_piece_does_not_match() -> None:
     """It goes out when the upstream takes long to begin."""
     go_on = asyncio.Event()
     async with attempt([Head(), Wait(go_on), *stream(openai_stream())[1:]], commit_at=0.02) as (run, _):

@@ -16,7 +16,7 @@ class Target:
             raise RuntimeError("woken")
 
 
-async def test_alarms_ring_in_the_order_of_their_times() -> None:
+async def test_timers_fire_in_the_order_of_their_times() -> None:
     timers, fired, now = TimerQueue(), list[str](), asyncio.get_running_loop().time()
     for name, after_s in (("third", 0.03), ("first", 0.01), ("second", 0.02)):
         DeadlineTimer(timers, Target(name, fired)).fire_by(now + after_s)
@@ -51,7 +51,7 @@ async def test_an_ended_timer_never_fires_again() -> None:
     assert fired == ["other"]
 
 
-async def test_ended_between_its_time_and_its_ring() -> None:
+async def test_ended_between_its_time_and_its_callback() -> None:
     fired = list[str]()
     timer = DeadlineTimer(TimerQueue(), Target("it", fired))
     timer.end()
@@ -72,7 +72,7 @@ async def test_a_fault_in_one_timer_does_not_stop_the_others() -> None:
     assert faults == ["woken"]
 
 
-async def test_what_will_not_ring_takes_no_room() -> None:
+async def test_ended_timers_take_no_memory() -> None:
     timers, fired, now = TimerQueue(), list[str](), asyncio.get_running_loop().time()
     moving = DeadlineTimer(timers, Target("moved", fired))
     for _ in range(10):

@@ -112,7 +112,7 @@ def test_a_long_text_is_counted_in_pieces() -> None:
     assert LOADED.tokenizer("gpt-4o")("x" * 300_000)[0] == pytest.approx(300_000 / 8, rel=0.01)
 
 
-def test_a_text_beyond_the_bound_is_reckoned_from_its_beginning() -> None:
+def test_the_count_of_a_long_text_is_extrapolated_from_its_beginning() -> None:
     text = PROSE * (MAX_COUNTED // len(PROSE)) * 2
     tokens, source = LOADED.tokenizer("gpt-4o")(text)
     assert source is ESTIMATE

@@ -131,7 +131,9 @@ async def test_u6_a_provider_without_credit(kind: str, status: int, body: bytes,
     ],
     ids=["openai", "anthropic", "gemini", "not_json"],
 )
-async def test_u7_a_provider_that_refuses_our_key(kind: str, body: bytes, status: int, is_streamed: bool) -> None:
+async def test_u7_a_provider_that_refuses_the_gateways_key(
+    kind: str, body: bytes, status: int, is_streamed: bool
+) -> None:
     async with serving(whole(body, status), kind) as (gate, up):
         assert_refused(await gate.ask(model="up/m", stream=is_streamed), "upstream_auth_failed")
         await assert_record(gate, "upstream_error", error="upstream_auth_failed", status=502)

@@ -171,13 +171,13 @@ ABSURD = {
 
 @each_voice
 @pytest.mark.parametrize("value", ABSURD.values(), ids=ABSURD.keys())
-async def test_u33_an_absurd_report_is_none(voice: Voice, value: object) -> None:
+async def test_u33_an_absurd_report_is_ignored(voice: Voice, value: object) -> None:
     await assert_counted(voice, with_counts(voice.stream, voice.kind, value, value), ESTIMATE, "estimate")
     await assert_counted_whole(voice, with_counts(voice.whole, voice.kind, value, value), ESTIMATE, "estimate")
 
 
 @pytest.mark.parametrize("report", [None, 5, "12", [], {}], ids=["null", "number", "text", "list", "empty"])
-async def test_u33_a_report_of_another_shape_is_none(report: object) -> None:
+async def test_u33_a_report_of_another_format_is_ignored(report: object) -> None:
     def edit(holder: dict[str, Any]) -> None:
         holder["usage"] = report
 

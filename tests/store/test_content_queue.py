@@ -45,7 +45,7 @@ async def test_what_is_put_is_redacted_and_written(database: str, tmp_path: Path
         assert SECRET not in await store.read(dump)
 
 
-async def test_while_the_database_is_away_the_newest_are_dropped_and_the_rest_is_kept(tmp_path: Path) -> None:
+async def test_while_the_database_is_unavailable_the_newest_are_dropped(tmp_path: Path) -> None:
     async with store_on("sqlite", tmp_path) as store:
         await store.write(insert_key)
         size = make_content(1).size

@@ -36,7 +36,7 @@ async def answers(processes: list[asyncio.subprocess.Process]) -> list[str]:
     return [(await process.stdout.readline()).decode() for process in processes if process.stdout is not None]
 
 
-async def test_a_second_server_is_refused_until_the_first_is_gone(tmp_path: Path) -> None:
+async def test_a_second_server_is_refused_until_the_first_has_ended(tmp_path: Path) -> None:
     first = await hold(tmp_path, "")
     assert await answers([first]) == ["held\n"]
     with pytest.raises(StoreError, match=rf"books\.db is in use by another server \(process {first.pid}\): ") as caught:

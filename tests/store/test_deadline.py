@@ -118,7 +118,7 @@ def test_a_hold_that_is_written_after_a_standstill_is_no_reason_to_refuse(tmp_pa
 
 
 @each_database
-def test_a_transaction_during_which_the_loop_stood_still_is_not_given_up(database: str, tmp_path: Path) -> None:
+def test_a_transaction_during_a_blocked_loop_is_not_abandoned(database: str, tmp_path: Path) -> None:
     def work(conn: Connection) -> str:
         return str(conn.execute(select(accounts.c.id)).scalar_one_or_none())
 

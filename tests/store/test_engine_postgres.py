@@ -193,7 +193,7 @@ async def test_callers_that_leave_leave_no_transaction_open(tmp_path: Path) -> N
         await store.write(put("b"))
 
 
-async def test_a_statement_that_was_given_up_does_not_go_on_in_the_server(tmp_path: Path) -> None:
+async def test_an_abandoned_statement_does_not_continue_in_the_server(tmp_path: Path) -> None:
     async with store_on("postgres", tmp_path) as store:
         with pytest.raises(StoreUnavailable):
             await store.write(lambda conn: conn.execute(select(func.pg_sleep(60))).close(), timeout_s=SOON_S)
@@ -218,7 +218,7 @@ async def test_an_outage_is_reported_and_survived(tmp_path: Path) -> None:
         await store.close()
 
 
-async def test_a_server_that_freezes_is_given_up_and_found_again(
+async def test_a_frozen_server_is_unavailable_and_then_available_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("streamweir.store.db.postgres._CLOSE_S", SOON_S)

@@ -116,7 +116,7 @@ async def test_other_programs_may_write_at_the_same_time(tmp_path: Path) -> None
         assert len(await store.read(names)) == 40
 
 
-async def test_a_full_disk_is_unavailable_until_there_is_room(tmp_path: Path) -> None:
+async def test_a_full_disk_is_unavailable_until_there_is_space(tmp_path: Path) -> None:
     def fill(conn: Connection) -> None:
         conn.exec_driver_sql(f"PRAGMA max_page_count={pragma('page_count')(conn)}")
         for number in range(10_000):
@@ -130,7 +130,7 @@ async def test_a_full_disk_is_unavailable_until_there_is_room(tmp_path: Path) ->
         assert await store.read(names) == ["a"]
 
 
-async def test_a_file_that_has_gone_is_not_made_again_empty(tmp_path: Path) -> None:
+async def test_a_removed_file_is_not_created_again(tmp_path: Path) -> None:
     async with store_on("sqlite", tmp_path) as store:
         await store.write(put("a"))
         assert await store.read(names) == ["a"]

@@ -244,7 +244,7 @@ async def test_a_waiter_with_a_timeout_gets_it_and_the_others_wait_on(
         await other.written(0.01)
 
 
-async def test_a_disk_that_hangs_holds_up_neither_the_event_loop_nor_the_end(
+async def test_a_hanging_disk_delays_neither_the_event_loop_nor_the_exit(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     facts: list[tuple[str, dict[str, object]]] = []

@@ -179,7 +179,9 @@ async def test_what_the_database_has_meanwhile_needs_no_journal(tmp_path: Path, 
     assert segments_of(tmp_path) == []
 
 
-async def test_a_frame_that_cannot_be_cut_away_ends_its_segment_and_no_other(tmp_path: Path, disk: FailingDisk) -> None:
+async def test_a_frame_that_cannot_be_truncated_ends_its_segment_and_no_other(
+    tmp_path: Path, disk: FailingDisk
+) -> None:
     watched = Watched(tmp_path)
     await watched.journal.append(hold("r1")).written()
     disk.failures |= {"write": 1, "ftruncate": 1}

@@ -100,7 +100,7 @@ def test_every_flipped_bit_ends_the_reading_before_its_frame() -> None:
 
 
 @given(st.lists(entries, max_size=3), st.binary(max_size=64))
-def test_rubbish_behind_the_frames_changes_nothing_before_it(written: list[Entry], rubbish: bytes) -> None:
+def test_garbage_after_the_frames_changes_nothing_before_it(written: list[Entry], rubbish: bytes) -> None:
     reading = read_frames(b"".join(map(encode_frame, written)) + rubbish)
     assert reading.entries[: len(written)] == written
     assert reading.dropped_bytes <= len(rubbish)

@@ -57,7 +57,7 @@ def test_a_period_has_the_hours_that_are_named_by_it(kind: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["", "2026", "2026-13", "2026-11-31", "2026-W54", "2026-WXX", "year"])
-def test_a_period_that_is_none_is_refused(name: str) -> None:
+def test_an_invalid_period_is_refused(name: str) -> None:
     with pytest.raises(ValueError, match="no such period"):
         span_of(name)
 

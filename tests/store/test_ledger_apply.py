@@ -209,7 +209,7 @@ async def test_a_hold_behind_its_settlement_in_one_batch(database: str, tmp_path
 
 
 @each_database
-async def test_a_settlement_releases_what_is_held_whatever_it_says(database: str, tmp_path: Path) -> None:
+async def test_a_settlement_releases_the_whole_hold(database: str, tmp_path: Path) -> None:
     async with books_on(database, tmp_path) as store:
         lies = {"held": 7, "workspace_id": None, "key_id": None}
         await applied(store, [hold("a", account=DAY)], [settle("a", 40, **lies)])
@@ -293,7 +293,7 @@ async def test_progress_is_kept_of_open_requests_and_never_goes_back(database: s
 
 
 @each_database
-async def test_when_the_first_token_and_the_last_piece_went_out_is_kept(database: str, tmp_path: Path) -> None:
+async def test_the_times_of_the_first_token_and_the_last_piece_are_stored(database: str, tmp_path: Path) -> None:
     columns = (open_requests.c.output_tokens, open_requests.c.first_ms, open_requests.c.last_ms)
 
     def look(conn: Connection) -> list[tuple[Any, ...]]:

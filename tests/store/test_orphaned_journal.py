@@ -59,7 +59,7 @@ def test_an_instance_that_lives_in_one_of_its_files_is_left_alone(tmp_path: Path
     living.remove()
 
 
-def test_what_another_removes_while_it_is_being_locked_is_gone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_that_is_removed_while_it_is_locked_is_skipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = leave(tmp_path, "a", 1, "a1")
     flock = fcntl.flock
 
@@ -79,7 +79,7 @@ def test_other_files_are_left_alone(tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted(names)
 
 
-def test_a_file_that_was_never_named_is_removed_when_its_maker_is_long_gone(tmp_path: Path) -> None:
+def test_an_old_temporary_file_is_removed(tmp_path: Path) -> None:
     temporary = tmp_path / "a.000001.journal.new"
     temporary.write_bytes(b"")
     os.utime(temporary, (0, 0))
@@ -87,7 +87,7 @@ def test_a_file_that_was_never_named_is_removed_when_its_maker_is_long_gone(tmp_
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_torn_segment_ends_where_it_is_torn_and_the_next_goes_on(tmp_path: Path) -> None:
+def test_a_damaged_segment_ends_at_the_damage_and_the_next_is_read(tmp_path: Path) -> None:
     path = leave(tmp_path, "a", 1, "a1", "a2")
     with path.open("ab") as file:
         file.write(encode_frame(settle("a1"))[:-1])

@@ -29,7 +29,7 @@ def test_each_entry_is_a_line_with_its_reason(tmp_path: Path) -> None:
     assert stat.S_IMODE(aside.path.stat().st_mode) == 0o600
 
 
-def test_a_full_file_takes_the_place_of_the_one_before_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_file_replaces_the_previous_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(batch, "MAX_BYTES", 100)
     aside = Quarantine(tmp_path)
     for number in range(20):

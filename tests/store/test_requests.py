@@ -230,7 +230,7 @@ async def test_paging_loses_none_and_repeats_none_while_rows_come(database: str,
 
 
 @each_database
-async def test_a_page_holds_so_many_rows_and_looks_at_so_many_and_the_next_goes_on(
+async def test_a_page_has_limited_rows_and_scans_and_the_next_one_continues(
     database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(log, "FIRST_SCANNED", 4)

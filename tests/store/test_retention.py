@@ -229,7 +229,7 @@ async def test_no_batch_holds_its_lock_for_long(database: str, tmp_path: Path) -
     assert sorted(took)[len(took) * 99 // 100] < 0.1
 
 
-async def test_a_database_that_is_away_is_tried_again_the_next_time(tmp_path: Path) -> None:
+async def test_an_unavailable_database_is_tried_again_the_next_time(tmp_path: Path) -> None:
     async with store_on("sqlite", tmp_path) as store:
         await store.write(partial(insert_rows, rows=[request_row(1, at_ms=OLD_MS)]))
         task = asyncio.create_task(purge_regularly(store, "me", now, every_s=0.001))
@@ -261,7 +261,7 @@ def traces(text: str | bytes, kept: Sequence[PackedContent]) -> list[object]:
 
 
 @each_database
-async def test_of_an_erased_key_nothing_is_left_of_the_person(
+async def test_an_erased_key_has_no_personal_data(
     database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(retention, "MAX_ROWS", 7)

@@ -146,7 +146,7 @@ async def test_a_request_that_its_process_has_forgotten_lapses_by_itself(fleet: 
     assert await one.used(BUDGET.account) == 3
 
 
-async def test_nothing_is_left_of_processes_that_are_gone(server: ValkeyServer, fleet: Fleet) -> None:
+async def test_nothing_is_left_of_ended_processes(server: ValkeyServer, fleet: Fleet) -> None:
     one = fleet.process("one")
     await one.reserve(limit_request("r1", charges=()))
     await one.settle("r1", 1, 0)

@@ -161,7 +161,7 @@ async def test_what_was_corrected_meanwhile_never_goes_below_nothing(valkey: Val
     assert await shared.used(BUDGET.account) == 0
 
 
-async def test_what_was_drawn_on_or_settled_just_now_is_not_adjusted(valkey: Valkey) -> None:
+async def test_accounts_charged_or_settled_just_now_are_not_adjusted(valkey: Valkey) -> None:
     clock = Clock()
     shared = fresh(valkey, clock)
     await shared.seed(BUDGET.account, 0)

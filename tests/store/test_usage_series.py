@@ -165,7 +165,7 @@ async def test_whether_there_ever_was_a_request(database: str, tmp_path: Path) -
 
 
 @each_database
-async def test_groups_are_the_dearest_first_and_foreign_names_are_kept(database: str, tmp_path: Path) -> None:
+async def test_groups_are_sorted_by_cost_and_untrusted_names_are_kept(database: str, tmp_path: Path) -> None:
     chance = random.Random(3)
     names = list(dict.fromkeys(plain(text) for text in FOREIGN))
     rows = [usage_row(0, chance, model=name, cost=number) for number, name in enumerate(names)]

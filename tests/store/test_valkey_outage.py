@@ -389,7 +389,7 @@ async def test_every_form_of_address_is_taken() -> None:
         f"redis://:{CANARY}@[host/0",
     ],
 )
-def test_an_address_that_is_none_is_refused_without_being_repeated(url: str) -> None:
+def test_an_invalid_address_is_refused_without_repeating_it(url: str) -> None:
     with pytest.raises(SharedError) as caught:
         open_shared(url)
     assert CANARY not in str(caught.value)

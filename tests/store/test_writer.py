@@ -133,7 +133,7 @@ async def test_a_commit_whose_answer_is_lost_is_repeated_and_counts_once(
 
 @each_database
 @pytest.mark.parametrize("place", [0, 77])
-async def test_a_poisonous_entry_is_quarantined_alone(database: str, tmp_path: Path, place: int) -> None:
+async def test_an_invalid_entry_is_quarantined_alone(database: str, tmp_path: Path, place: int) -> None:
     folder = tmp_path / "journal"
     poison = hold("poison", 2**63)
     entries: list[Entry] = [hold(f"r{number:03}") for number in range(120)]
@@ -164,7 +164,7 @@ async def test_text_that_a_database_does_not_take_is_made_plain_rather_than_lost
         assert setup.reported == []
 
 
-async def test_what_the_journal_refused_has_not_taken_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_refused_entry_has_no_effect(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async with books_on("sqlite", tmp_path) as store, writer_setup_on(store, tmp_path / "journal") as setup:
         setup.writer.put(hold("r1"))
         await setup.flush()
@@ -337,7 +337,7 @@ async def test_after_a_fault_of_the_journal_what_must_be_taken_goes_to_the_datab
         assert await kinds_of(store) == [("r1", "hold"), ("r1", "settle")]
 
 
-async def test_a_database_that_refuses_to_work_is_away_until_it_does(tmp_path: Path) -> None:
+async def test_a_database_that_refuses_to_work_is_unavailable_until_it_does(tmp_path: Path) -> None:
     def rename(old: str, new: str) -> Callable[[Connection], object]:
         return lambda conn: conn.exec_driver_sql(f"ALTER TABLE {old} RENAME TO {new}")
 
@@ -351,7 +351,7 @@ async def test_a_database_that_refuses_to_work_is_away_until_it_does(tmp_path: P
         assert setup.writer.batcher.quarantined == 0
 
 
-async def test_after_a_fault_of_ours_the_writer_is_started_again_and_loses_nothing(
+async def test_after_a_bug_the_writer_is_restarted_and_loses_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ends: asyncio.Queue[TaskEnd] = asyncio.Queue()
@@ -373,7 +373,7 @@ async def test_after_a_fault_of_ours_the_writer_is_started_again_and_loses_nothi
         assert await setup.journal.close()
 
 
-async def test_after_a_fault_of_ours_the_journal_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_after_a_bug_the_journal_continues(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: object, **__: object) -> None:
         raise ZeroDivisionError
 

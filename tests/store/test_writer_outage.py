@@ -108,9 +108,7 @@ def server() -> Iterator[PrivatePostgres]:
 
 
 @pytest.mark.parametrize("outage", ["stop", "kill", "pause"])
-async def test_postgres_goes_away_in_mid_load_and_comes_back(
-    tmp_path: Path, server: PrivatePostgres, outage: str
-) -> None:
+async def test_an_outage_of_postgres_under_load(tmp_path: Path, server: PrivatePostgres, outage: str) -> None:
     store = await open_store(server.make_database(), tmp_path)
     try:
         async with writer_setup_on(store, tmp_path / "journal", apply_s=0.5, decision_s=0.5) as setup:

@@ -296,7 +296,7 @@ async def test_a_server_that_sends_or_closes_first(kind: str, says: bytes, code:
         assert (await opening).code == code
 
 
-async def test_out_of_file_descriptors_is_our_own_trouble() -> None:
+async def test_out_of_file_descriptors_is_a_gateway_fault() -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     async with UpstreamServer() as server:
         with closing(socket.socket()) as highest:

@@ -109,7 +109,7 @@ async def test_a_request_is_not_held_once_it_is_answered() -> None:
         call.abort()
 
 
-async def test_a_request_that_cannot_be_sent_takes_no_place() -> None:
+async def test_a_request_that_cannot_be_sent_takes_no_slot() -> None:
     async with UpstreamServer() as server, using(server.endpoint()) as upstream:
         with pytest.raises(GatewayFault) as raised:
             await upstream.open(UpstreamRequest(path="/", headers=(("x", "\n"),), body=b""), Recorder())

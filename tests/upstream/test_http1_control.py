@@ -49,7 +49,7 @@ async def scene(
 STARTED = CHUNKED + chunk(b"hello")
 
 
-async def test_pause_stops_the_flow_and_resume_lets_it_go_on() -> None:
+async def test_pause_stops_the_flow_and_resume_continues_it() -> None:
     async with scene(CHUNKED) as (_, call, recorder, peer):
         await recorder.until(lambda: recorder.status == 200)
         call.pause()

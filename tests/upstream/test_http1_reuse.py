@@ -114,7 +114,7 @@ async def test_an_answer_is_read_although_the_request_was_cut() -> None:
 
 
 @pytest.mark.parametrize("how", ["fin", "rst", "data", "blank_line"])
-async def test_a_kept_connection_that_stirs_is_dropped_at_once(how: str) -> None:
+async def test_an_idle_connection_that_receives_data_is_dropped_at_once(how: str) -> None:
     async with UpstreamServer() as server, using(server.endpoint()) as upstream:
         peer = await served(upstream, server)
         if how == "fin":
@@ -277,7 +277,7 @@ async def served_second(upstream: Http1Upstream, server: UpstreamServer) -> None
     await served(upstream, server)
 
 
-async def test_an_aborted_call_makes_room_at_once() -> None:
+async def test_an_aborted_call_frees_its_slot_at_once() -> None:
     async with UpstreamServer() as server, using(server.endpoint(max_connections=1)) as upstream:
         call = await upstream.open(REQUEST, Recorder())
         waiting = asyncio.get_running_loop().create_task(upstream.open(REQUEST, recorder := Recorder()))

@@ -45,7 +45,7 @@ async def refused(work: Awaitable[object]) -> str:
     return raised.value.code
 
 
-def test_a_pool_has_at_least_one_place() -> None:
+def test_a_pool_has_at_least_one_slot() -> None:
     with pytest.raises(ValueError, match="at least one"):
         make_pool(0)
 
@@ -147,7 +147,7 @@ async def test_a_cancelled_waiter_frees_its_turn() -> None:
 
 
 @pytest.mark.parametrize("with_thing", [True, False])
-async def test_a_waiter_cancelled_with_a_place_in_its_hands_passes_it_on(with_thing: bool) -> None:
+async def test_a_waiter_cancelled_after_it_got_a_slot_passes_it_on(with_thing: bool) -> None:
     pool = make_pool()
     await pool.take()
     first, second = begin(pool.take()), begin(pool.take())
@@ -168,7 +168,7 @@ async def test_a_waiter_cancelled_with_a_place_in_its_hands_passes_it_on(with_th
     assert counts(pool) == (1, 0, 0)
 
 
-async def test_a_place_passed_on_by_the_last_waiter_is_free() -> None:
+async def test_a_slot_passed_on_by_the_last_waiter_is_free() -> None:
     pool = make_pool()
     await pool.take()
     waiter = begin(pool.take())
@@ -299,7 +299,7 @@ async def test_close_with_some_waiting() -> None:
 
 
 @pytest.mark.parametrize("seed", range(20))
-async def test_no_place_is_lost_whatever_happens(seed: int) -> None:
+async def test_no_slot_is_ever_lost(seed: int) -> None:
     chance = random.Random(seed)
     most = chance.randint(1, 3)
     pool = make_pool(most, wait_s=chance.choice([0.0, 0.001, LONG_S]))

@@ -211,12 +211,12 @@ def test_too_large_a_head(name: str) -> None:
     assert reply.fault.code == "upstream_bad_response"
 
 
-def test_a_large_head_behind_the_end_harms_nothing_but_the_connection() -> None:
+def test_a_large_head_after_the_end_only_closes_the_connection() -> None:
     (_, body, is_whole, may_keep, _), _, reply = read([OK + b"content-length: 2\r\n\r\nhi" + TOO_LARGE["fields"]])
     assert (body, is_whole, may_keep, reply.fault) == (b"hi", True, False, None)
 
 
-def test_a_closed_reply_is_gone_without_the_garbage_collector() -> None:
+def test_a_closed_reply_is_freed_without_the_garbage_collector() -> None:
     class Watched(Reply):
         __slots__ = ("__weakref__",)
 

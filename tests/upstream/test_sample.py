@@ -125,7 +125,7 @@ def test_a_large_value_is_not_multiplied_by_references(large: dict[str, Any]) ->
         {"properties": {"a": {"$ref": "#"}}, "required": ["a"] * 1000, "allOf": [{"$ref": "#"}] * 20},
     ],
 )
-def test_a_schema_that_makes_no_sense_does_no_harm(schema: object) -> None:
+def test_an_invalid_schema_is_harmless(schema: object) -> None:
     assert len(json.dumps(sample(schema))) < 10_000
 
 

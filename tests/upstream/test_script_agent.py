@@ -164,7 +164,7 @@ def test_words_in_a_path_are_no_failure() -> None:
     assert ending.startswith(f"I wrote /srv/error failed/{STEM}.txt.")
 
 
-def test_where_the_name_is_taken_it_takes_the_next_and_gives_up_in_the_end() -> None:
+def test_if_the_name_is_taken_it_tries_the_next_a_few_times() -> None:
     messages: list[Any] = ONE
     for path in (FIRST, SECOND, f"/home/ada/site/{STEM}-3.txt", f"/home/ada/site/{STEM}-4.txt"):
         message = message_of(messages)

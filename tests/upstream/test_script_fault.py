@@ -117,7 +117,7 @@ def test_a_huge_frame_has_its_size_and_comes_in_blocks(size: int, stream: bool) 
         assert json.loads(body)["choices"][0]["message"]["content"] == "x" * size + "a b c d"
 
 
-def test_endless_goes_on_whatever_the_limit() -> None:
+def test_endless_continues_beyond_any_limit() -> None:
     played = steps("endless", most=5000, max_tokens=5)
     assert len(played) == 5000
     assert not any(isinstance(step.action, bytes) and b'"finish_reason":"' in step.action for step in played)

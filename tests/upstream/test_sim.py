@@ -151,7 +151,7 @@ async def test_streams_take_turns() -> None:
     assert order == ["a", "b"] * (len(order) // 2)
 
 
-async def test_a_paused_call_delivers_nothing_and_goes_on_where_it_was() -> None:
+async def test_a_paused_call_delivers_nothing_and_continues_where_it_was() -> None:
     straight, listener = Listener(), Listener()
     await simulator().open(request_for("hello"), straight)
     await straight.over

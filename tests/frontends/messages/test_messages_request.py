@@ -99,7 +99,7 @@ def test_an_answer_in_json(member: str) -> None:
     assert (schema.name, schema.schema, schema.strict) == ("output", {"type": "object"}, True)
 
 
-def test_a_format_that_is_not_known_is_named_and_goes_on_to_a_provider_of_the_api() -> None:
+def test_an_unknown_format_is_named_and_passed_on_to_a_provider_of_the_api() -> None:
     request = read(output_config={"format": {"type": "grammar", "syntax": "lark"}})
     assert (request.response_format, own(request).untranslated) == (None, ("output_config.format",))
     assert own(request).body["output_config"] == {"format": {"type": "grammar", "syntax": "lark"}}
@@ -173,7 +173,7 @@ def test_the_system_prompt() -> None:
     assert own(request).untranslated == ("system[0]",)
 
 
-def test_a_system_message_stays_in_its_place() -> None:
+def test_a_system_message_keeps_its_position() -> None:
     system = {"role": "system", "content": [text("It is noon.")]}
     assert [message["role"] for message in sent(user(text("Hi")), system, assistant(text("Yo")))] == [
         "user",
@@ -266,7 +266,7 @@ def test_a_result_without_its_call_becomes_user_text() -> None:
 # Reasoning.
 
 
-def test_reasoning_comes_back_with_its_place() -> None:
+def test_reasoning_comes_back_with_its_position() -> None:
     (message,) = sent(
         assistant(
             {"type": "thinking", "thinking": "hm", "signature": "c2ln"},
@@ -389,7 +389,7 @@ def test_names_that_others_do_not_take_are_shortened_everywhere() -> None:
 # For an upstream that speaks it.
 
 
-def test_a_body_goes_on_as_it_came() -> None:
+def test_a_body_is_passed_on_unchanged() -> None:
     document = {"messages": [user(text("Hi"))], "zzz": 1, "max_tokens": 9, "model": "m"}
     native = MESSAGES.parse(document, {}).native
     assert native is not None
@@ -406,7 +406,7 @@ def test_what_costs_more_or_asks_others_is_left_out() -> None:
     assert native.body["tools"] == [{"name": "f"}]
 
 
-def test_the_headers_that_go_on() -> None:
+def test_the_headers_that_are_passed_on() -> None:
     headers = {
         "anthropic-version": "2026-10-21",
         "anthropic-beta": "a,b",

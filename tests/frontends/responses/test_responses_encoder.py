@@ -226,7 +226,7 @@ def test_a_custom_call_has_the_text_that_was_wrapped_or_what_came(arguments: str
     assert [document["delta"] for document in deltas if document["type"] == kind] == ([said] if said else [])
 
 
-def test_a_custom_call_of_the_upstream_is_one_whatever_was_declared() -> None:
+def test_a_custom_call_of_the_upstream_stays_one_for_any_declaration() -> None:
     events = (ToolCallStarted(0, 0, "a", "exec", custom=True), ToolCallDelta(0, 0, "l"), ToolCallDelta(0, 0, "s"))
     for tools in (TOOLS, {}, None):
         assert output(*events, tools=tools) == [{**CUSTOM, "input": "ls"}]

@@ -603,7 +603,7 @@ def test_a_choice_among_none_is_left_out() -> None:
 # The body as it goes on.
 
 
-def test_a_body_goes_on_in_its_order_and_is_stored_nowhere() -> None:
+def test_a_body_is_passed_on_in_order_and_not_stored() -> None:
     document = {
         "store": True,
         "unheard_of": [1],
