@@ -481,6 +481,15 @@ def test_namespaces_are_flat_and_known_again() -> None:
     assert request.body["messages"][0]["tool_calls"] == [tool_call(name="mcp__fs__read")]
 
 
+@pytest.mark.parametrize("namespace", [None, "functions"])
+def test_calls_of_the_namespace_functions_may_leave_it_out(namespace: str | None) -> None:
+    tools = [{"type": "namespace", "name": "functions", "tools": [{"type": "custom", "name": "exec"}]}]
+    custom = {"type": "custom_tool_call", "call_id": "c1", "name": "exec", "input": "ls", "namespace": namespace}
+    request = read(custom, result(kind="custom_tool_call_output"), tools=tools)
+    assert request.body["messages"][0]["tool_calls"] == [tool_call("c1", "exec", '{"input":"ls"}')]
+    assert own(request).tools == {"exec": ToolShape("exec", True, "functions")}
+
+
 def test_two_tools_never_have_one_flat_name() -> None:
     def namespace(name: str, *tools: str) -> dict[str, Any]:
         inner = [{"type": "function", "name": tool} for tool in tools]

@@ -23,7 +23,7 @@ from streamweir.frontends.tool_name import ToolNames
 Tool = dict[str, Any]
 
 _FUNCTIONS = "functions"
-"""The namespace whose tools are known by their own names."""
+"""The namespace whose tools are known by their own names: calls of them may name it or not."""
 _WEB_SEARCH = re.compile(r"web_search(_preview)?(_20\d\d_?\d\d_?\d\d)?")
 _FUNCTION = frozenset({"type", "name", "description", "parameters", "strict", "defer_loading"})
 _CUSTOM = frozenset({"type", "name", "description", "format", "defer_loading"})
@@ -43,16 +43,17 @@ class FlatNames:
         self._taken: set[str] = set()
 
     def flat(self, namespace: str | None, name: str, *, custom: bool = False) -> str:
-        known = self._flat.get((namespace, name))
+        key = (None if namespace == _FUNCTIONS else namespace, name)
+        known = self._flat.get(key)
         if known is not None:
             return known
-        joined = name if namespace in (None, _FUNCTIONS) else f"{namespace}__{name}"
+        joined = name if key[0] is None else f"{namespace}__{name}"
         flat = self._names.sent(joined)
         while flat in self._taken:
             digest = hashlib.sha256(f"{namespace}\0{name}\0{flat}".encode("utf-8", "surrogatepass")).hexdigest()[:16]
             flat = self._names.sent(f"{joined[:40]}_{digest}")
         self._taken.add(flat)
-        self._flat[namespace, name] = flat
+        self._flat[key] = flat
         if custom or flat != name or namespace is not None:
             self.shapes[flat] = ToolShape(name, custom, namespace)
         return flat
