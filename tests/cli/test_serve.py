@@ -70,7 +70,8 @@ async def test_a_newcomer_gets_an_answer_from_what_is_printed(tmp_path: Path) ->
     async with served(tmp_path) as program:
         key = (await program.tells(r"^  key +(sk-\S{16,})$"))[1]
         said = "\n".join(program.said)
-        for path in ("/console", "/v1/chat/completions", "/v1/messages", "/v1/models", "/health", "/ready", "/metrics"):
+        apis = ("/v1/chat/completions", "/v1/responses", "/v1/embeddings", "/v1/messages")
+        for path in ("/console", *apis, "/v1/models", "/health", "/ready", "/metrics"):
             assert f"{program.base_url}{path}" in said
         assert "/metrics   (with the admin secret or a key with the scope 'admin')" in said
         assert (await program.answer(get("/metrics"))).status == 401

@@ -35,19 +35,21 @@ def banner(config: Config, start: StartOptions, listeners: list[socket.socket], 
     lines = [
         f"Streamweir {__version__} is listening on {base}",
         "",
-        *([f"  console  {base}/console"] if not config.store.is_none else []),
-        f"  chat     {base}/v1/chat/completions   (any OpenAI SDK: base URL {base}/v1)",
-        f"  messages {base}/v1/messages   (any Anthropic SDK: base URL {base})",
-        f"  models   {base}/v1/models",
-        f"  health   {base}/health   {base}/ready",
-        f"  metrics  {base}/metrics   ({_metrics_access(config)})",
-        f"  data     {start.data_dir}",
-        f"  key      {key.key if is_ours else ', '.join(entry.name for entry in config.keys)}",
+        *([f"  console    {base}/console"] if not config.store.is_none else []),
+        f"  chat       {base}/v1/chat/completions   (any OpenAI SDK: base URL {base}/v1)",
+        f"  responses  {base}/v1/responses",
+        f"  embeddings {base}/v1/embeddings",
+        f"  messages   {base}/v1/messages   (any Anthropic SDK: base URL {base})",
+        f"  models     {base}/v1/models",
+        f"  health     {base}/health   {base}/ready",
+        f"  metrics    {base}/metrics   ({_metrics_access(config)})",
+        f"  data       {start.data_dir}",
+        f"  key        {key.key if is_ours else ', '.join(entry.name for entry in config.keys)}",
     ]
     if admin_secret is not None:
-        lines.append(f"  admin    {admin_secret}")
+        lines.append(f"  admin      {admin_secret}")
         lines.append(
-            "           to sign in to the console; shown only once, `streamweir admin reset-secret` creates a new one"
+            "             to sign in to the console; shown only once, `streamweir admin reset-secret` creates a new one"
         )
     reason = why_unavailable()
     if reason is not None and start.config_path is None:

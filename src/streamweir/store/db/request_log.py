@@ -87,7 +87,8 @@ class Row(Struct, frozen=True, kw_only=True, omit_defaults=True):
     dialect: Annotated[
         str | None,
         LogColumn(
-            about="The API that was spoken: a dialect of chat completions, `messages`, `responses` or `embeddings`.",
+            about="The API that was spoken: a dialect of chat completions, or `messages`, `responses`, `embeddings`"
+            " or `completions`.",
             log="dialect",
             filters=("dialect",),
             max_length=MAX_WORD_LENGTH,

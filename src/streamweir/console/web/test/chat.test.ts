@@ -139,3 +139,10 @@ test("vectors are counted, as numbers and in base64", () => {
   assert.deepEqual(whole([1], [1, 2]), { count: 2, length: null });
   assert.equal(readWhole('{"object":"list","data":[]}').vectors, undefined);
 });
+
+test("a text completion, streamed and whole", () => {
+  const chunk = (text: string, finish_reason: string | null) => ({ data: JSON.stringify({ id: "cmpl-1", object: "text_completion", choices: [{ index: 0, text, logprobs: null, finish_reason }] }) });
+  const answer = [chunk("Once ", null), chunk("upon", "length"), { data: "[DONE]" }].reduce(fold, NOTHING);
+  assert.deepEqual([answer.choices[0]?.text, answer.choices[0]?.finish, answer.pieces, endingOf(answer)], ["Once upon", "length", 2, "whole"]);
+  assert.equal(readWhole(chunk("Once", "stop").data).choices[0]?.text, "Once");
+});

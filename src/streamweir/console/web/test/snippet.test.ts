@@ -123,6 +123,13 @@ test("Responses: its own path, by the SDK of OpenAI", () => {
   assert.deepEqual(JSON.parse(skeleton("m", true, "responses")), { model: "m", input: "Hello!", stream: true });
 });
 
+test("text completions", () => {
+  assert.deepEqual(JSON.parse(skeleton("m", true, "completions")), { model: "m", prompt: "Hello!", stream: true });
+  const python = snippet("python", asking({ model: "m", prompt: "Once", stream: true }, "completions"));
+  assert.ok(python.includes('stream = client.completions.create(\n    model="m",\n    prompt="Once",\n    stream=True,\n)'));
+  assert.match(snippet("fetch", asking({ prompt: "Once" }, "completions")), /127\.0\.0\.1:8080\/v1\/completions"/);
+});
+
 test("embeddings are never streamed", () => {
   assert.deepEqual(JSON.parse(skeleton("m", false, "embeddings")), { model: "m", input: "Hello!" });
   assert.match(snippet("python", asking({ model: "m", input: ["a"] }, "embeddings")), /answer = client\.embeddings\.create\(\n {4}model="m",\n {4}input=\["a"\],\n\)/);

@@ -8,7 +8,11 @@ export const APIS = [...DIALECTS, MESSAGES, RESPONSES, EMBEDDINGS, COMPLETIONS] 
 
 // In one of its dialects, those of extensions too; empty is the usual one.
 export function isChat(api: string): boolean {
-  return ![MESSAGES, RESPONSES, EMBEDDINGS].includes(api);
+  return ![MESSAGES, RESPONSES, EMBEDDINGS, COMPLETIONS].includes(api);
+}
+
+export function isInPlayground(api: string): boolean {
+  return ![EMBEDDINGS, COMPLETIONS].includes(api);
 }
 
 export function nameOfApi(api: string): string {

@@ -113,7 +113,9 @@ function foldChunk(answer: Answer, chunk: Json, member: "delta" | "message"): An
   for (const choice of objects(chunk.choices)) {
     const index = typeof choice.index === "number" ? choice.index : 0;
     const before = next.choices.find((each) => each.index === index) ?? newChoice(index);
-    const after = foldChoice(before, objectOf(choice[member]), textOf(choice.finish_reason));
+    // A text completion has its text in the choice itself.
+    const said = typeof choice.text === "string" ? { content: choice.text } : objectOf(choice[member]);
+    const after = foldChoice(before, said, textOf(choice.finish_reason));
     if (hasMore(before, after)) next.pieces = answer.pieces + 1;
     next.choices = [...next.choices.filter((each) => each.index !== index), after].sort((one, two) => one.index - two.index);
   }

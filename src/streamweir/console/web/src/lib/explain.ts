@@ -59,7 +59,7 @@ const CODES: Record<string, Entry> = {
   ip_not_allowed: ["The key may not be used from the caller's address.", "caller"],
   model_not_found: ["The model does not exist, or the key may not use it.", "caller", "See Models for all models, and Keys for those that the key may use."],
   previous_response_not_found: ["The request continues an earlier response, and responses are not stored.", "caller", "Send the whole conversation in `input`, without `previous_response_id`."],
-  unknown_url: ["There is nothing at this URL.", "caller", "Chat completions are at /v1/chat/completions, Responses at /v1/responses, Messages at /v1/messages."],
+  unknown_url: ["There is nothing at this URL.", "caller", "There are /v1/chat/completions, /v1/responses, /v1/messages, /v1/embeddings and /v1/completions."],
   not_found: ["There is nothing at this URL. Answers are not stored, so none can be fetched, continued or deleted.", "caller"],
   method_not_allowed: ["The URL does not support this method.", "caller"],
   upgrade_required: ["The caller asked for a WebSocket, which is not served.", "caller", "Use HTTP: Codex does so by itself."],

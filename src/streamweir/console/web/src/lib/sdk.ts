@@ -1,5 +1,5 @@
 // How the SDKs of OpenAI and Anthropic are called, for each API. Data alone: what a snippet is made of.
-import { EMBEDDINGS, MESSAGES, RESPONSES } from "./apis";
+import { COMPLETIONS, EMBEDDINGS, MESSAGES, RESPONSES } from "./apis";
 
 export interface Sdk {
   path: string; // behind `/v1/`
@@ -88,6 +88,24 @@ const OTHERS: Record<string, Sdk> = {
     answer: "answer",
     python: { stream: [], whole: "print([len(each.embedding) for each in answer.data])" },
     javascript: { stream: [], whole: "console.log(answer.data.map((each) => each.embedding.length));" },
+  },
+  [COMPLETIONS]: {
+    path: "completions",
+    method: "completions.create",
+    asked: "prompt",
+    named: words(
+      `best_of echo frequency_penalty logit_bias logprobs max_tokens model n presence_penalty prompt seed stop stream
+       stream_options suffix temperature top_p user`,
+    ),
+    answer: "answer",
+    python: {
+      stream: ["for chunk in stream:", "    if chunk.choices:", '        print(chunk.choices[0].text, end="", flush=True)'],
+      whole: "print(answer.choices[0].text)",
+    },
+    javascript: {
+      stream: ["for await (const chunk of stream) {", '  process.stdout.write(chunk.choices[0]?.text ?? "");', "}"],
+      whole: "console.log(answer.choices[0].text);",
+    },
   },
 };
 

@@ -155,7 +155,7 @@ export interface RequestView {
   key_id: string | null;
   /** The name of that key. */
   key_name: string | null;
-  /** The API that was spoken: a dialect of chat completions, `messages`, `responses` or `embeddings`. */
+  /** The API that was spoken: a dialect of chat completions, or `messages`, `responses`, `embeddings` or `completions`. */
   dialect: string | null;
   /** The model that was asked for. */
   model: string | null;
