@@ -8,6 +8,7 @@ from msgspec import structs
 from streamweir.core.request import ChatRequest, NativeRequest, read_request
 from streamweir.frontends.carried import carry
 from streamweir.frontends.messages.frontend import MESSAGES
+from streamweir.frontends.responses.frontend import RESPONSES
 from streamweir.pipeline.output_limit import with_limit
 from streamweir.providers.base import Target, UpstreamRequest
 from streamweir.providers.openai.turns import arrange
@@ -82,6 +83,15 @@ def test_these_have_such_templates(name: str) -> None:
     request = read(messages=[{"role": "user", "content": "Hi"}, {"role": "system", "content": "env"}])
     assert built(name, request)[1]["messages"] == [{"role": "user", "content": [text("Hi"), text("env")]}]
     assert len(built("openai", request)[1]["messages"]) == 2
+
+
+@pytest.mark.parametrize("name", ["openai", "alibaba", "deepseek", "anthropic", "gemini"])
+def test_a_summary_is_shown_by_the_frontend_and_asks_no_model_to_reason(name: str) -> None:
+    document = {"model": "m", "input": "Hi", "reasoning": {"summary": "auto"}}
+    made, body = built(name, RESPONSES.parse(document, {}))
+    assert made.dropped == ()
+    assert not {"reasoning", "reasoning_effort", "enable_thinking", "thinking"} & body.keys()
+    assert "thinkingConfig" not in body.get("generationConfig", {})
 
 
 def test_a_web_search_is_only_googles_own() -> None:

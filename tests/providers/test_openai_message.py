@@ -43,6 +43,8 @@ class TestReasoning:
             (Effort.ENABLE, {"reasoning_effort": "none"}, {"enable_thinking": False}, ()),
             (Effort.ENABLE, {"reasoning": {"max_tokens": 9}}, {"enable_thinking": True, "thinking_budget": 9}, ()),
             (Effort.ENABLE, {"reasoning": {"effort": "low"}}, {"enable_thinking": True}, ("effort",)),
+            (Effort.ENABLE, {"reasoning": {"enabled": True}}, {"enable_thinking": True}, ()),
+            (Effort.ENABLE, {"reasoning": {"summary": "auto", "exclude": True}}, {}, ("summary",)),
             (Effort.NONE, {"reasoning": {"effort": "low", "enabled": True}}, {}, ("effort",)),
             (Effort.NONE, {"reasoning": {"enabled": False}}, {}, ("enabled",)),
             (

@@ -97,11 +97,15 @@ def _write_reasoning(
         if requested.effort is not None and not is_off:
             body["reasoning_effort"] = requested.effort
         expressed = {"effort", "enabled"}
-    elif vendor.effort is Effort.ENABLE:
+    elif vendor.effort is Effort.ENABLE and (
+        effort is not None or requested.enabled or requested.max_tokens is not None
+    ):
         body.setdefault("enable_thinking", not is_off)
         if requested.max_tokens is not None:
             body.setdefault("thinking_budget", requested.max_tokens)
         expressed = {"enabled", "max_tokens"} | ({"effort"} if is_off else set())
+    if request.native is not None and request.native.summarizes_reasoning:
+        expressed.add("summary")  # in the answer, where the reasoning is shown as a summary
     for name in ("effort", "max_tokens", "enabled", "summary"):
         value = getattr(requested, name)
         if value is not None and name not in expressed and not (name == "enabled" and value):
