@@ -40,7 +40,7 @@ class Deployments:
             credential.discard("it needs a name and values")
             return
         self._credentials[name] = credential.path_of("credential_values"), values
-        credential.report_rest({})
+        credential.report_remaining({})
 
     def _read(self, entry: Branch) -> None:
         name, params, info = entry.take_text("model_name"), entry.branch("litellm_params"), entry.branch("model_info")
@@ -70,7 +70,7 @@ class Deployments:
         elif (name, own) != (f"{provider}/*", "*"):
             entry.notes.add_action(entry.where, f"callers name its models as {provider}/MODEL")
         for branch, reasons in ((params, unsupported.DEPLOYMENT), (info, unsupported.MODEL_INFO), (entry, {})):
-            branch.report_rest(reasons)
+            branch.report_remaining(reasons)
 
     def _add_credential(self, params: Branch) -> None:
         name = params.take_text("litellm_credential_name")

@@ -38,9 +38,9 @@ class Settings:
         for name in ("drop_params", "turn_off_message_logging"):
             if self._litellm.get(name) is True:
                 self._litellm.take(name)  # always the case here
-        self._litellm.report_rest(unsupported.LITELLM)
-        self._router.report_rest(unsupported.ROUTER)
-        self._general.report_rest(unsupported.GENERAL)
+        self._litellm.report_remaining(unsupported.LITELLM)
+        self._router.report_remaining(unsupported.ROUTER)
+        self._general.report_remaining(unsupported.GENERAL)
 
     def tables(self, models: Mapping[str, object]) -> list[Table]:
         """The tables before the providers. `models`: the names that callers can use."""

@@ -38,7 +38,7 @@ def translate(tree: object) -> Translation:
             notes.add_action(environment.path_of(name), f"set {name} in the environment")
         else:
             notes.add_dropped(environment.path_of(name), "nothing here uses it")
-    top.report_rest(unsupported.TOP)
+    top.report_remaining(unsupported.TOP)
     return Translation(toml, notes.dropped, notes.actions, used)
 
 

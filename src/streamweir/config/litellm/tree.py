@@ -115,7 +115,7 @@ class Branch:
         self._members = {}
         self.notes.add_dropped(self.where, reason)
 
-    def report_rest(self, reasons: Mapping[str, str]) -> None:
+    def report_remaining(self, reasons: Mapping[str, str]) -> None:
         """Adds a note for each remaining member, with its reason."""
         for name, value in self._members.items():
             if value is not None and value not in ({}, [], ""):

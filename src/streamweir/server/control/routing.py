@@ -124,8 +124,8 @@ class _SecuredApp(Starlette):
 
         async def send_secured(message: Message) -> None:
             if message["type"] == "http.response.start":
-                said = tuple((name.decode("latin-1"), value.decode("latin-1")) for name, value in message["headers"])
-                headers = with_security_headers(path, said, is_secure=self._is_secure)
+                sent = tuple((name.decode("latin-1"), value.decode("latin-1")) for name, value in message["headers"])
+                headers = with_security_headers(path, sent, is_secure=self._is_secure)
                 message["headers"] = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in headers]
             await send(message)
 

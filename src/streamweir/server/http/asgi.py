@@ -95,7 +95,7 @@ class Bridge:
         self._tasks.discard(task)
         cycle.end()
         fault = None if task.cancelled() else task.exception()
-        if cycle.is_handed_over:
+        if cycle.is_delegated:
             if fault is not None:
                 self._on_fault(request, fault)
             return
@@ -149,7 +149,7 @@ class _RequestCycle:
         self._body_is_given = False
         self._head: tuple[int, Headers] | None = None
         """Not sent before the first piece of the body: an answer in one piece has a length."""
-        self.is_handed_over = False
+        self.is_delegated = False
         self._change = asyncio.Event()
         """Set when the caller is ready again, has disconnected, or has the whole answer."""
         self._kill_timer: asyncio.TimerHandle | None = None
@@ -163,7 +163,7 @@ class _RequestCycle:
         if not self._body_is_given:
             self._body_is_given = True
             return {"type": "http.request", "body": await self.read_body(None), "more_body": False}
-        while not self._response.over and not self.is_handed_over:
+        while not self._response.over and not self.is_delegated:
             await self._wait()
         return {"type": "http.disconnect"}
 
@@ -188,7 +188,7 @@ class _RequestCycle:
 
     async def send(self, message: Message) -> None:
         response = self._response
-        if response.over or self.is_handed_over:
+        if response.over or self.is_delegated:
             await asyncio.sleep(0)  # an application that sends in a loop must not block the event loop
             return
         kind = message["type"]
@@ -220,7 +220,7 @@ class _RequestCycle:
             raise RuntimeError("the application has answered already")
         self._response.on_gone = self._response.on_drained = None
         handler(self._request, self._response)
-        self.is_handed_over = True
+        self.is_delegated = True
         self._change.set()
 
     async def _wait(self) -> None:

@@ -210,10 +210,10 @@ class HttpServer:
         """Returns when no connection is open, and for `quiet_s` none was opened and there was no probe elsewhere."""
         while True:
             await self.emptied()
-            rest_s = max(self._opened_at, probed_at()) + quiet_s - time.monotonic()
-            if rest_s <= 0:
+            wait_s = max(self._opened_at, probed_at()) + quiet_s - time.monotonic()
+            if wait_s <= 0:
                 return
-            await asyncio.sleep(rest_s)
+            await asyncio.sleep(wait_s)
 
     async def close(self, grace_s: float = 0.0) -> None:
         """Returns when every connection is closed: by itself within the grace period, or cut."""
@@ -287,8 +287,8 @@ class _SocketHandler:
             self._server.on_files_exhausted(reason)
 
     def refusal(self) -> bytes:
-        say = self._server.refusal
-        return say() if say is not None and self._ssl_context is None else b""
+        refusal = self._server.refusal
+        return refusal() if refusal is not None and self._ssl_context is None else b""
 
 
 def _read_at_once(sock: socket.socket) -> bytes:

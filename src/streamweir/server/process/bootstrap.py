@@ -289,5 +289,5 @@ def _log_slow(where: str, seconds: float) -> None:
 def _report(what: str, details: Mapping[str, Any]) -> None:
     fault = details.get("fault")
     fields = {name: value for name, value in details.items() if name != "fault"}
-    say = logger.info if what in _HARMLESS else logger.error
-    say(f"accounting: {what.replace('_', ' ')}", exc_info=fault, **fields)
+    log = logger.info if what in _HARMLESS else logger.error
+    log(f"accounting: {what.replace('_', ' ')}", exc_info=fault, **fields)

@@ -247,8 +247,8 @@ def _format_exception(_: WrappedLogger, __: str, event: EventDict) -> EventDict:
     elif fault is True:
         fault = sys.exc_info()[1]
     if isinstance(fault, BaseException):
-        told = traceback.TracebackException.from_exception(fault, limit=-_FRAMES, compact=True)
-        event["exception"] = "".join(told.format()).rstrip()
+        formatted = traceback.TracebackException.from_exception(fault, limit=-_FRAMES, compact=True)
+        event["exception"] = "".join(formatted.format()).rstrip()
     return event
 
 
@@ -299,8 +299,8 @@ class _StandardLogging(logging.Handler):
             text = record.getMessage()
         except (TypeError, ValueError):  # arguments that do not fit the message: log what is possible
             text = str(record.msg)
-        tell = logger.error if record.levelno >= logging.ERROR else logger.warning
-        tell(text, source=record.name, exc_info=record.exc_info)
+        log = logger.error if record.levelno >= logging.ERROR else logger.warning
+        log(text, source=record.name, exc_info=record.exc_info)
 
 
 def _take_over_reports() -> Callable[[], None]:

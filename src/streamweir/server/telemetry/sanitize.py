@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable
 
 MAX_LENGTH = 200
-_SHORTEST_SECRET = 7
+_MIN_SECRET_LENGTH = 7
 _MAX_HARMLESS = 4096
 
 _INVISIBLE = re.compile(
@@ -84,7 +84,7 @@ def _without(invisible: re.Pattern[str], text: str, hide: Callable[[str], str]) 
 
 
 def mask(text: str) -> str:
-    return _OPAQUE.sub("***", _mask_keys(text)) if len(text) >= _SHORTEST_SECRET else text
+    return _OPAQUE.sub("***", _mask_keys(text)) if len(text) >= _MIN_SECRET_LENGTH else text
 
 
 def _mask_keys(text: str) -> str:

@@ -17,7 +17,7 @@ from streamweir.server.control.routing import Access
 
 _TEMPLATE = "#/components/schemas/{name}"
 _ADMINS = "For the operator, and for keys with the scope `admin` within their workspace."
-_WHO = {
+_ACCESS_TEXTS = {
     Access.ANYONE: "Anyone may.",
     Access.ADMIN: _ADMINS,
     Access.VIEWER: f"{_ADMINS} It does not keep a session alive.",
@@ -61,7 +61,7 @@ def _operation(
     made: dict[str, Any] = {
         "operationId": operation.name,
         "summary": operation.about,
-        "description": _WHO[operation.access],
+        "description": _ACCESS_TEXTS[operation.access],
         "security": _security(operation),
         "parameters": [*_path_parameters(operation), *_query_parameters(operation)],
         "responses": {

@@ -145,15 +145,15 @@ async def show_content(call: Call[Nothing, Nothing]) -> ContentView:
 
     await call.context.flush_accounting()
     packed = await call.context.write(work)
-    said = await asyncio.to_thread(packed.unpack)
+    unpacked = await asyncio.to_thread(packed.unpack)
     return ContentView(
-        request_id=said.request_id,
-        at_ms=said.at_ms,
-        prompt=said.prompt,
-        answer=said.answer,
-        upstream_frames=_frames(said.upstream_frames),
-        caller_frames=_frames(said.caller_frames),
-        is_cut=said.is_cut,
+        request_id=unpacked.request_id,
+        at_ms=unpacked.at_ms,
+        prompt=unpacked.prompt,
+        answer=unpacked.answer,
+        upstream_frames=_frames(unpacked.upstream_frames),
+        caller_frames=_frames(unpacked.caller_frames),
+        is_cut=unpacked.is_cut,
     )
 
 

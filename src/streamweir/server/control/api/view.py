@@ -147,12 +147,12 @@ def view_ledger(row: LedgerRow) -> LedgerView:
     return shown(LedgerView, row, workspace=row.workspace_id, amount_usd=usd(row.amount_nano), cost_usd=cost)
 
 
-def request_members(*places: str) -> list[tuple[str, Any]]:
+def request_members(*shown_in: str) -> list[tuple[str, Any]]:
     """The columns of the request log that are shown in these places, with their names and types."""
     return [
         (column.member, Annotated[column.member_type, Meta(description=column.about.about)])
         for column in COLUMNS
-        if column.about.shown in places
+        if column.about.shown in shown_in
     ]
 
 
