@@ -64,6 +64,11 @@ class Gateway:
         answer = json.loads(self._post(body, "embeddings"))
         return [each["embedding"] for each in answer["data"]]
 
+    def complete(self, body: dict[str, Any]) -> str:
+        """The text of a legacy completion, by plain HTTP."""
+        text: str = json.loads(self._post(body, "completions"))["choices"][0]["text"]
+        return text
+
     def ask_for_error(self, body: dict[str, Any]) -> str:
         """The message of the error in a stream that breaks off."""
         for line in self._post({**body, "stream": True}).splitlines():

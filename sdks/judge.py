@@ -9,6 +9,7 @@ A driver's line (`observe.py`) is held against what the gateway itself answers t
     usage              [input, output, total]
     parsed             the object of the job's schema, as the SDK's own way to structured output gives it
     embeddings         the vectors of the job's inputs, under any names
+    completions        the text of a legacy completion
     error              the gateway's error, raised after some text, of a stream that breaks off
     refused            the gateway's error with its status, raised in place of an answer
     key                an error with status 401
@@ -20,7 +21,7 @@ from enum import Enum
 from typing import Any
 
 Line = dict[str, Any]
-OPTIONAL = ("parsed", "embeddings")
+OPTIONAL = ("parsed", "embeddings", "completions")
 """Checks of which a driver may know nothing: they are skipped then."""
 
 
@@ -47,6 +48,7 @@ class Expected:
     usage: list[int] = field(default_factory=list)
     parsed: dict[str, Any] = field(default_factory=dict)
     embeddings: list[list[float]] = field(default_factory=list)
+    completions: str = ""
     error: str = ""
     """The message of the error that its stream ends with, or that is its answer."""
     status: int = 401

@@ -46,6 +46,7 @@ SCENARIOS = {
         "usage": "sim/hello",
         "parsed": "sim/json",
         "embeddings": "sim/embed",
+        "completions": "sim/hello",
         "error": "sim/error?at=3",
         "refused": "sim/error?status=400",
         "key": "sim/hello",
@@ -124,6 +125,8 @@ def _expected(target: Gateway, scenario: str, check: str) -> Expected:
         return Expected(parsed=json.loads(expected_of(answer).text))
     if check == "embeddings":
         return Expected(embeddings=target.embed({"model": asked["model"], "input": INPUTS}))
+    if check == "completions":
+        return Expected(completions=target.complete({"model": asked["model"], "prompt": PROMPTS[scenario]}))
     tools = {"tools": [{"type": "function", "function": TOOL}]} if check == "tools" else {}
     return expected_of(target.ask({**asked, **tools}))
 

@@ -13,4 +13,11 @@ async function embeddings(job, model) {
   return saw({ vectors: (await ai.embedMany(asked)).embeddings });
 }
 
-await run({ ...checksOf(ai, (job, apiKey) => provider(job, apiKey).chat, false), embeddings });
+async function completions(job, model) {
+  const asked = { model: provider(job, job.key).completion(model), prompt: job.prompt, onError() {} };
+  let streamed = "";
+  for await (const part of ai.streamText(asked).stream) if (part.type === "text-delta") streamed += part.text;
+  return saw({ streamed, buffered: (await ai.generateText(asked)).text });
+}
+
+await run({ ...checksOf(ai, (job, apiKey) => provider(job, apiKey).chat, false), embeddings, completions });

@@ -76,6 +76,15 @@ async function embeddings(job, model) {
   return saw({ own, floats });
 }
 
+// The legacy API.
+async function completions(job, model) {
+  const api = client(job).completions;
+  const asked = { model, prompt: job.prompt, max_tokens: job.max_tokens };
+  let streamed = "";
+  for await (const chunk of await api.create({ ...asked, stream: true })) streamed += chunk.choices[0]?.text ?? "";
+  return saw({ streamed, buffered: (await api.create(asked)).choices[0].text });
+}
+
 async function error(job, model) {
   let before = "";
   try {
@@ -102,4 +111,4 @@ async function refusal(job, model, key) {
 const refused = (job, model) => refusal(job, model, job.key);
 const key = (job, model) => refusal(job, model, job.wrong_key);
 
-await run({ text, tools, reasoning, usage, embeddings, error, refused, key });
+await run({ text, tools, reasoning, usage, embeddings, completions, error, refused, key });

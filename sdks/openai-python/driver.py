@@ -108,6 +108,14 @@ def embeddings(job: Job, model: str) -> Seen:
     return saw(own=[each.embedding for each in own.data], floats=[each.embedding for each in floats.data])
 
 
+def completions(job: Job, model: str) -> Seen:
+    """The legacy API."""
+    api = client(job).completions
+    asked: dict[str, object] = {"model": model, "prompt": job["prompt"], "max_tokens": job["max_tokens"]}
+    streamed = "".join(chunk.choices[0].text for chunk in api.create(**asked, stream=True) if chunk.choices)
+    return saw(streamed=streamed, buffered=api.create(**asked).choices[0].text)
+
+
 def error(job: Job, model: str) -> Seen:
     before = ""
     try:
@@ -137,4 +145,5 @@ def refusal(job: Job, model: str, key: str) -> Seen:
 
 if __name__ == "__main__":
     checks = {"text": text, "tools": tools, "reasoning": reasoning, "usage": usage, "parsed": parsed}
-    run({**checks, "embeddings": embeddings, "error": error, "refused": refused, "key": key})
+    more = {"embeddings": embeddings, "completions": completions}
+    run({**checks, **more, "error": error, "refused": refused, "key": key})
