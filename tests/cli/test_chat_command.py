@@ -1,4 +1,4 @@
-"""`streamweir chat`: what a pipe gets, what a terminal shows, what is said when it fails or is left."""
+"""`streamweir chat`: the output for a pipe and for a terminal, and after failures and cancellation."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""One request of either client against a server that does what it is told: what is sent, kept and waited for."""
+"""One request of either client to a scripted server: what is sent, kept and waited for."""
 
 import asyncio
 import socket

@@ -1,4 +1,4 @@
-"""A failed response: its class, the server's words, and whether and when to ask again."""
+"""A failed response: its class, the server's message, and whether and when to retry."""
 
 import json
 from email.utils import formatdate

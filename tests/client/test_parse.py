@@ -1,4 +1,4 @@
-"""`parse` and `aparse`: the same answer from any iterable of bytes, for those who have their own HTTP."""
+"""`parse` and `aparse`: the same answer from any iterable of bytes, for callers with their own HTTP client."""
 
 from collections.abc import AsyncIterator, Iterator
 

@@ -1,4 +1,4 @@
-"""What ends an answer, what breaks it, and what is told of it then: dialect by dialect, without a socket."""
+"""What ends an answer, what breaks it, and the reported error: dialect by dialect, without a socket."""
 
 import json
 from typing import Any

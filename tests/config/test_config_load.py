@@ -1,4 +1,4 @@
-"""A file becomes a configuration, or one error that names every place and reason."""
+"""A file becomes a configuration, or one error that names every path and reason."""
 
 from datetime import UTC, datetime
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""A recording is read with the place of everything, as the engine's splitter reads it, and never with a crash."""
+"""A recording is parsed with the offset of everything, like the gateway's splitter, and never crashes."""
 
 import json
 from pathlib import Path

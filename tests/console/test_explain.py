@@ -1,4 +1,4 @@
-"""The words of the page for verdicts, codes, flags and sources: there is none that it leaves unexplained."""
+"""The page explains every verdict, code, flag and source."""
 
 import re
 

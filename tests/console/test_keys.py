@@ -1,4 +1,4 @@
-"""A key is made, used, seen, changed and taken away, all from the console; its secret is seen once."""
+"""A key is created, used, shown, changed and revoked in the console; its secret is shown once."""
 
 import pytest
 from openai import AuthenticationError

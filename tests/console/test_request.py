@@ -1,4 +1,4 @@
-"""One request: the attempt that failed and the one that did not, and what was said, where its key keeps that."""
+"""One request: the failed and the successful attempt, and the content, if its key stores it."""
 
 import re
 

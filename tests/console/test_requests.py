@@ -1,4 +1,4 @@
-"""The log of requests: each filter narrows it, its pages follow each other, and what matches can be taken away."""
+"""The request log: each filter restricts it, pages follow each other, and matches can be exported."""
 
 import csv
 import json

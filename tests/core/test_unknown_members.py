@@ -1,4 +1,4 @@
-"""Members for which the typed view has no field are named; those that say nothing are not."""
+"""Members without a field in the typed view are named; empty ones are not."""
 
 from typing import Any
 

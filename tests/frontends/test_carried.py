@@ -1,4 +1,4 @@
-"""Reasoning of other families in our own envelope: out, back, and whatever somebody makes of it on the way."""
+"""Reasoning of other families in the gateway's envelope: out, back, and after any changes on the way."""
 
 import base64
 import zlib

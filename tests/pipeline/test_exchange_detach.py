@@ -1,4 +1,4 @@
-"""An answer whose caller was told an error, or has gone: it is read on, and nothing more is written."""
+"""An answer whose caller got an error, or has disconnected: it is read on, and nothing more is written."""
 
 import json
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""The secrets that we hand out: told at sight, told apart when mistyped, and never equal by chance."""
+"""The secrets that the gateway issues: recognisable, with a checksum, and never equal."""
 
 import re
 import zlib

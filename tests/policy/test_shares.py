@@ -1,4 +1,4 @@
-"""Nobody takes all of it, everybody gets the same, and one that comes anew finds something."""
+"""No key takes everything, busy keys get the same, and a new key always gets something."""
 
 from itertools import cycle
 

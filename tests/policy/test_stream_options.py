@@ -1,4 +1,4 @@
-"""A refusal of `stream_options` is told from any other, in the words of those who refuse it."""
+"""A refusal of `stream_options` is distinguished from any other, by the texts of the providers."""
 
 import json
 from typing import Any

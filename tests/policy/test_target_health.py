@@ -1,4 +1,4 @@
-"""When a target is sent away, for how long, and who may try it again."""
+"""When a target is ejected, for how long, and which request probes it."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""Messages and reasoning for OpenAI-style vendors: what goes back, in which words, and what is left out."""
+"""Messages and reasoning for OpenAI-style vendors: what is sent back, in which format, and what is left out."""
 
 from typing import Any
 

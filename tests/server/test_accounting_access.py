@@ -1,8 +1,7 @@
-"""Who is let in, and what is said to whom is not, in the words of each dialect (C19 to C22, C26, G22).
+"""Which requests are admitted, and the refusals of the others in each dialect (C19 to C22, C26, G22).
 
-Nothing of this reaches the upstream and nothing is charged. A refusal leaves one row in the log where
-the key is known, and none where anybody could have sent it. Keys are those of the store, made and
-changed while the gateway runs.
+No refused request reaches the upstream, and nothing is charged. A refusal leaves one row in the log if the key is
+known, and none otherwise. The keys are those of the store, created and changed while the gateway runs.
 """
 
 from pathlib import Path

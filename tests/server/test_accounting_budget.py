@@ -1,8 +1,8 @@
-"""What a key has spent is never more than its budget, whatever is asked and however much of it is billed.
+"""A key never spends more than its budget, whatever is requested and however much of it is billed.
 
-The upstream bills a token for every byte that it could read of the caller's, and an answer as long as the
-limit that it was told: the most that one can bill who keeps that limit. Requests come at once, streamed and whole, with
-limits and without, and with text where an estimate would not look for it.
+The upstream bills a token for every byte that it could read of the request, and an answer as long as the limit that it
+got: the maximum for a provider that keeps the limit. Requests come at once, streamed and whole, with and without
+limits, and with text in members that an estimate does not count.
 """
 
 import asyncio

@@ -1,7 +1,7 @@
-"""What was said is kept for keys that asked for it, and for nobody else: prompt, answer, and the bytes both ways.
+"""Content is stored for keys with `log_content`, and for no others: prompt, answer, and the bytes in both directions.
 
-It is kept apart from the books, redacted and bounded, and what a request costs and how it ends is the
-same with it and without.
+It is stored apart from the ledger, redacted and bounded. The cost and the end of a request are the same with and
+without it.
 """
 
 import asyncio

@@ -1,8 +1,7 @@
-"""What a request costs: by the prices of its admission, for the usage that was shown (U30 to U33, C27, G20, G22).
+"""The cost of a request: by the prices of its admission, for the usage that was shown (U30 to U33, C27, G20, G22).
 
-A token of the model `m` costs a thousandth of a dollar, so amounts read as tokens. What the usage
-that a caller is shown says is what its row says, and what its row says is what it costs. Credit and
-budgets go by the same sums.
+A token of the model `m` costs a thousandth of a dollar, so amounts read as tokens. The usage that a caller gets is the
+usage of its row, and determines the cost. Credit and budgets use the same sums.
 """
 
 import asyncio

@@ -1,8 +1,8 @@
 """`Idempotency-Key`: the same request sent twice is answered once and charged once (C28).
 
-In flight it is a conflict that passes, with another body a mistake, and after its answer a conflict
-that stays: answers are not kept. What cost nothing may be tried again. A key is that of the API key
-that sent it, and is remembered for a day, whatever becomes of the process.
+While it runs, a repetition is a temporary conflict; with another body it is an error; after its answer it is a
+permanent conflict, because answers are not stored. A request that cost nothing may be repeated. An idempotency key
+belongs to the API key that sent it, and is kept for a day, whatever happens to the process.
 """
 
 import asyncio

@@ -1,8 +1,8 @@
-"""How lives of the gateway end, and what the next one finds in the books: docs/spec/failures.md G1, G2 and G3.
+"""Processes that are killed or stopped, and what the next one finds in the ledger: docs/spec/failures.md G1, G2 and G3.
 
-Killed at random moments under load, many times: every life is the real program on the same store
-as the one before, and a fifth of them do not even live to listen: they are killed while they put the
-books of the last one in order. Stopped by a signal, once or twice. On both databases.
+Killed at random moments under load, many times: each process is the real program on the same store as the one before,
+and a fifth of them are killed before they listen, while they recover from the last one. Stopped by a signal, once or
+twice. On both databases.
 """
 
 import asyncio

@@ -1,7 +1,7 @@
-"""How often, how much and how many at once: what is refused, and what everybody is told of his limits (C25).
+"""Rate, token and concurrency limits: what is refused, and the headers about limits (C25).
 
-A refusal says when to come back, leaves one row and costs nothing; a request that was let in is told
-what is left of its minute, whether its answer is streamed, whole or an error.
+A refusal has a time to retry, leaves one row and costs nothing. An admitted request gets what remains of its minute,
+whether its answer is streamed, whole or an error.
 """
 
 import asyncio

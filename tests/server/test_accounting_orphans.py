@@ -1,7 +1,7 @@
 """Requests that are open when their process dies, as others find them: docs/spec/failures.md G3 and G4.
 
-Who is dead is told by silence, and silence has other reasons too: a process that stood still, a database
-that was away. The processes here are in a hurry: what takes others twenty seconds takes them one or two.
+A process without heartbeats counts as dead, but there are other reasons for silence: a blocked process, an unavailable
+database. The intervals here are short: one or two seconds instead of twenty.
 """
 
 import asyncio

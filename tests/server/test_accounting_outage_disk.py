@@ -1,8 +1,8 @@
-"""The disk is full, or may not be written, or another process has the SQLite file (G7, G8).
+"""The disk is full, or cannot be written, or another process has locked the SQLite file (G7, G8).
 
-Where the journal cannot be written nobody new is let in; who is let in already is served to the end,
-and his settlement is written when there is room again. Where only the database cannot be written,
-nobody notices. Neither needs a restart, nothing is lost, and every sum is that of its rows.
+If the journal cannot be written, no new request is admitted; running ones are served to the end, and their settlements
+are written when there is space again. If only the database cannot be written, callers do not notice. Neither needs a
+restart, nothing is lost, and every sum is that of its rows.
 """
 
 import asyncio

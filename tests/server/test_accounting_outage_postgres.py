@@ -1,8 +1,8 @@
-"""PostgreSQL stopped, killed or frozen in the midst of it all, and back again (G9).
+"""PostgreSQL stopped, killed or frozen under load, and available again (G9).
 
-Running streams are not touched. What has no budget goes on while the journal takes its rows, what has
-one while Valkey can tell; else 503, soon. When the database is back it gets everything, once, and no
-restart is needed. The event loop turns all the while.
+Running streams are not affected. Requests without a budget continue while the journal accepts their entries, those with
+one while Valkey decides; otherwise they get a 503, soon. When the database is available again it gets everything, once,
+without a restart. The event loop is never blocked.
 """
 
 import asyncio

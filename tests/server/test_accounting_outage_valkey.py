@@ -1,8 +1,8 @@
-"""Limits that two gateways share, and what is left of them while Valkey is dead, frozen, flushed or new (G13-G15).
+"""Limits that two gateways share, and their behaviour while Valkey is dead, frozen, flushed or new (G13-G15).
 
-Together they are exact. Without it each has its share, so that nobody is ever without a limit; money
-is the database's. Slow is worse than down: nobody waits longer than for one answer, and soon nobody
-waits at all. When it is back, it counts for all again, and what it lost is put right by the ledger.
+Together they are exact. Without Valkey each process has its share, so that there is always a limit; the database
+decides about money. A slow Valkey is worse than a dead one: a request waits for one answer at most, and soon not at
+all. When it is available again it counts for all processes, and what it lost is corrected by the ledger.
 """
 
 import asyncio

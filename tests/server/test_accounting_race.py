@@ -1,7 +1,7 @@
-"""C27: two hundred requests at once on money for three let in exactly three, whoever decides about it.
+"""C27: of two hundred requests at once on money for three, exactly three are admitted, whichever part decides.
 
-One process decides in memory, several through Valkey and the database, or the database alone; with
-Valkey flushed, killed or frozen in the midst of it, the database alone has to. See `support.race`.
+One process decides in memory, several through Valkey and the database, or the database alone; if Valkey is flushed,
+killed or frozen meanwhile, the database decides alone. See `support.race`.
 """
 
 import asyncio

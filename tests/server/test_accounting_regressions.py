@@ -1,7 +1,7 @@
-"""What once went wrong in the books, each with the least that shows it.
+"""Earlier bugs of accounting, each with the smallest test that shows it.
 
-Budgets that were taken away and given back, requests that end in odd moments, words of a provider or
-of an operator that nobody foresaw. Where a whole part of the books has a file of its own, it is there.
+Budgets that were removed and added again, requests that end at unusual moments, unexpected values of a provider or an
+operator. Other regressions are in the file of their part.
 """
 
 import asyncio

@@ -1,8 +1,8 @@
-"""What is held before an upstream is asked, and what becomes of it, to the nano-dollar (C1 to C5, U14).
+"""What is held before an upstream is called, and what happens to it, to the nano-dollar (C1 to C5, U14).
 
-A token of the model `m` costs a thousandth of a dollar, so amounts read as tokens. A hold is written
-before the upstream is asked, durable before the caller has a byte, and given back to the last
-nano-dollar; what outgrows it holds more, while there is more.
+A token of the model `m` costs a thousandth of a dollar, so amounts read as tokens. A hold is written before the
+upstream is called, durable before the caller gets a byte, and released to the last nano-dollar; an answer that exceeds
+it holds more, while there is more.
 """
 
 import asyncio

@@ -1,10 +1,10 @@
-"""No secret, and no prompt that nobody asked to keep, stays in the books or comes out of them (S6, S8, S22).
+"""No secret, and no prompt without `log_content`, is stored or shown (S6, S8, S22).
 
-One gateway with real books meets everything that can happen to a request: answers, every refusal, a
-database and a Valkey that are away, a disk that fails, a bug, a row that no database takes; besides it the
-admin API and the command line are used, rightly and wrongly. Then everything is searched for every canary:
-log, answers, metrics, every row of every table, the files of the database, of the journal and of the
-quarantine, and what the commands wrote. Content that was asked for is where it belongs, without the secrets in it.
+One gateway with a real database goes through everything that can happen to a request: answers, every refusal, an
+unavailable database and Valkey, a failing disk, a bug, a row that no database accepts; the admin API and the command
+line are used too, correctly and incorrectly. Then everything is searched for every canary: log, answers, metrics, every
+row of every table, the files of the database, of the journal and of the quarantine, and the output of the commands.
+Requested content is stored, without the secrets in it.
 """
 
 import asyncio

@@ -1,7 +1,7 @@
-"""A PostgreSQL that is there, but slow, locked by others, or out of the reach of one node alone (G10, G11, G24).
+"""A PostgreSQL that is slow, locked by others, or unreachable for one node only (G10, G11, G24).
 
-Nobody waits for it who need not, nothing is overspent by who cannot ask it, and what the server breaks
-up because it got entangled is begun again without a word.
+No request waits for it without need, nothing is overspent by a node that cannot reach it, and transactions that the
+server aborts because of a deadlock are silently repeated.
 """
 
 import asyncio

@@ -1,7 +1,7 @@
-"""When a gateway with books does not start, and what is there again when it does: docs/spec/failures.md G25 and G31.
+"""When a gateway with a database does not start, and what it recovers when it does: docs/spec/failures.md G25 and G31.
 
-A start that cannot be is one clear line that names what is in the way, and nothing was served. Each
-is the real program, from its command line on.
+A failed start is one clear line with the reason, and nothing was served. Each is the real program, from its command
+line on.
 """
 
 import asyncio

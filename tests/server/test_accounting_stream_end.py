@@ -1,8 +1,8 @@
-"""Streams that the gateway ends: for want of money (C24), a revoked key (C23), an operator's word.
+"""Streams that the gateway ends: because of money (C24), a revoked key (C23), or an operator.
 
-The caller is told at once, in the words of the dialect, and gets nothing more. An upstream that bills
-on is read on for its word, another is left and what was delivered is counted; either way the books
-have one settlement, and the target has done nothing wrong.
+The caller gets an error at once, in the format of the dialect, and nothing more. An upstream that still bills is
+drained for its usage; otherwise it is aborted, and what was delivered is counted. Either way there is one settlement,
+and the target's health does not change.
 """
 
 import asyncio

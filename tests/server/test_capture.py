@@ -1,4 +1,4 @@
-"""What is kept of what was said, for keys that asked for it."""
+"""Stored content, for keys with `log_content`."""
 
 import asyncio
 import json

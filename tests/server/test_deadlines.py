@@ -1,4 +1,4 @@
-"""When an attempt has taken too long, told by what there is to see of it."""
+"""When an attempt has taken too long, by its snapshot."""
 
 import pytest
 from msgspec import structs

@@ -1,7 +1,7 @@
 """When another target is tried, and the same one again: before anything was sent, and never after.
 
-docs/spec/failures.md U10, U14 and U40. Until the commit a failure of one target is nobody's business but
-ours, within a budget; from the first byte on it is the caller's, and no other target hears of it.
+docs/spec/failures.md U10, U14 and U40. Until the commit a failure of one target is retried within a budget; from the
+first byte on the caller gets it, and no other target is called.
 """
 
 import asyncio

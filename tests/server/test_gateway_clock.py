@@ -1,7 +1,7 @@
-"""A clock that jumps: docs/spec/failures.md G16. Timers, windows and durations are of the monotonic clock alone.
+"""A clock that jumps: docs/spec/failures.md G16. Timers, windows and durations use only the monotonic clock.
 
-The time of day is for what is written down (dates, log lines, `created`) and for the one thing that is
-defined by it, when a key expires. Where it is read stands here; anywhere else it has no business.
+The wall clock is for stored times (dates, log lines, `created`) and for the expiry of keys. The places that may read it
+are listed here.
 """
 
 import ast

@@ -1,8 +1,8 @@
-"""A bug of our own, at each step of a request: docs/spec/failures.md G5.
+"""A bug of the gateway, at each step of a request: docs/spec/failures.md G5.
 
-Before anything was sent it is a status 500 with the request's id, after that an error frame, in each
-dialect; nobody hangs, nothing of the inside is shown, and there is one record. The outermost pieces
-are made to raise: the provider's code, the way to it, the caller's transport, the books of the policy.
+Before anything was sent it is a status 500 with the request's id, after that an error frame, in each dialect; no
+request hangs, nothing internal is shown, and there is one record. The outermost parts are made to raise: the provider's
+code, the connection, the caller's transport, the router.
 """
 
 import asyncio

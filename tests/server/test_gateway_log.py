@@ -1,4 +1,4 @@
-"""A log that nobody reads: docs/spec/failures.md G24. Requests go on; lines that find no room are counted."""
+"""A log that is not read: docs/spec/failures.md G24. Requests continue; lines that do not fit are counted."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""More than can be done: who is refused, with what bytes, and who is not. Item by item, on real sockets."""
+"""Overload: which requests are refused, with which bytes, and which are not. Case by case, on real sockets."""
 
 import asyncio
 import json

@@ -1,8 +1,7 @@
 """Too much of everything: docs/spec/failures.md G17, G18, G19, G27, G28 and G30.
 
-What is refused is refused quickly and says when to come back, not to everybody the same; what runs
-goes on; the control routes are always answered; and when it is over, it is over. What needs a cgroup,
-a crowd or a clock is in `test_gateway_soak`.
+Refusals are fast and have a random time to retry; running streams continue; the control routes are always answered; and
+afterwards everything works again. What needs a cgroup, many callers or a clock is in `test_gateway_soak`.
 """
 
 import asyncio

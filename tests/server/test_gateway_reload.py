@@ -1,8 +1,7 @@
 """A new configuration under running streams: docs/spec/failures.md G20 and G21.
 
-Who is being answered keeps what it began with, provider, key and connection; who comes next sees the
-new configuration; a file that cannot be read changes nothing. By `SIGHUP` to a real process, and
-step by step in the test's own loop.
+A running request keeps its provider, key and connection; the next one uses the new configuration; an invalid file
+changes nothing. By `SIGHUP` to a real process, and step by step in the test's own loop.
 """
 
 import asyncio

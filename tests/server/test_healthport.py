@@ -1,4 +1,4 @@
-"""Probes on a thread of their own: answered while the event loop stands still, and told when it does for too long."""
+"""Probes on a thread of their own: answered while the event loop is blocked, with 503 if that takes too long."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""Callers that read slowly, not at all, or leave: what waits is bounded, and whoever serves them is told once."""
+"""Callers that read slowly, not at all, or disconnect: what waits is bounded, and the writer is notified once."""
 
 import asyncio
 import gc

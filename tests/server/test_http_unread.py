@@ -1,4 +1,4 @@
-"""A body that waits for somebody to ask for it: not a byte of it is read before, and why it cannot be is told once."""
+"""A body that is read on request: not a byte of it is read before, and a failure is reported once."""
 
 import asyncio
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Whole answers that would hold up everybody: read elsewhere, with the same bytes and the same record."""
+"""Whole answers that would block the event loop: read elsewhere, with the same bytes and the same record."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""One clean line per request, for people or for machines, and never a wait for whoever reads it."""
+"""One sanitized line per request, for people or for machines; writing never waits for a reader."""
 
 import json
 import logging

@@ -1,4 +1,4 @@
-"""What nobody logged on purpose comes into the log too: the standard library's words, and uncaught exceptions."""
+"""The log includes the standard library's messages and uncaught exceptions."""
 
 import asyncio
 import gc

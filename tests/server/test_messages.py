@@ -1,4 +1,4 @@
-"""`POST /v1/messages` over a real socket: translated from every wire, and passed on where the upstream speaks it."""
+"""`POST /v1/messages` over a real socket: translated from every wire, and passed on if the upstream uses it."""
 
 import asyncio
 import json

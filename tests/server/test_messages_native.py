@@ -1,4 +1,4 @@
-"""`POST /v1/messages` on an upstream that speaks it: large answers, and what the upstream says of a failure."""
+"""`POST /v1/messages` on an upstream of the same API: large answers, and the upstream's own errors."""
 
 import json
 

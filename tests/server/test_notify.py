@@ -1,4 +1,4 @@
-"""What a service manager is told: real Unix datagram sockets, real processes."""
+"""Messages to a service manager: real Unix datagram sockets, real processes."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""While the database is away, the progress of open requests does not take the room that new requests need."""
+"""While the database is unavailable, the progress of open requests leaves space in the journal for new requests."""
 
 import asyncio
 from itertools import pairwise

@@ -1,4 +1,4 @@
-"""So much of an answer is paid for: whoever gave the allowance hears of it when there is more (C24)."""
+"""The allowance of an answer: its owner is called when the answer exceeds it (C24)."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""A stream that is cut by the gateway: the caller is told at once, an upstream that bills on is read on (C23, C24)."""
+"""A stream that the gateway cuts: the caller gets an error at once, an upstream that bills is drained (C23, C24)."""
 
 import asyncio
 import json

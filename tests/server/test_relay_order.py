@@ -1,4 +1,4 @@
-"""Held back, let go, cut, stopped, left, finished: in any order an attempt ends once, and what is sent is sound."""
+"""Paused, resumed, cut, stopped, disconnected, finished: in any order an attempt ends once, with valid output."""
 
 import asyncio
 import json

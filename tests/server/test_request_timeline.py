@@ -1,4 +1,4 @@
-"""The way of a request as its row tells it: admission, attempts, pieces, settlement, and how its cost was reckoned."""
+"""The timeline of a request in its row: admission, attempts, pieces, settlement, and the calculation of its cost."""
 
 import asyncio
 import json

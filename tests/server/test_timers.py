@@ -1,4 +1,4 @@
-"""Alarms: each rings when it is due, whatever becomes of the others, and those that will not ring take no room."""
+"""Timers: each fires when it is due, whatever happens to the others, and ended ones take no memory."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""Credit given to workspaces: in the ledger, in the account, told to every process and to the audit log."""
+"""Credit of workspaces: in the ledger, in the account, loaded by every process, and in the audit log."""
 
 import asyncio
 from functools import partial

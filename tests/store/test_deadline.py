@@ -1,4 +1,4 @@
-"""A limit is not over because the event loop stood still: what came in the meantime is heard first."""
+"""A limit does not end because the event loop was blocked: what arrived in the meantime is processed first."""
 
 import asyncio
 from collections.abc import Awaitable, Callable

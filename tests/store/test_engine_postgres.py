@@ -1,4 +1,4 @@
-"""A store in PostgreSQL, on servers that go away: stopped, killed, frozen, cut off, too busy with locks."""
+"""A store in PostgreSQL, on servers that become unavailable: stopped, killed, frozen, disconnected, or locked."""
 
 import asyncio
 import re

@@ -1,4 +1,4 @@
-"""The keys of the operator's file as rows: they follow the file, and nobody else changes them."""
+"""The keys of the operator's file as rows: they follow the file, and cannot be changed otherwise."""
 
 from functools import partial
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The journal on a healthy disk: what is written, when that is said, what goes, and what stays."""
+"""The journal on a healthy disk: what is written, when it is reported, what is removed, and what stays."""
 
 import asyncio
 import os

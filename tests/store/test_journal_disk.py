@@ -1,4 +1,4 @@
-"""A journal on a disk that is full, fails or lies: what must be written is written in the end."""
+"""A journal on a disk that is full, fails or reports false results: required entries are written in the end."""
 
 import asyncio
 import errno

@@ -1,4 +1,4 @@
-"""The journal's frames: a file that was cut or damaged anywhere gives a prefix of what was written, and says so."""
+"""The journal's frames: a file that was cut or damaged anywhere gives a prefix of what was written, and reports it."""
 
 import zlib
 

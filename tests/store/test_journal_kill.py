@@ -1,4 +1,4 @@
-"""Processes killed while they write their journal: what they were told is written is found, and counts once."""
+"""Processes killed while they write their journal: entries that were reported as written are found, and count once."""
 
 import asyncio
 import os

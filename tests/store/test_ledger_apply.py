@@ -1,4 +1,4 @@
-"""Entries become rows, once, in whatever order and company they come."""
+"""Entries become rows, once, in any order and in any batches."""
 
 from collections.abc import Callable, Sequence
 from functools import partial

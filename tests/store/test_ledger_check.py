@@ -1,4 +1,4 @@
-"""Books that do not agree are found, whichever of their numbers was touched."""
+"""An inconsistent ledger is detected, whichever of its numbers was changed."""
 
 from collections.abc import Callable
 from functools import partial

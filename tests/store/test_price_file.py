@@ -1,4 +1,4 @@
-"""The list that came with the program, and the one that an update put in its place."""
+"""The built-in price list, and the one from an update."""
 
 import os
 import stat

@@ -1,4 +1,4 @@
-"""Following the log: every row that comes is told once, in whatever order transactions become visible."""
+"""Following the log: every new row is returned once, in whatever order transactions become visible."""
 
 import random
 from functools import partial

@@ -1,4 +1,4 @@
-"""What a process has reserved in Valkey is free seconds after its death, and stays reserved while it lives."""
+"""The reservations of a process in Valkey are released seconds after its death, and stay while it lives."""
 
 import itertools
 from collections.abc import AsyncIterator, Iterator

@@ -1,4 +1,4 @@
-"""Limits in Valkey: the same law as in memory, step by step, and as the plainest model of it."""
+"""Limits in Valkey: the same rules as in memory, step by step, and as in the simplest model."""
 
 import asyncio
 import itertools

@@ -1,4 +1,4 @@
-"""200 at once, from two processes with three connections each, and room for three: exactly three are let in."""
+"""200 at once, from two processes with three connections each, with a limit of three: exactly three are admitted."""
 
 import random
 import subprocess

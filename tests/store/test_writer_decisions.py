@@ -1,4 +1,4 @@
-"""The database decides about money: exactly, together with what was put before, and nothing stays held for nobody."""
+"""The database decides about money: exactly, together with earlier entries, and no unused hold remains."""
 
 import asyncio
 from pathlib import Path

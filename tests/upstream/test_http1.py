@@ -1,4 +1,4 @@
-"""A request and its answer over a real socket: what is sent, what is told, and every way a body can end."""
+"""A request and its answer over a real socket: what is sent, what is received, and every way a body can end."""
 
 import asyncio
 import socket

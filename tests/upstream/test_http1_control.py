@@ -1,4 +1,4 @@
-"""What a receiver may do with its call, and when: pause, resume, abort, let go, or fail itself."""
+"""What a receiver may do with its call, and when: pause, resume, abort, release, or raise."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping

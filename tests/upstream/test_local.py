@@ -1,4 +1,4 @@
-"""The embedded model: real answers, and a child that comes back when it dies and never stays behind."""
+"""The embedded model: real answers, and a child process that is restarted when it dies and never left behind."""
 
 import asyncio
 import json

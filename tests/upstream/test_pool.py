@@ -1,4 +1,4 @@
-"""Places and who gets them: the limit, the order of those who wait, and that none is lost."""
+"""The slots of a pool: the limit, the order of waiters, and that none is lost."""
 
 import asyncio
 import random

@@ -1,4 +1,4 @@
-"""The scripts without a loop: what is said, how it is cut, counted and timed."""
+"""The scripts without a loop: their text, and how it is cut, counted and timed."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""The simulator on a loop: the law of an upstream, and what every script becomes in every dialect."""
+"""The simulator on a loop: the rules of an upstream, and every script in every dialect."""
 
 import asyncio
 import gc

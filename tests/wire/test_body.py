@@ -1,4 +1,4 @@
-"""What a body is, told by its first byte, however it is cut."""
+"""The format of a body, detected by its first byte, however it is cut."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Errors in each dialect's words: docs/spec/dialects.md E1 to E17, row by row."""
+"""Errors in each dialect's format: docs/spec/dialects.md E1 to E17, row by row."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Bodies of the Messages API as requests of ours: each member carried, mapped, refused, or named."""
+"""Bodies of the Messages API as chat requests: each member is passed on, translated, refused, or named."""
 
 from hashlib import sha256
 from typing import Any
