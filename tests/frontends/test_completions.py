@@ -77,6 +77,7 @@ def test_prompts(prompt: Any, messages: int, tokens: int, prompts: int) -> None:
         ({"prompt": ["a", 1]}, "invalid_type", "prompt"),
         ({"prompt": [[1], "a"]}, "invalid_type", "prompt"),
         ({"prompt": [[]]}, "invalid_type", "prompt"),
+        ({"prompt": [2**31]}, "invalid_type", "prompt"),
         ({"prompt": [-1]}, "invalid_type", "prompt"),
         ({"prompt": {"a": 1}}, "invalid_type", "prompt"),
         ({"prompt": ["a"] * 129}, "invalid_value", "prompt"),

@@ -58,6 +58,8 @@ def test_tokens(sent: Any, count: int, tokens: int) -> None:
         ({"input": [[1], []]}, "invalid_value", "input[1]"),
         ({"input": [[1, -1]]}, "invalid_type", "input[0][1]"),
         ({"input": [[1, 1.5]]}, "invalid_type", "input[0][1]"),
+        ({"input": [[2**64]]}, "invalid_type", "input[0][0]"),
+        ({"input": [1, 2**31]}, "invalid_type", "input[1]"),
         ({"input": [True]}, "invalid_type", "input[0]"),
         ({"input": [None]}, "invalid_type", "input[0]"),
         ({"input": ["a"] * 2049}, "invalid_value", "input"),

@@ -13,6 +13,9 @@ MAX_INPUTS = 2048
 MAX_DIMENSIONS = 65_536
 """Of a vector. No model has a tenth of that."""
 
+MAX_TOKEN = 2**31 - 1
+"""The largest number of a token. No vocabulary has a thousandth of that."""
+
 Encoding = Literal["float", "base64"]
 Input = str | tuple[int, ...]
 """A text, or the numbers of its tokens."""

@@ -62,6 +62,7 @@ class BatchCall:
         self._before, self._between, self._after = _STREAMS if request.is_streamed else _DOCUMENTS
         self._parts: list[_Part] = []
         self._turn = 0
+        self._running = 0
         self._opening: asyncio.Task[None] | None = None
         self._is_paused = False
         self._is_over = False
@@ -112,6 +113,7 @@ class BatchCall:
 
     def part_ended(self, part: "_Part") -> None:
         self.resends += part.resends
+        self._running -= 1
         if part.is_refused:  # the first one: its body was passed on
             self._is_over = True
             self._receiver.body_ended()
@@ -154,7 +156,7 @@ class BatchCall:
     def _open_more(self) -> None:
         if self._is_over or self._opening is not None or len(self._parts) == len(self._bodies):
             return
-        if sum(not part.has_ended for part in self._parts) >= self._parallel:
+        if self._running >= self._parallel:
             return
         self._opening = self._loop.create_task(self._open())
         self._opening.add_done_callback(self._opened)
@@ -182,6 +184,7 @@ class BatchCall:
         self._bodies[number] = b""  # it is sent
         part.call = call
         self._parts.append(part)
+        self._running += 1
         if self._is_paused:
             part.pause()
 

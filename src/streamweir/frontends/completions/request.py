@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 from msgspec import Meta, Struct
 
+from streamweir.core.embedding import MAX_TOKEN
 from streamweir.core.errors import CallerError
 from streamweir.core.events import MAX_CHOICES
 from streamweir.core.message import Message
@@ -138,4 +139,4 @@ def _read_prompts(sent: str | list[Any]) -> tuple[list[str], int, int]:
 
 
 def _are_tokens(values: list[Any]) -> bool:
-    return all(type(value) is int and value >= 0 for value in values)
+    return all(type(value) is int and 0 <= value <= MAX_TOKEN for value in values)

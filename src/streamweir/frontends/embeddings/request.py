@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, cast
 
 from msgspec import Meta, Struct
 
-from streamweir.core.embedding import MAX_DIMENSIONS, MAX_INPUTS, EmbeddingOptions, Input
+from streamweir.core.embedding import MAX_DIMENSIONS, MAX_INPUTS, MAX_TOKEN, EmbeddingOptions, Input
 from streamweir.core.errors import CallerError
 from streamweir.core.request import REFUSED_MEMBERS, ChatRequest, refused_member
 from streamweir.core.validation import convert, missing_parameter
@@ -90,7 +90,7 @@ def _tokens(value: object, path: str) -> tuple[int, ...]:
     if not value:
         raise CallerError("invalid_value", f"'{path}' must not be empty.", param=path)
     for i, token in enumerate(value):
-        if type(token) is not int or token < 0:
+        if type(token) is not int or not 0 <= token <= MAX_TOKEN:
             raise _wrong_type(f"{path}[{i}]", "a token, which is a whole number")
     return tuple(cast("list[int]", value))
 

@@ -36,13 +36,16 @@ def play_embeddings(members: dict[str, Any]) -> Iterator[Step]:
     wanted = read_embeddings_request({**members, "model": name}).embedding
     if wanted is None or (wanted.dimensions or 0) > MAX_DIMENSIONS:
         raise CallerError("invalid_value", f"dimensions must be at most {MAX_DIMENSIONS}.", param="dimensions")
-    return timed(_answer(wanted, options.usage != "none"), options.first_ms / 1000, options.pace_ms / 1000)
-
-
-def _answer(wanted: EmbeddingOptions, reports_usage: bool) -> Iterator[Action]:
-    """One vector per step: many of them would take too long for one turn of the event loop."""
+    # The texts are counted here, which may be a thread: see `upstream.sim`.
     tokens = sum(count_tokens(each) if isinstance(each, str) else len(each) for each in wanted.inputs)
-    usage = {"usage": {"prompt_tokens": tokens, "total_tokens": tokens}} if reports_usage else {}
+    return timed(
+        _answer(wanted, None if options.usage == "none" else tokens), options.first_ms / 1000, options.pace_ms / 1000
+    )
+
+
+def _answer(wanted: EmbeddingOptions, tokens: int | None) -> Iterator[Action]:
+    """One vector per step: many of them would take too long for one turn of the event loop."""
+    usage = {} if tokens is None else {"usage": {"prompt_tokens": tokens, "total_tokens": tokens}}
     yield Head(200, {"content-type": "application/json"})
     yield b'{"object":"list","data":['
     for index, each in enumerate(wanted.inputs):
