@@ -36,7 +36,7 @@ export function First() {
         <div class="stack">
           <pre class="sunken">{line}</pre>
           <p class="muted">
-            Any OpenAI client works: the base URL is <code>{`${location.origin}/v1`}</code>, the key is one of <a href={href("/keys")}>the keys</a> here.
+            Any OpenAI client works with the base URL <code>{`${location.origin}/v1`}</code>, any Anthropic client with <code>{location.origin}</code>. The key is one of <a href={href("/keys")}>the keys</a> here.
           </p>
         </div>
       </Panel>
