@@ -91,3 +91,9 @@ async def test_on_the_simulator(simulated: Gate, model: str) -> None:
 async def test_before_a_provider(kind: str) -> None:
     async with gateway_to(script_of(KINDS[kind]), kind=kind) as (gate, _):
         assert_conforms(await checked(gate.base_url, "up/m"), looked_at=[*ALWAYS_SEEN, *TEXT])
+
+
+async def test_before_a_provider_whose_answers_are_passed_on() -> None:
+    async with gateway_to(script_of("responses"), provider='wire = "responses"') as (gate, upstream):
+        assert_conforms(await checked(gate.base_url, "up/m"), looked_at=[*ALWAYS_SEEN, *TEXT])
+        assert {request.path for request in upstream.requests} == {"/v1/responses"}

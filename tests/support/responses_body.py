@@ -149,7 +149,10 @@ class ResponsesAnswer:
             "parallel_tool_calls": True,
             "service_tier": "default",
             "store": False,
+            "temperature": 1.0,
+            "tool_choice": "auto",
             "tools": self.tools,
+            "top_p": 1.0,
             "usage": None,
             "metadata": {},
         }
