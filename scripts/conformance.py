@@ -18,6 +18,9 @@ from pathlib import Path
 from typing import Any
 
 from streamweir.conformance import Outcome, Recording, Report, RequestInfo, Rule, check, check_responses, nearest
+from streamweir.conformance.embeddings.api import EMBEDDINGS_API
+from streamweir.conformance.embeddings.endpoint import SESSION_RULES as EMBEDDINGS_SESSION_RULES
+from streamweir.conformance.embeddings.rules import OWN as EMBEDDINGS_OWN
 from streamweir.conformance.endpoint.table import RULES as ENDPOINT_RULES
 from streamweir.conformance.messages.api import MESSAGES_API
 from streamweir.conformance.messages.endpoint import SESSION_RULES
@@ -219,7 +222,9 @@ def with_rules(page: str) -> str:
     page = put_between(page, "rules", rule_tables(rules))
     page = put_between(page, "messages-rules", api_table([*OWN, *SESSION_RULES], MESSAGES_API))
     responses_rules: list[Rule[Any, Any]] = [*RESPONSES_OWN, *RESPONSES_SESSION_RULES]
-    return put_between(page, "responses-rules", api_table(responses_rules, RESPONSES_API))
+    page = put_between(page, "responses-rules", api_table(responses_rules, RESPONSES_API))
+    embeddings_rules: list[Rule[Any, Any]] = [*EMBEDDINGS_OWN, *EMBEDDINGS_SESSION_RULES]
+    return put_between(page, "embeddings-rules", api_table(embeddings_rules, EMBEDDINGS_API))
 
 
 def api_table(rules: Iterable[Rule[Any, Any]], api: object) -> str:

@@ -20,10 +20,13 @@ from streamweir.conformance import (
     Report,
     RequestInfo,
     check,
+    check_embeddings,
     check_messages,
     check_responses,
     nearest,
 )
+from streamweir.conformance.embeddings.answer import speaks_embeddings
+from streamweir.conformance.embeddings.api import EMBEDDINGS_API
 from streamweir.conformance.messages.answer import speaks_messages
 from streamweir.conformance.messages.api import MESSAGES_API
 from streamweir.conformance.report import (
@@ -60,6 +63,7 @@ _APIS = {
     for api in (
         _Api(RESPONSES_API.name, speaks_responses, check_responses),
         _Api(MESSAGES_API.name, speaks_messages, check_messages),
+        _Api(EMBEDDINGS_API.name, speaks_embeddings, check_embeddings),
     )
 }
 
@@ -83,7 +87,7 @@ class NotChecked(click.ClickException):
     "--dialect",
     "name",
     type=click.Choice([*sorted(DIALECTS), *sorted(_APIS)]),
-    help="Dialect of chat completions, or messages, or responses.  [default: the closest one]",
+    help="Dialect of chat completions, or embeddings, messages, responses.  [default: the closest one]",
 )
 @click.option(
     "--key", metavar="K", envvar="STREAMWEIR_KEY", help="API key.  [env: STREAMWEIR_KEY; default: the local gateway's]"
@@ -117,7 +121,7 @@ def command(
     """Check the endpoint at URL, or the recorded answer in FILE, against every rule of a dialect or an API.
 
     URL is the endpoint or its base URL (https://host/v1). It gets about two dozen small requests, at its usual prices.
-    An address that ends with /messages is checked as the Messages API, one with /responses as the Responses API.
+    An address that ends with /messages, /responses or /embeddings is checked as that API.
     FILE (- is standard input) holds the body of an answer, with or without its head, as `curl -i` writes it.
 
     Exit status: 0 every rule holds, 1 a rule is broken or odd, 2 could not be checked, 130 after Ctrl-C.
@@ -178,6 +182,8 @@ def _check_endpoint(
         if missing.name != "httpx2":
             raise
         raise NotChecked("to ask an endpoint, install the extra 'client': pip install 'streamweir[client]'") from None
+    from streamweir.conformance.embeddings.endpoint import evaluate_embeddings_session
+    from streamweir.conformance.embeddings.plan import EMBEDDINGS_PLAN
     from streamweir.conformance.evaluate_session import evaluate_session, nearest_dialect
     from streamweir.conformance.messages.endpoint import evaluate_messages_session
     from streamweir.conformance.messages.plan import MESSAGES_PLAN
@@ -190,8 +196,12 @@ def _check_endpoint(
     key = key if key is not None else development_key(target)
     if not (key.isascii() and key.isprintable() and " " not in key):
         raise click.UsageError("the key contains characters that are not allowed in a key")
-    plans = {MESSAGES_API.name: MESSAGES_PLAN, RESPONSES_API.name: RESPONSES_PLAN}
-    plan = plans[api.name] if api is not None else CHAT_PLAN
+    plans = {
+        EMBEDDINGS_API.name: (EMBEDDINGS_PLAN, evaluate_embeddings_session),
+        MESSAGES_API.name: (MESSAGES_PLAN, evaluate_messages_session),
+        RESPONSES_API.name: (RESPONSES_PLAN, evaluate_responses_session),
+    }
+    plan, evaluate = plans[api.name] if api is not None else (CHAT_PLAN, None)
     try:
         endpoint = find_endpoint(target, plan)
     except InvalidAddress as reason:
@@ -206,9 +216,8 @@ def _check_endpoint(
     if not session.has_answer:
         raise NotChecked(_why_unanswered(session))
     facts = {"target": escape_text(endpoint.shown_url), "requests": session.request_count}
-    if api is not None:
-        evaluate = {MESSAGES_API.name: evaluate_messages_session, RESPONSES_API.name: evaluate_responses_session}
-        return evaluate[api.name](session), None, facts
+    if evaluate is not None:
+        return evaluate(session), None, facts
     near = nearest_dialect(session) if dialect is None else None
     return evaluate_session(session, near.dialect if near is not None else _given(dialect)), near, facts
 

@@ -1,5 +1,6 @@
-"""Checks whether answers, recorded or of an endpoint, conform to a dialect, the Messages API or the Responses API."""
+"""Checks whether answers, recorded or of an endpoint, conform to a dialect or to another API."""
 
+from streamweir.conformance.embeddings.rules import check_embeddings
 from streamweir.conformance.evaluate import Nearest, Report, check, nearest
 from streamweir.conformance.messages.evaluate import check_messages
 from streamweir.conformance.recording import Exchange, Piece, Recording, RequestInfo
@@ -20,6 +21,7 @@ __all__ = [
     "Verdict",
     "Violation",
     "check",
+    "check_embeddings",
     "check_messages",
     "check_responses",
     "nearest",

@@ -1,14 +1,89 @@
-"""Rules for a probe session that are the same for every API without dialects: keys, connections, kinds of answers."""
+"""Rules for a probe session that are the same for every API without dialects: refusals, keys, connections."""
 
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from streamweir.conformance.probe_session import FailureKind, ProbeSession
+from msgspec import Struct
+
+from streamweir.conformance.probe_session import FailureKind, ProbeSession, why_inconclusive
 from streamweir.conformance.recording import Kind
 from streamweir.conformance.rule import Rule, Severity, Violation
+from streamweir.conformance.rules.group import quote
+from streamweir.core.errors import CallerError
 
 Check = Callable[[ProbeSession, Any], Iterable[Violation]]
 SkipReason = Callable[[ProbeSession, Any], str | None]
+
+
+NOT_RETRIED = "Clients retry temporary errors: a request that can never succeed must not look like one."
+
+
+class RefusalCase(Struct, frozen=True, kw_only=True):
+    """A request that must be refused, and the gateway's code for it, in the form of OpenAI's errors."""
+
+    name: str
+    code: str
+    title: str
+    text: str
+    why: str = NOT_RETRIED
+    param: str | None = None
+    """The member of the request that the refusal names."""
+
+
+def refuses(case: RefusalCase, source: str) -> Rule[ProbeSession, Any]:
+    spec = CallerError(case.code, "").spec
+
+    def skip_reason(session: ProbeSession, _: object) -> str | None:
+        reason = session.why_missing(case.name) or why_inconclusive(session, case.name)
+        if reason is None and case.code.endswith("_api_key") and session.why_missing("no-key") is None:
+            return "the endpoint asks nobody for a key" if session.recording("no-key").status == 200 else None
+        return reason
+
+    def check(session: ProbeSession, _: object) -> Iterator[Violation]:
+        recording, error = session.recording(case.name), session.error(case.name)
+        if recording.status != spec.status:
+            message = f"status {recording.status}, where {spec.status} belongs"
+            yield Violation(message, recording.body, answer=case.name)
+        elif error is not None and error.get("type") != spec.type:
+            message = f"type {quote(error.get('type'))}, where {spec.type} belongs"
+            yield Violation(message, recording.body, answer=case.name)
+
+    return Rule(
+        id=f"refused.{case.name}",
+        title=case.title,
+        text=case.text,
+        why=case.why,
+        source=source,
+        value=lambda _: f"{spec.status} `{spec.type}`",
+        skip_reason=skip_reason,
+        check=check,
+    )
+
+
+def refuses_by_name(cases: Iterable[RefusalCase], source: str) -> Rule[ProbeSession, Any]:
+    """Of the cases with a member that is the reason."""
+    named = [case for case in cases if case.param is not None]
+
+    def refused(session: ProbeSession) -> list[RefusalCase]:
+        return [each for each in named if session.why_missing(each.name) is None and session.error(each.name)]
+
+    def check(session: ProbeSession, _: object) -> Iterator[Violation]:
+        for case in refused(session):
+            param = (session.error(case.name) or {}).get("param")
+            if param != case.param:
+                message = f"`param` is {quote(param)}, where {quote(case.param)} belongs"
+                yield Violation(message, session.recording(case.name).body, answer=case.name)
+
+    return Rule(
+        id="refused.param",
+        title="A refusal names the member",
+        text="A refusal for one member of the request names it in `param`.",
+        why="Without the name a client can only show the text.",
+        source=source,
+        severity=Severity.ODD,
+        skip_reason=lambda session, _: None if refused(session) else "no member was refused",
+        check=check,
+    )
 
 
 def answered(*names: str) -> SkipReason:

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from msgspec import Struct
 
+from streamweir.conformance.embeddings.api import EmbeddingsApi
 from streamweir.conformance.messages.api import MessagesApi
 from streamweir.conformance.parsed_answer import ParsedAnswer, parse_answer
 from streamweir.conformance.recording import Recording
@@ -25,7 +26,7 @@ MAX_FINDINGS = 5
 
 
 class Report(Struct, frozen=True, kw_only=True):
-    dialect: Dialect | MessagesApi | ResponsesApi
+    dialect: Dialect | MessagesApi | ResponsesApi | EmbeddingsApi
     verdicts: tuple[Verdict, ...]
 
     def with_outcome(self, outcome: Outcome) -> list[Verdict]:

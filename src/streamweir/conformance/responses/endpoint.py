@@ -6,20 +6,21 @@ gateway and the checker use one table.
 
 from collections.abc import Iterator
 
-from msgspec import Struct
-
 from streamweir.conformance.api_session import (
     COMPLETE,
     KEEPS_SECRETS,
+    RefusalCase,
     SkipReason,
     answered,
     before_stream,
     is_of_kind,
+    refuses,
+    refuses_by_name,
     request_ids,
 )
 from streamweir.conformance.evaluate import Report, apply_rules
 from streamweir.conformance.plan import FUNCTION
-from streamweir.conformance.probe_session import FailureKind, ProbeSession, why_inconclusive
+from streamweir.conformance.probe_session import FailureKind, ProbeSession
 from streamweir.conformance.recording import Kind
 from streamweir.conformance.responses.answer import ResponsesAnswer, parse_responses_answer
 from streamweir.conformance.responses.api import RESPONSES_API, ResponsesApi
@@ -27,69 +28,55 @@ from streamweir.conformance.responses.evaluate import check_responses
 from streamweir.conformance.responses.group import ERRORS, REFERENCE
 from streamweir.conformance.responses.part import CALLS
 from streamweir.conformance.responses.plan import LEAST_LIMIT, NOTE
-from streamweir.conformance.rule import Rule, Severity, Violation
+from streamweir.conformance.rule import Rule, Violation
 from streamweir.conformance.rules.group import quote
-from streamweir.core.errors import CallerError
 
 SessionRule = Rule[ProbeSession, ResponsesApi]
-_NOT_RETRIED = "Clients retry temporary errors: a request that can never succeed must not look like one."
 _OTHER_FORM = frozenset({"unknown-response", "websocket"})
 """Requests that no model answers: the rules for one answer do not apply to them."""
 
 
-class _Case(Struct, frozen=True, kw_only=True):
-    """A request that must be refused, and the gateway's code for it."""
-
-    name: str
-    code: str
-    title: str
-    text: str
-    why: str = _NOT_RETRIED
-    param: str | None = None
-    """The member of the request that the refusal names."""
-
-
 _CASES = (
-    _Case(
+    RefusalCase(
         name="unknown-model",
         code="model_not_found",
         title="An unknown model is refused",
         text="A model that does not exist is refused as such.",
         why="With another model's answer the misspelled name stays unnoticed.",
     ),
-    _Case(
+    RefusalCase(
         name="wrong-key",
         code="invalid_api_key",
         title="A wrong key is refused",
         text="A key that nobody has is refused as such.",
     ),
-    _Case(
+    RefusalCase(
         name="no-key",
         code="missing_api_key",
         title="No key is refused",
         text="A request without a key is refused as such.",
     ),
-    _Case(
+    RefusalCase(
         name="not-json",
         code="invalid_json",
         title="A body that is no JSON is refused",
         text="A body that is no JSON is refused.",
     ),
-    _Case(
+    RefusalCase(
         name="wrong-type",
         code="invalid_type",
         title="A wrong type is refused",
         text="`input` that is neither a text nor a list is refused.",
         param="input",
     ),
-    _Case(
+    RefusalCase(
         name="no-input",
         code="missing_required_parameter",
         title="No input is refused",
         text="A request without `input` is refused.",
         param="input",
     ),
-    _Case(
+    RefusalCase(
         name="previous",
         code="previous_response_not_found",
         title="An unknown conversation is refused",
@@ -97,7 +84,7 @@ _CASES = (
         why="The model would answer without what was said before, and the caller would not see it.",
         param="previous_response_id",
     ),
-    _Case(
+    RefusalCase(
         name="unknown-response",
         code="not_found",
         title="A response that is not kept is not found",
@@ -105,50 +92,6 @@ _CASES = (
         why="Clients ask for it to go on with a stream that broke off, and wait for as long as they get no refusal.",
     ),
 )
-_NAMED = tuple(case for case in _CASES if case.param is not None)
-
-
-def _refuses(case: _Case) -> SessionRule:
-    spec = CallerError(case.code, "").spec
-
-    def skip_reason(session: ProbeSession, _: ResponsesApi) -> str | None:
-        reason = session.why_missing(case.name) or why_inconclusive(session, case.name)
-        if reason is None and case.code.endswith("_api_key") and session.why_missing("no-key") is None:
-            return "the endpoint asks nobody for a key" if session.recording("no-key").status == 200 else None
-        return reason
-
-    def check(session: ProbeSession, _: ResponsesApi) -> Iterator[Violation]:
-        recording, error = session.recording(case.name), session.error(case.name)
-        if recording.status != spec.status:
-            message = f"status {recording.status}, where {spec.status} belongs"
-            yield Violation(message, recording.body, answer=case.name)
-        elif error is not None and error.get("type") != spec.type:
-            message = f"type {quote(error.get('type'))}, where {spec.type} belongs"
-            yield Violation(message, recording.body, answer=case.name)
-
-    return Rule(
-        id=f"refused.{case.name}",
-        title=case.title,
-        text=case.text,
-        why=case.why,
-        source=ERRORS,
-        value=lambda _: f"{spec.status} `{spec.type}`",
-        skip_reason=skip_reason,
-        check=check,
-    )
-
-
-def _refused(session: ProbeSession) -> list[_Case]:
-    """Those that a member of the request is the reason for, and that were refused."""
-    return [case for case in _NAMED if session.why_missing(case.name) is None and session.error(case.name) is not None]
-
-
-def _params(session: ProbeSession, _: ResponsesApi) -> Iterator[Violation]:
-    for case in _refused(session):
-        param = (session.error(case.name) or {}).get("param")
-        if param != case.param:
-            message = f"`param` is {quote(param)}, where {quote(case.param)} belongs"
-            yield Violation(message, session.recording(case.name).body, answer=case.name)
 
 
 def _why_not_upgraded(session: ProbeSession, _: ResponsesApi) -> str | None:
@@ -241,17 +184,8 @@ def _same_usage(session: ProbeSession, _: ResponsesApi) -> Iterator[Violation]:
 
 
 SESSION_RULES: tuple[SessionRule, ...] = (
-    *[_refuses(case) for case in _CASES],
-    Rule(
-        id="refused.param",
-        title="A refusal names the member",
-        text="A refusal for one member of the request names it in `param`.",
-        why="Without the name a client can only show the text.",
-        source=ERRORS,
-        severity=Severity.ODD,
-        skip_reason=lambda session, _: None if _refused(session) else "no member was refused",
-        check=_params,
-    ),
+    *[refuses(case, ERRORS) for case in _CASES],
+    refuses_by_name(_CASES, ERRORS),
     before_stream("unknown-model-streamed", ERRORS),
     Rule(
         id="refused.websocket",
