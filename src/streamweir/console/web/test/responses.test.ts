@@ -78,6 +78,12 @@ test("what the end of an item says counts, and what is not known is passed over"
   assert.deepEqual([answer.choices[0]?.text, answer.choices[0]?.refusal, answer.choices[0]?.calls, answer.unread], ["All.", "No.", [], 0]);
 });
 
+test("an item of another kind is shown as it is", () => {
+  const search = { id: "ws_1", type: "web_search_call", status: "completed", action: { type: "search", query: "weir" } };
+  const [choice] = folded(...START, added(0, { ...search, status: "in_progress" }), done(0, search), end("completed")).choices;
+  assert.deepEqual(choice?.others, [{ id: "ws_1", name: "web_search_call", arguments: '{"status":"completed","action":{"type":"search","query":"weir"}}' }]);
+});
+
 test("a whole response", () => {
   const output = [REASONING, { id: "msg_1", type: "message", content: [{ type: "output_text", text: "Yes." }] }, { ...CALL, arguments: "{}" }];
   const answer = readWhole(JSON.stringify(response({ status: "completed", output, usage })));

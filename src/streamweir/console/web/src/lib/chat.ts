@@ -27,6 +27,7 @@ export interface Choice {
   refusal: string;
   calls: Call[];
   thoughts?: Thought[];
+  others?: Call[]; // items of the Responses API that are nothing of the above, by their type
   finish: string | null;
 }
 

@@ -21,10 +21,11 @@ export interface Item {
   refusal: string;
   reasoning: string;
   call: Call | null;
+  other: Call | null; // by its type
   sent: Json | null; // reasoning that is done
 }
 
-const NEW: Item = { text: "", refusal: "", reasoning: "", call: null, sent: null };
+const NEW: Item = { text: "", refusal: "", reasoning: "", call: null, other: null, sent: null };
 const MOST_ITEMS = 10_000;
 
 export function foldEvent(answer: Answer, event: Json): Answer {
@@ -91,7 +92,8 @@ function readItem(item: Json): Item {
     case "custom_tool_call":
       return { ...NEW, call: readCall(item) };
   }
-  return NEW;
+  const { type, id, ...rest } = item;
+  return { ...NEW, other: { id: textOf(id), name: textOf(type) ?? "?", arguments: JSON.stringify(rest) } };
 }
 
 function readCall(item: Json): Call {
@@ -127,6 +129,7 @@ function sizeOf(calls: Call[]): number {
 function choiceOf(items: readonly Item[], finish: string | null): Choice {
   const said = (member: "text" | "refusal" | "reasoning") => items.map((item) => item[member]).filter(Boolean).join("\n\n");
   const sent = items.flatMap((item) => (item.sent?.encrypted_content ? [{ item: item.sent }] : []));
+  const others = items.flatMap((item) => (item.other ? [item.other] : []));
   return {
     index: 0,
     text: said("text"),
@@ -134,6 +137,7 @@ function choiceOf(items: readonly Item[], finish: string | null): Choice {
     refusal: said("refusal"),
     calls: items.flatMap((item) => (item.call ? [item.call] : [])),
     ...(sent.length ? { thoughts: sent } : {}),
+    ...(others.length ? { others } : {}),
     finish,
   };
 }

@@ -69,6 +69,9 @@ function ChoiceView(props: { choice: Choice; isAlone: boolean; isOver: boolean }
       {choice.calls.map((call, place) => (
         <CallView key={place} call={call} isOver={props.isOver} />
       ))}
+      {choice.others?.map((other, place) => (
+        <CallView key={place} call={other} isOver word="item" />
+      ))}
     </>
   );
 }
@@ -77,12 +80,12 @@ function lastLine(text: string): string {
   return text.slice(-400).trimEnd().split("\n").at(-1)?.slice(-160) ?? "";
 }
 
-function CallView(props: { call: Call; isOver: boolean }) {
-  const { call, isOver } = props;
+function CallView(props: { call: Call; isOver: boolean; word?: string }) {
+  const { call, isOver, word = "call" } = props;
   return (
     <div class="call">
       <div class="row">
-        <Badge tone="accent">call</Badge>
+        <Badge tone="accent">{word}</Badge>
         <span class="mono break">{call.name || "…"}</span>
         {call.id && <span class="muted small mono break">{call.id}</span>}
       </div>
@@ -118,7 +121,7 @@ function Fate(props: { run: Run }) {
       {fault && (
         <div class="problem" role="alert">
           <div>
-            <strong>{[run.status && run.status !== 200 ? run.status : null, fault.type, fault.code].filter(Boolean).join(" · ") || "Error"}</strong>
+            <strong>{[...new Set([run.status && run.status !== 200 ? run.status : null, fault.type, fault.code])].filter(Boolean).join(" · ") || "Error"}</strong>
             <div dir="auto">{fault.message}</div>
           </div>
         </div>

@@ -132,6 +132,9 @@ export function AnswerTurns(props: { answer: Answer }) {
           {choice.calls.map((call, index) => (
             <CallView key={index} call={call} />
           ))}
+          {choice.others?.map((other, index) => (
+            <CallView key={index} call={other} word="Item" />
+          ))}
         </Turn>
       ))}
       {fault && (
@@ -167,12 +170,14 @@ function Reasoning(props: { text: string }) {
   );
 }
 
-function CallView(props: { call: Call }) {
-  const { call } = props;
+function CallView(props: { call: Call; word?: string }) {
+  const { call, word = "Calls" } = props;
   return (
     <div class="said-call">
       <p class="small">
-        <strong>Calls {call.name}</strong> {call.id && <code class="muted">{call.id}</code>}
+        <strong>
+          {word} {call.name}
+        </strong> {call.id && <code class="muted">{call.id}</code>}
       </p>
       <pre>{readable(call.arguments)}</pre>
     </div>
