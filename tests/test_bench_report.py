@@ -36,6 +36,9 @@ def full_record(**changed: float) -> Record:
         "gemini.chunk_cpu_us": 16.0,
         "messages_passed.chunk_cpu_us": 10.0,
         "messages.chunk_cpu_us": 14.0,
+        "from_responses.chunk_cpu_us": 14.0,
+        "responses_passed.chunk_cpu_us": 10.0,
+        "responses.chunk_cpu_us": 16.0,
         "short.request_cpu_us": 100.0,
         "first_text.first_text_us": 50_500.0,
         "memory.stream_kib": 11.0,
@@ -119,8 +122,8 @@ def test_a_noisy_machine_is_reported() -> None:
     assert "Other programs took up to 30% of the measured core" in markdown(record)
 
 
-def test_there_are_nineteen_claims_and_all_can_be_kept() -> None:
-    assert verdicts(full_record()) == [Verdict.KEPT] * len(CLAIMS) == [Verdict.KEPT] * 19
+def test_there_are_twenty_one_claims_and_all_can_be_kept() -> None:
+    assert verdicts(full_record()) == [Verdict.KEPT] * len(CLAIMS) == [Verdict.KEPT] * 21
 
 
 @pytest.mark.parametrize(
@@ -132,6 +135,13 @@ def test_there_are_nineteen_claims_and_all_can_be_kept() -> None:
         ("gemini__chunk_cpu_us", 20.1, "CPU per chunk, lockstep, Anthropic or Gemini to openai"),
         ("messages_passed__chunk_cpu_us", 11.1, "CPU per chunk, lockstep, Messages passed"),
         ("messages__chunk_cpu_us", 15.1, "CPU per chunk, lockstep, openai to Messages"),
+        ("responses_passed__chunk_cpu_us", 11.1, "CPU per chunk, lockstep, Responses passed"),
+        (
+            "from_responses__chunk_cpu_us",
+            17.6,
+            "CPU per chunk, lockstep, Responses to openai or openai to Responses",
+        ),
+        ("responses__chunk_cpu_us", 17.6, "CPU per chunk, lockstep, Responses to openai or openai to Responses"),
         ("short__request_cpu_us", 140.1, "CPU per short buffered request"),
         ("first_text__first_text_us", 50_601, "added time to first token, one stream at a time, median"),
         ("memory__stream_kib", 12.1, "memory per open idle stream"),

@@ -24,6 +24,7 @@ from streamweir.server.http.message import Request, Response
 from streamweir.server.http.response import HttpResponse
 from streamweir.server.process.gateway import Gateway
 from streamweir.server.request.runtime import ProviderRuntime
+from streamweir.server.request.wires import Speaker
 from streamweir.server.telemetry.log import close_log, configure_log
 from streamweir.upstream.base import Call, Receiver, Upstream
 from streamweir.wire.sse import Frame
@@ -196,11 +197,10 @@ async def broken(
         async with gateway_to(script, toml) as (gate, up):
             places = cast(dict[str, ProviderRuntime], gate.gateway.runtime.providers)
             place = places["up"]
+            own = place.first.provider
+            first = Speaker(provider(own) if provider is not None else own, place.first.native_wire if passes else None)
             places["up"] = structs.replace(
-                place,
-                provider=provider(place.provider) if provider is not None else place.provider,
-                upstream=upstream(place.upstream) if upstream is not None else place.upstream,
-                native_wire=place.native_wire if passes else None,
+                place, first=first, upstream=upstream(place.upstream) if upstream is not None else place.upstream
             )
             yield gate, up
             await gate.vacated()

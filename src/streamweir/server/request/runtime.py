@@ -38,7 +38,7 @@ from streamweir.policy.pricetable import PriceTable
 from streamweir.policy.retry import RetryBudget
 from streamweir.policy.route import Route, Router, WeightedTarget
 from streamweir.policy.stream_options import StreamOptionsRefusals
-from streamweir.providers.base import Provider, Target, UpstreamRequest, Wire
+from streamweir.providers.base import Target, UpstreamRequest, Wire
 from streamweir.providers.compatible import VENDORS, provider_of
 from streamweir.providers.embedding import EmbeddingService, provider_for
 from streamweir.providers.output_limits import documented_output_limit, output_limit
@@ -192,8 +192,8 @@ class ProviderRuntime(Struct, frozen=True, kw_only=True):
 
     name: str
     config: ProviderConfig
-    provider: Provider
-    native_wire: NativeWire | None
+    first: Speaker
+    """The provider on its own wire."""
     responses: Speaker | None
     """The provider on its second wire, where it has one."""
     upstream: Upstream
@@ -209,7 +209,7 @@ class ProviderRuntime(Struct, frozen=True, kw_only=True):
 
     def upstream_for(self, request: UpstreamRequest) -> Upstream:
         """One request may be several calls."""
-        return self.upstream if not request.more else BatchUpstream(self.upstream, self.provider.read_error)
+        return self.upstream if not request.more else BatchUpstream(self.upstream, self.first.provider.read_error)
 
 
 class RuntimeConfig(Struct, frozen=True, kw_only=True):
@@ -233,7 +233,7 @@ class RuntimeConfig(Struct, frozen=True, kw_only=True):
         provider = self.providers[target.provider]
         if provider.responses is not None and (wire or self.wires.wire_of(target)) is Wire.RESPONSES:
             return provider.responses
-        return Speaker(provider.provider, provider.native_wire)
+        return provider.first
 
     def other_speaker(self, target: TargetId, chat: ChatRequest, wire: Wire | None = None) -> Speaker:
         """For a request of another API than chat. `refusal_of` must have been asked."""
@@ -347,13 +347,13 @@ def _open_upstream(
 
 def _provider_runtime(provider: ProviderConfig, timeouts: TargetTimeouts, upstream: Upstream) -> ProviderRuntime:
     wire = {"sim": "openai", "local": "llamacpp"}.get(provider.kind, provider.kind)
+    first = provider_of(_LOCAL) if provider.kind == "local" else provider_named(wire)
     second = responses_of(provider.kind)
     stops = provider.cancel_stops_billing
     return ProviderRuntime(
         name=provider.name,
         config=provider,
-        provider=provider_of(_LOCAL) if provider.kind == "local" else provider_named(wire),
-        native_wire=native_wire(wire),
+        first=Speaker(first, native_wire(wire)),
         responses=Speaker(second, NativeWire.OPENAI_RESPONSES) if second is not None else None,
         upstream=upstream,
         target=Target(

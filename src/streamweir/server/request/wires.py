@@ -15,6 +15,9 @@ from streamweir.providers.base import Provider, Wire
 from streamweir.providers.registry import has_responses, is_responses_only
 from streamweir.wire.native import NativeWire
 
+_MAX_CHOSEN = 4096
+"""Targets, because callers choose model names."""
+
 
 class Speaker(NamedTuple):
     """How a provider is spoken to on one of its wires."""
@@ -31,6 +34,7 @@ class Speaker(NamedTuple):
 class WireTable:
     def __init__(self, config: Config, learned: TargetMemory | None = None) -> None:
         self.learned = learned if learned is not None else TargetMemory()
+        self._chosen: dict[TargetId, Wire] = {}  # asked for several times in every request
         self._kinds: Mapping[str, str] = {provider.name: provider.kind for provider in config.providers}
         self._of_provider = {provider.name: Wire(provider.wire) for provider in config.providers if provider.wire}
         self._of_target = {
@@ -41,6 +45,14 @@ class WireTable:
         }
 
     def wire_of(self, target: TargetId) -> Wire:
+        wire = self._chosen.get(target)
+        if wire is None:
+            if len(self._chosen) >= _MAX_CHOSEN:
+                self._chosen.clear()
+            wire = self._chosen[target] = self._choose(target)
+        return wire
+
+    def _choose(self, target: TargetId) -> Wire:
         chosen = self._of_target.get(target) or self._of_provider.get(target.provider)
         if chosen is not None:
             return chosen
@@ -56,4 +68,5 @@ class WireTable:
         if not has_responses(self._kinds[target.provider]):
             return False
         self.learned.note(target)
+        self._chosen[target] = Wire.RESPONSES
         return True
