@@ -20,10 +20,12 @@ void write_request(void)
     buffer_print(&body, "{\"model\":\"%s\",", wish.model);
     if (!wish.is_buffered)
         buffer_print(&body, "\"stream\":true,\"stream_options\":{\"include_usage\":true},");
+    bool is_response = strstr(wish.path, "/responses") != NULL;
     buffer_print(&body,
-                 "\"temperature\":0.7,\"max_tokens\":%ld,\"messages\":[{\"role\":\"system\",\"content\":\"%s\"},"
+                 "\"temperature\":0.7,\"%s\":%ld,\"%s\":[{\"role\":\"system\",\"content\":\"%s\"},"
                  "{\"role\":\"user\",\"content\":\"pace:%s. %s\"}],\"user\":\"user-1234\"}",
-                 wish.max_tokens, SYSTEM, wish.pace, PROMPT);
+                 is_response ? "max_output_tokens" : "max_tokens", wish.max_tokens, is_response ? "input" : "messages",
+                 SYSTEM, wish.pace, PROMPT);
     buffer_print(&wish.request,
                  "POST %s HTTP/1.1\r\nHost: 127.0.0.1:%d\r\nUser-Agent: load\r\nAccept: */*\r\n"
                  "Content-Type: application/json\r\nAuthorization: Bearer %s\r\nContent-Length: %zu\r\n\r\n",
@@ -158,7 +160,10 @@ struct words {
 
 static const struct words *words_of(const char *path)
 {
-    static const struct words CHAT = {"\"content\":", "[DONE]", 16}, MESSAGES = {"\"text\":", "\"message_stop\"", 40};
+    static const struct words CHAT = {"\"content\":", "[DONE]", 16}, MESSAGES = {"\"text\":", "\"message_stop\"", 40},
+                              RESPONSES = {"\"delta\":", "\"response.completed\"", 60};
+    if (strstr(path, "/responses"))
+        return &RESPONSES;
     return strstr(path, "/messages") ? &MESSAGES : &CHAT;
 }
 

@@ -102,6 +102,21 @@ CLAIMS = (
         "x nginx",
         (against("messages.chunk_cpu_us", theirs=PASSED),),
     ),
+    Claim(
+        "CPU per chunk, lockstep, Responses passed",
+        2.2,
+        "x nginx",
+        (against("responses_passed.chunk_cpu_us", theirs=PASSED),),
+    ),
+    Claim(
+        "CPU per chunk, lockstep, Responses to openai or openai to Responses",
+        3.5,
+        "x nginx",
+        (
+            against("from_responses.chunk_cpu_us", theirs=PASSED),
+            against("responses.chunk_cpu_us", theirs=PASSED),
+        ),
+    ),
     Claim("CPU per short buffered request", 7, "x nginx", (against(SHORT),)),
     Claim("added time to first token, one stream at a time, median", 0.5, "ms", (own(ADDED, 1e-3),)),
     Claim("memory per open idle stream", 12, "KiB", (own("memory.stream_kib"),)),

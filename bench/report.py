@@ -48,6 +48,9 @@ CHUNKS = (
     chunk("Gemini to openai", "gemini", to_passed=True),
     chunk("Messages passed", "messages_passed", to_passed=True),
     chunk("openai to Messages", "messages", to_passed=True),
+    chunk("Responses to openai", "from_responses", to_passed=True),
+    chunk("Responses passed", "responses_passed", to_passed=True),
+    chunk("openai to Responses", "responses", to_passed=True),
     chunk("TLS to the provider", "tls"),
     chunk("two workers", "workers_2"),
 )

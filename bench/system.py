@@ -24,7 +24,7 @@ HERE = Path(__file__).parent
 KEY = f"sk-{secrets.token_hex(16)}"
 QUIET_KEY = f"sk-{secrets.token_hex(16)}"
 UPSTREAM_KEY = f"sk-{secrets.token_hex(16)}"
-CHAT, MESSAGES = "/v1/chat/completions", "/v1/messages"
+CHAT, MESSAGES, RESPONSES = "/v1/chat/completions", "/v1/messages", "/v1/responses"
 STREAMWEIR, WITHOUT_BOOKS, BEFORE = "streamweir", "without accounting", "before"
 
 LIMITS = """\
@@ -55,6 +55,12 @@ TRANSLATED = {
 }
 """See streamweir.toml: an openai wire whose id and model are written anew, in one dialect and in another,
 two providers with wires of their own, and Anthropic's API on its own wire and on OpenAI's."""
+RESPONSES_ROUTES = {
+    "from_responses": Route(model="responses"),
+    "responses_passed": Route(RESPONSES, "responses"),
+    "responses": Route(RESPONSES),
+}
+"""OpenAI's Responses API: its wire to chat completions and to itself, and that of chat completions to it."""
 PLAIN_SCENARIOS = frozenset({"passed", "short", "first_text", "memory"})
 
 
@@ -198,7 +204,7 @@ def build(program: str, setting: Setting, *, has_books: bool) -> System:
     version = f"{version_of([program, '--version'])}, Python {sys.version.split()[0]}"
     if not has_books:
         return System(WITHOUT_BOOKS, "", setting, command, scenarios=PLAIN_SCENARIOS)
-    routes = {**PASSED, **TRANSLATED}
+    routes = {**PASSED, **TRANSLATED, **RESPONSES_ROUTES}
     return System(STREAMWEIR, version, setting, command, routes, has_workers=True, has_tls=True)
 
 

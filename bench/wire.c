@@ -114,6 +114,45 @@ static void end_anthropic(struct buffer *output, const struct answer *answer)
     add_event(output, "event: message_stop\ndata: {\"type\":\"message_stop\"}\n\n");
 }
 
+/* ---- OpenAI's Responses */
+
+static void start_responses(struct buffer *output, const struct answer *answer)
+{
+    add_event(output,
+              "event: response.created\n"
+              "data: {\"type\":\"response.created\",\"sequence_number\":0,\"response\":{\"id\":\"%s%016llu\","
+              "\"object\":\"response\",\"created_at\":1744220042,\"status\":\"in_progress\",\"error\":null,"
+              "\"model\":\"%s\",\"output\":[],\"service_tier\":\"default\",\"tools\":[],\"usage\":null}}\n\n",
+              answer->wire->id, (number)answer->stream, answer->wire->model);
+    add_event(output, "event: response.output_item.added\n"
+                      "data: {\"type\":\"response.output_item.added\",\"sequence_number\":1,\"output_index\":0,"
+                      "\"item\":{\"id\":\"msg_Mock\",\"type\":\"message\",\"status\":\"in_progress\",\"content\":[],"
+                      "\"role\":\"assistant\"}}\n\n");
+}
+
+static void text_responses(struct buffer *output, const struct answer *answer, const char *text)
+{
+    add_event(output,
+              "event: response.output_text.delta\n"
+              "data: {\"type\":\"response.output_text.delta\",\"sequence_number\":%d,"
+              "\"item_id\":\"msg_05500b38c2cd9bfc00691c7c9d222481a3b595421266dab424\",\"output_index\":0,"
+              "\"content_index\":0,\"delta\":\"%s\",\"logprobs\":[],\"obfuscation\":\"4mWYHXo8jE\"}\n\n",
+              answer->sent + 2, text);
+}
+
+static void end_responses(struct buffer *output, const struct answer *answer)
+{
+    add_event(output,
+              "event: response.completed\n"
+              "data: {\"type\":\"response.completed\",\"sequence_number\":%d,\"response\":{\"id\":\"%s%016llu\","
+              "\"object\":\"response\",\"created_at\":1744220042,\"status\":\"completed\",\"error\":null,"
+              "\"model\":\"%s\",\"output\":[],\"service_tier\":\"default\",\"tools\":[],\"usage\":"
+              "{\"input_tokens\":212,\"input_tokens_details\":{\"cached_tokens\":0},\"output_tokens\":%d,"
+              "\"output_tokens_details\":{\"reasoning_tokens\":0},\"total_tokens\":%d}}}\n\n",
+              answer->chunks + 2, answer->wire->id, (number)answer->stream, answer->wire->model, answer->chunks,
+              answer->chunks + 212);
+}
+
 /* ---- Gemini's streamGenerateContent: no start, no end, the finish is a member of the last frame */
 
 static void add_candidate(struct buffer *output, const struct answer *answer, const char *text, const char *finish)
@@ -151,6 +190,12 @@ static const struct wire WIRES[] = {
      .end = end_anthropic,
      .id = "msg_01Mock",
      .model = "claude-sonnet-4-5-20250929"},
+    {.mark = "/responses",
+     .start = start_responses,
+     .text = text_responses,
+     .end = end_responses,
+     .id = "resp_Mock",
+     .model = "gpt-5.1-2026-02-11"},
     {.mark = ":streamGenerateContent",
      .start = start_gemini,
      .text = text_gemini,

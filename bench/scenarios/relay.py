@@ -68,6 +68,21 @@ def messages(bench: Bench, system: System) -> Figures:
     return lockstep(bench, system, "messages")
 
 
+def from_responses(bench: Bench, system: System) -> Figures:
+    """OpenAI's Responses wire to chat completions."""
+    return lockstep(bench, system, "from_responses")
+
+
+def responses_passed(bench: Bench, system: System) -> Figures:
+    """OpenAI's Responses wire to its own API: the frames go out as they came."""
+    return lockstep(bench, system, "responses_passed")
+
+
+def responses(bench: Bench, system: System) -> Figures:
+    """The wire of chat completions to OpenAI's Responses API."""
+    return lockstep(bench, system, "responses")
+
+
 def tls(bench: Bench, system: System) -> Figures:
     """As `passed`, with TLS to the provider, whose certificate is checked."""
     if bench.tls is None or not system.has_tls:
