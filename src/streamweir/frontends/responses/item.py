@@ -51,7 +51,7 @@ class Conversation:
         elif kind in _OUTPUTS:
             self._add_result(item, path)
         elif kind == "item_reference":
-            message = "Items are not stored here, so none can be referred to: send the item itself."
+            message = "Items are not stored here: send the item itself. Clients do so where 'store' is set to false."
             raise CallerError("invalid_value", message, param=path)
         else:
             refuse_file(item, path)
