@@ -35,8 +35,9 @@ def test_messages_have_their_paths_for_themselves() -> None:
     assert FRONTENDS.by_path["/v1/messages"] is FRONTENDS.by_path["/anthropic/v1/messages"] is frontend
 
 
-def test_responses_have_their_path_for_themselves() -> None:
-    assert FRONTENDS.by_path["/v1/responses"] is FRONTENDS.by_name["responses"]
+def test_responses_have_their_paths_for_themselves() -> None:
+    frontend = FRONTENDS.by_name["responses"]
+    assert FRONTENDS.by_path["/v1/responses"] is FRONTENDS.by_path["/openai/v1/responses"] is frontend
     assert "responses" not in FRONTENDS.dialects
 
 

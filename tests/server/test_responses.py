@@ -182,6 +182,7 @@ async def test_a_search_alone_is_no_reason_to_refuse(kind: str) -> None:
         ("POST", "/v1/responses/resp_1/cancel"),
         ("GET", "/v1/responses/resp_1/input_items"),
         ("POST", "/v1/responses/compact"),
+        ("GET", "/openai/v1/responses/resp_1"),
     ],
 )
 async def test_nothing_is_stored_so_nothing_is_there(method: str, path: str) -> None:
@@ -220,9 +221,10 @@ async def test_other_methods_are_refused_as_such() -> None:
         await gate.settled()
 
 
-async def test_tokens_of_an_input_are_counted() -> None:
+@pytest.mark.parametrize("base", ["/v1", "/openai/v1"])
+async def test_tokens_of_an_input_are_counted(base: str) -> None:
     async with gateway_to([]) as (gate, up):
-        reply = await ask(gate, path="/v1/responses/input_tokens", stream=True)
+        reply = await ask(gate, path=f"{base}/responses/input_tokens", stream=True)
         counted = json.loads(reply.body)
         assert (reply.status, counted["object"]) == (200, "response.input_tokens")
         assert counted["input_tokens"] > 0

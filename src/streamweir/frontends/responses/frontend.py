@@ -22,8 +22,8 @@ _ID_BYTES = 24
 
 class ResponsesFrontend(Frontend):
     name = "responses"
-    paths = (_PATH,)
-    count_paths = (f"{_PATH}/input_tokens",)
+    paths = (_PATH, f"/openai{_PATH}")
+    count_paths = tuple(f"{path}/input_tokens" for path in paths)
     logged_headers = ("session-id", "thread-id")
     native_wire = NativeWire.OPENAI_RESPONSES
     always_includes_usage = True

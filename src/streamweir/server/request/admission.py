@@ -70,8 +70,8 @@ def parse_path(path: str) -> ResourcePath | None:
         first, _, rest = rest.partition("/")
     if first != "v1":
         return None
-    if frontend is None:  # a path below one that only one API has
-        frontend = next((FRONTENDS.by_path[above] for above in _above(path) if above in FRONTENDS.by_path), None)
+    # A path below one that only one API has belongs to that API, also behind a prefix.
+    frontend = next(filter(None, map(FRONTENDS.by_path.get, _above(path))), frontend)
     if rest == "models" or rest.startswith("models/"):
         return ResourcePath(frontend, Resource.MODELS, rest.removeprefix("models").removeprefix("/"))
     return ResourcePath(frontend, None)
