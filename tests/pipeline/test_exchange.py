@@ -552,7 +552,7 @@ def test_it_reports_whether_an_event_was_read_and_whether_one_is_incomplete() ->
         assert (run.exchange.has_progressed, run.exchange.is_mid_event) == (has_progressed, is_mid_event), part
 
 
-@pytest.mark.parametrize("dialect", ["openai", "aivene", "messages"])
+@pytest.mark.parametrize("dialect", ["openai", "aivene", "messages", "responses"])
 def test_an_answer_with_too_many_calls_is_a_failure(dialect: str) -> None:
     run = Run(usage=True, mode=Mode.TRANSLATE, dialect=dialect)
     run.feed(ROLE, HELLO)
@@ -567,8 +567,9 @@ def test_an_answer_with_too_many_calls_is_a_failure(dialect: str) -> None:
         Verdict.UPSTREAM_ERROR,
         "response_too_large",
     )
-    assert b"tool_calls" not in run.out.splitlines()[-2]
+    assert b'"tool_calls"' not in run.out.splitlines()[-2]
     assert b"message_stop" not in run.out
+    assert b"response.completed" not in run.out
 
 
 def test_the_same_for_a_whole_answer_instead_of_a_stream() -> None:

@@ -198,3 +198,18 @@ async def test_no_more_counts_against_a_limit_of_tokens_than_can_be_answered(tmp
         reply = await setup.gate.ask(key=secret, model="m", max_tokens=WANTED)
         assert dict(reply.headers)["x-ratelimit-remaining-tokens"] == str(20_000 - PROMPT - 16_384)
         await setup.row()
+
+
+# The Responses API.
+
+
+@pytest.mark.parametrize(("kind", "model"), [("openai", "gpt-4o"), ("gemini", "gemini-2.0-flash")])
+async def test_a_responses_request_that_is_translated_is_lowered(kind: str, model: str) -> None:
+    answer = whole(openai_whole() if kind == "openai" else gemini_whole())
+    async with gateway_to(answer, kind=kind) as (gate, up):
+        asked = {"model": f"up/{model}", "input": "Hi", "max_output_tokens": WANTED}
+        assert (await gate.ask(path="/v1/responses", **asked)).status == 200
+        sent = up.requests[0].json
+        limit = sent["max_completion_tokens"] if kind == "openai" else sent["generationConfig"]["maxOutputTokens"]
+        assert limit == (16_384 if kind == "openai" else 8192)
+        assert (await gate.settled())[0].flags == CLAMPED
