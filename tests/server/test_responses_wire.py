@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
@@ -10,6 +11,8 @@ from streamweir.policy.target_memory import TargetMemory
 from streamweir.server.request.wires import WireTable
 from support.answers import TEXTS, error_body, openai_stream, openai_whole, responses_stream, responses_whole
 from support.gateway import configured, frames_of, gateway_to, providers
+from support.messages import ask as ask_messages
+from support.messages import read_stream as read_messages
 from support.responses_body import ResponsesAnswer
 from support.script import Seen, Step, stream, whole
 
@@ -133,3 +136,85 @@ async def test_what_is_another_error(status: int, text: str) -> None:
     async with gateway_to(whole(error_body(text), status), "[server]\ntimeouts = { commit_s = 0 }\n") as (gate, up):
         await gate.ask(model="up/m")
         assert all(seen.path.endswith("/chat/completions") for seen in up.requests)
+
+
+FIRST = (
+    ResponsesAnswer(tools=[{"type": "function", "name": "f"}])
+    .reasoning(["First", " a look"], encrypted="ZW5j")
+    .call("f", "{}", call_id="call_1")
+)
+ITEMS = [
+    {"type": "reasoning", "summary": [{"type": "summary_text", "text": "First a look"}], "encrypted_content": "ZW5j"},
+    {"type": "function_call", "call_id": "call_1", "name": "f", "arguments": "{}"},
+    {"type": "function_call_output", "call_id": "call_1", "output": "1"},
+]
+
+
+@pytest.mark.parametrize("streamed", [True, False], ids=["streamed", "whole"])
+async def test_reasoning_goes_back_with_the_results_of_tools(streamed: bool) -> None:
+    """As chat completions: the client returns the message that it was given."""
+    answer = stream(FIRST.stream()) if streamed else whole(FIRST.whole())
+    async with gateway_to(answer, provider='wire = "responses"') as (gate, up):
+        tools = [{"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}}]
+        reply = await gate.ask(model="up/m", stream=streamed, tools=tools, reasoning_effort="low")
+        if streamed:
+            deltas = [each["choices"][0]["delta"] for each in frames_of(reply.body) if isinstance(each, dict)]
+            details = [entry for delta in deltas for entry in delta.get("reasoning_details", [])]
+        else:
+            details = json.loads(reply.body)["choices"][0]["message"]["reasoning_details"]
+        call = {"id": "call_1", "type": "function", "function": {"name": "f", "arguments": "{}"}}
+        messages = [
+            {"role": "user", "content": "Hi"},
+            {"role": "assistant", "content": None, "tool_calls": [call], "reasoning_details": details},
+            {"role": "tool", "tool_call_id": "call_1", "content": "1"},
+        ]
+        await gate.ask(model="up/m", messages=messages, tools=tools)
+        assert up.requests[1].json["input"][1:] == ITEMS
+        assert (await gate.settled(2))[1].dropped == ()
+
+
+@pytest.mark.parametrize("thinking", [{"type": "adaptive"}, {"type": "adaptive", "display": "omitted"}], ids=str)
+async def test_reasoning_goes_back_through_another_api(thinking: dict[str, str]) -> None:
+    """As Messages: what the client cannot read is in an envelope of ours, and its text is its own."""
+    async with gateway_to(stream(FIRST.stream()), provider='wire = "responses"') as (gate, up):
+        tools = [{"name": "f", "input_schema": {"type": "object"}}]
+        asked: dict[str, Any] = {"thinking": thinking, "tools": tools}
+        message = read_messages((await ask_messages(gate, **asked)).body)
+        result = {"type": "tool_result", "tool_use_id": "call_1", "content": "1"}
+        messages = [
+            {"role": "user", "content": "Hi"},
+            {"role": "assistant", "content": message["content"]},
+            {"role": "user", "content": [result]},
+        ]
+        await ask_messages(gate, messages=messages, **asked)
+        reasoning, *rest = up.requests[1].json["input"][1:]
+        assert reasoning["encrypted_content"] == "ZW5j"
+        assert rest == ITEMS[1:]
+        assert (await gate.settled(2))[1].dropped == ()
+
+
+def refuses_reasoning(seen: Seen) -> Sequence[Step]:
+    if any(item["type"] == "reasoning" for item in seen.json["input"]):
+        message = "The encrypted content could not be verified."
+        return whole(error_body(message, "invalid_request_error", "invalid_encrypted_content"), 400)
+    return whole(responses_whole())
+
+
+async def test_reasoning_that_the_account_cannot_read_is_left_out_once_and_named() -> None:
+    entry = {"type": "reasoning.encrypted", "data": "ZW5j", "format": "openai-responses-v1", "index": 0}
+    messages = [
+        {"role": "user", "content": "Hi"},
+        {"role": "assistant", "content": "Hello", "reasoning_details": [entry]},
+        {"role": "user", "content": "Again"},
+    ]
+    async with gateway_to(refuses_reasoning, provider='wire = "responses"') as (gate, up):
+        assert (await gate.ask(model="up/m", messages=messages)).status == 200
+        assert [len(seen.json["input"]) for seen in up.requests] == [4, 3]
+        (record,) = await gate.settled()
+        assert record.dropped == ("messages[1].reasoning_details[0]",)
+    always = whole(error_body("x", "invalid_request_error", "invalid_encrypted_content"), 400)
+    for sent, requests in ((messages, 2), (messages[:1], 1)):
+        async with gateway_to(always, provider='wire = "responses"') as (gate, up):
+            assert (await gate.ask(model="up/m", messages=sent)).status == 400
+            assert len(up.requests) == requests
+            await gate.settled()
