@@ -214,9 +214,9 @@ async def test_an_address_is_accepted_only_from_a_trusted_proxy(
 # C31: what is not a route, and what is not done there.
 
 UNKNOWN = [
-    *("/v1", "/v1/", "/v1/chat", "/v1/chat/completions/", "/v1/chat/completions/x", "/v1/completions", "/v1//models"),
+    *("/v1", "/v1/", "/v1/chat", "/v1/chat/completions/", "/v1/chat/completions/x", "/v1/completion", "/v1//models"),
     *(
-        "/v1/embeddings",
+        "/v1/embedding",
         "/v1/models2",
         "/V1/models",
         "/v1/chat/completion%73",

@@ -172,7 +172,7 @@ ROWS = [
         True,
         [
             Case("model_not_found", chat("nobody/knows-it"), "model"),
-            Case("unknown_url", lambda sdk: sdk.post("/embeddings", cast_to=object, body={})),
+            Case("unknown_url", lambda sdk: sdk.post("/moderations", cast_to=object, body={})),
         ],
     ),
     Row(
