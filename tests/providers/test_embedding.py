@@ -80,7 +80,7 @@ def test_numbers_are_requested_silently() -> None:
 @pytest.mark.parametrize(
     ("kind", "members", "sent", "dropped"),
     [
-        ("mistral", {"dimensions": 8, "user": "u"}, {"output_dimension": 8}, ("user",)),
+        ("mistral", {"dimensions": 8, "user": "u"}, {}, ("user", "dimensions")),
         ("cohere", {"input_type": "search_query"}, {"input_type": "search_query"}, ()),
         ("cohere", {}, {}, ()),
         ("nvidia", {}, {"input_type": "passage"}, ()),
@@ -96,6 +96,13 @@ def test_vendors_differ(kind: str, members: dict[str, Any], sent: dict[str, Any]
     request = built(kind, **members)
     assert json.loads(request.body) == {"model": "m", "input": ["a", "b"], **sent}
     assert request.dropped == dropped
+
+
+def test_a_member_that_only_some_models_take() -> None:
+    request = built("mistral", Target(model="codestral-embed"), dimensions=8)
+    assert (json.loads(request.body)["output_dimension"], request.dropped) == (8, ())
+    read_by = provider("mistral", asked(dimensions=8), Target(model="mistral-embed"))
+    assert read_by.name == "embeddings/mistral/0/2048", "what was not sent is not checked"
 
 
 def test_azure_has_its_own_address_and_header() -> None:

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from streamweir.core.errors import UpstreamError
+from streamweir.core.errors import GatewayFault, UpstreamError
+from streamweir.policy.health import TargetId
 from support.accounting_gateway import error_of
 from support.embeddings import PATH, VECTORS, embed, openai_vectors, packed, vectors_of
 from support.gateway import chat_request, gateway, gateway_to, nothing_left, providers
@@ -207,6 +208,26 @@ async def test_unreported_usage_is_counted() -> None:
         assert record.usage is not None
         assert json.loads(reply.body)["usage"]["prompt_tokens"] == record.usage.prompt_tokens == 26
         assert record.usage_source == "estimate"
+
+
+async def test_an_answer_makes_a_target_healthy_again() -> None:
+    async with gateway_to(in_turn(FAILURES["500"][0], whole(openai_vectors()))) as (gate, _):
+        assert len(vectors_of(await embed(gate))) == 2
+        (record,) = await gate.settled()
+        assert [attempt.error for attempt in record.attempts] == ["upstream_server_error", None]
+        health = gate.gateway.runtime.router.health_of(TargetId("up", "m"))
+        assert health is not None
+        assert health._failures == 0
+
+
+async def test_the_end_of_the_process_ends_every_call() -> None:
+    async with gateway_to([Hang()], kind="vertex", provider=VERTEX) as (gate, up):
+        asking = asyncio.create_task(embed(gate, "up/gemini-embedding-001", input=["x"] * 9))
+        await up.seen(4)
+        gate.gateway.end_streams(GatewayFault("server_shutting_down", "The gateway is shutting down."))
+        reply = await asking
+        assert (reply.status, error_of(reply)["code"]) == (503, "server_shutting_down")
+        await up.aborted(4)
 
 
 async def test_an_own_vocabulary_counts_exactly() -> None:

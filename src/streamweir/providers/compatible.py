@@ -107,7 +107,9 @@ _ROWS = (
         # It answers unknown members with 422, also in messages; usage is on the finish frame without being requested.
         name="mistral",
         base_url="https://api.mistral.ai/v1",
-        embeddings=EmbeddingRow(dimensions="output_dimension", refuses=frozenset({"user"})),
+        embeddings=EmbeddingRow(
+            dimensions="output_dimension", dimensions_only="codestral", refuses=frozenset({"user"})
+        ),
         takes_stream_options=False,
         takes_names=False,
         limit_member="max_tokens",

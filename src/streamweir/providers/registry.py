@@ -21,7 +21,7 @@ from streamweir.wire.native import NativeWire
 if TYPE_CHECKING:
     from streamweir.providers.openai.vendor import Vendor
 
-_ENDINGS = ("/chat/completions", "/messages", "/responses")
+_ENDINGS = ("/chat/completions", "/messages", "/responses", "/embeddings", "/completions")
 _RESPONSES = "-responses"
 """Ends the name of a provider on its second wire."""
 

@@ -4,6 +4,7 @@ The caller's body goes on whole, with what the row says changed in it. Base64 is
 a vendor that answers with numbers all the same is understood.
 """
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -56,8 +57,9 @@ class OpenAIEmbeddings:
         self._row = row
         self._place = place
 
-    def takes_dimensions(self, _model: str, /) -> bool:
-        return bool(self._row.dimensions)
+    def takes_dimensions(self, model: str, /) -> bool:
+        only = self._row.dimensions_only
+        return bool(self._row.dimensions) and (not only or re.search(only, model) is not None)
 
     def inputs_per_call(self, _target: Target, /) -> int:
         return self._row.max_inputs
@@ -76,7 +78,7 @@ class OpenAIEmbeddings:
             body.pop("encoding_format", None)  # the default of all of them, and some know no other
         if options.dimensions is not None:
             del body["dimensions"]
-            if row.dimensions:
+            if self.takes_dimensions(target.model):
                 body[row.dimensions] = options.dimensions
             else:
                 dropped.append("dimensions")

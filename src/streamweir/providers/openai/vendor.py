@@ -58,6 +58,8 @@ class EmbeddingRow(Struct, frozen=True, kw_only=True):
     """True: vectors arrive as base64 of signed bytes, whatever was requested."""
     dimensions: str = "dimensions"
     """The member for the length of the vectors; empty: there is none."""
+    dimensions_only: str = ""
+    """A pattern of the models that take it, if not all do."""
     refuses: frozenset[str] = frozenset()
     """Members that are left out and named."""
     input_type: str = ""
