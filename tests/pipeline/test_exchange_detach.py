@@ -21,6 +21,8 @@ from support.answers import TEXTS, USAGE, anthropic_frames, openai_frames, opena
 from support.messages import documents_of
 from support.outcome import BUFFERING
 from support.outcome import DIALECTS as NAMES
+from support.responses import documents_of as responses_of
+from support.responses import read_stream as read_response
 from support.wire_samples import OPENAI, VOICES, Voice
 
 BUDGET = CallerError("budget_exceeded", "The budget is spent.")
@@ -76,6 +78,10 @@ def reported(run: Run, dialect: str) -> list[Any]:
         documents = documents_of(run.out)
         assert documents.pop()["type"] == "error"
         assert not {"message_delta", "message_stop"} & {each["type"] for each in documents}
+        return documents
+    if dialect == "responses":
+        assert read_response(run.out)["status"] == "failed"
+        *documents, _ = [each for each in responses_of(run.out) if "response" not in each]
         return documents
     documents = run.documents
     if dialect != "bitseek":

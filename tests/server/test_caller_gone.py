@@ -216,7 +216,7 @@ async def test_an_upstream_that_refused_charges_nothing_to_a_caller_that_left() 
 
 
 @every_way
-@pytest.mark.parametrize("dialect", ["openai", "opentoken", "aivene", "bitseek", "messages"])
+@pytest.mark.parametrize("dialect", ["openai", "opentoken", "aivene", "bitseek", "messages", "responses"])
 async def test_a_caller_that_leaves_in_the_middle(leave: Leave, dialect: str) -> None:
     script: list[Step] = [Head(), Send(b"".join(openai_frames()[:4])), Hang()]
     async with gateway_to(script) as (gate, up), await gate.connect() as client:

@@ -25,10 +25,12 @@ from support.outcome import (
     assert_messages_error,
     assert_record,
     assert_refused,
+    assert_responses_error,
     assert_whole,
     path_of,
     serving,
 )
+from support.responses import read_stream as read_response
 from support.script import End, Fin, Hang, Head, Raw, Rst, Script, Seen, Send, Step, Wait, in_turn, stream, whole
 from support.scripted_upstream import ForbiddenServer, ScriptedUpstream
 from support.wire_samples import BEGUN, OPENAI
@@ -192,6 +194,8 @@ async def test_u40_a_failure_after_the_status_is_final(
                 start, last = documents_of(body)
                 assert (start["type"], last["type"]) == ("message_start", "error")
                 assert_messages_error(last["error"], code)
+            elif dialect == "responses":
+                assert_responses_error(read_response(body), code)
             else:
                 frame, _, terminator = body.partition(b"\n\n")
                 assert terminator == (b"" if dialect == "bitseek" else b"data: [DONE]\n\n")

@@ -22,10 +22,11 @@ MEMBERS = {
     "aivene": ["message", "type"],
     "bitseek": ["message", "type", "code"],
     "messages": ["type", "message"],
+    "responses": ["message", "type", "param", "code"],
 }
 
 
-PREFIXES = {"messages": "anthropic"}
+PREFIXES = {"messages": "/anthropic/v1", "responses": "/v1/responses"}
 
 
 def error_in(reply: Reply, dialect: str = "openai") -> dict[str, str | None]:
@@ -88,7 +89,8 @@ async def test_g32_what_is_refused_is_refused_in_the_dialect(
 ) -> None:
     async with gateway(SIM + SHORT) as gate, await gate.connect() as client:
         head = head.replace("{KEY}", KEY)
-        url = path_of(dialect) if path == "/v1/chat/completions" else f"/{PREFIXES.get(dialect, dialect)}{path}"
+        prefix = PREFIXES.get(dialect, f"/{dialect}/v1")
+        url = path_of(dialect) if path == "/v1/chat/completions" else prefix + path.removeprefix("/v1")
         await client.send(f"{method} {url} HTTP/1.1\r\n{head}\r\n".encode() + body)
         reply = await client.response()
         assert reply.status == status

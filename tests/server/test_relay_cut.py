@@ -15,6 +15,8 @@ from support.answers import TEXTS, USAGE, openai_frames, openai_whole
 from support.attempt import Run, attempt, texts_of
 from support.messages import read_stream, said_in
 from support.outcome import BUFFERING, DIALECTS
+from support.responses import read_stream as read_response
+from support.responses import text_so_far
 from support.script import End, Flood, Hang, Head, Send, Step, Wait
 from support.wire_samples import VOICES, Voice
 
@@ -45,6 +47,11 @@ def assert_told(run: Run, dialect: str = "openai") -> None:
         message = read_stream(run.body)
         assert (message["error"]["type"], message["stop_reason"]) == ("billing_error", None)
         assert said_in(message) == "".join(TEXTS[:2])
+        return
+    if dialect == "responses":
+        response = read_response(run.body)
+        assert (response["status"], response["error"]["code"]) == ("failed", "insufficient_quota")
+        assert text_so_far(run.body) == "".join(TEXTS[:2])
         return
     documents = run.documents
     if dialect != "bitseek":

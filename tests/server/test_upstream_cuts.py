@@ -218,7 +218,7 @@ async def test_u17_u20_a_stream_cut(voice: Voice, how: How) -> None:
 
 @pytest.mark.diagonal
 @pytest.mark.parametrize("voice", VOICES, ids=lambda voice: voice.kind)
-@pytest.mark.parametrize("dialect", [name for name in DIALECTS if name not in ("openai", "messages")])
+@pytest.mark.parametrize("dialect", [name for name in DIALECTS if name not in ("openai", "messages", "responses")])
 async def test_u17_u20_a_stream_cut_in_each_dialect(voice: Voice, dialect: str) -> None:
     wire = streamed(voice.kind)
     await assert_honest(wire, dialect, True, wire.cuts("fin", "rst"))

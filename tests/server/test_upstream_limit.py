@@ -113,7 +113,7 @@ async def test_u15_silence_in_the_middle(voice: Voice, dialect: str) -> None:
         await up.vacated()
 
 
-@pytest.mark.parametrize("dialect", ["openai", "messages"])
+@pytest.mark.parametrize("dialect", ["openai", "messages", "responses"])
 async def test_u15_keep_alives_are_sent_until_the_timeout(dialect: str) -> None:
     toml = timers(idle_s=1, keepalive_s=0.01)
     async with serving([Head(), Send(OPENAI.begun), Hang()], toml=toml) as (gate, up):
@@ -121,6 +121,8 @@ async def test_u15_keep_alives_are_sent_until_the_timeout(dialect: str) -> None:
         assert_broken(reply, "stream_idle_timeout", dialect, text=BEGUN)
         if dialect == "messages":
             assert b"\n\nevent: ping\n" in reply.body
+        elif dialect == "responses":
+            assert b"\n\nevent: keepalive\n" in reply.body
         else:
             assert b"\n\n: keep-alive\n" in reply.body
         assert b": keep-alive\n\n" not in reply.body

@@ -191,7 +191,8 @@ async def test_u8_a_request_that_the_provider_refuses(
 async def test_u8_a_refused_request_in_each_dialect(dialect: str) -> None:
     body = error_body("The maximum context length is 128 tokens.", "x", "context_length_exceeded", "messages")
     async with serving(whole(body, 400)) as (gate, _):
-        reply = await gate.ask(path=path_of(dialect), model="up/m", stream=True)
+        is_streamed = dialect != "responses"  # there it is told inside of a stream
+        reply = await gate.ask(path=path_of(dialect), model="up/m", stream=is_streamed)
         message = assert_refused(reply, "context_length_exceeded", dialect, param="messages")
         own = "prompt is too long: " if dialect == "messages" else ""  # by which its clients know it
         assert message == f"{own}The maximum context length is 128 tokens."

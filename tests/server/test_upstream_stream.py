@@ -40,6 +40,8 @@ TRUNCATED, RESET, INVALID = "upstream_stream_truncated", "upstream_stream_reset"
 PARTIAL = {"openai": "estimate", "anthropic": "estimate", "gemini": "provider"}
 """Who counted the tokens of a stream that broke: OpenAI's wire tells the usage at its end only."""
 
+OWN_WORDS = ("messages", "responses")
+"""The APIs with words of their own for what fails inside a stream, and with `event` lines."""
 each_dialect = pytest.mark.parametrize("dialect", DIALECTS)
 each_buffering = pytest.mark.parametrize("dialect", BUFFERING)
 each_voice = pytest.mark.parametrize("voice", VOICES, ids=lambda voice: voice.kind)
@@ -225,7 +227,7 @@ async def test_u23_an_error_without_a_code_of_its_own_in_a_stream(kind: str, cod
     frame = error_frame(error_body(CANARY, kind, kind))
     async with serving([Head(), Send(OPENAI.begun), Send(frame), Hang()]) as (gate, up):
         reply = await gate.ask(path=path_of(dialect), model="up/m", stream=True)
-        assert_broken(reply, code if dialect == "messages" else "upstream_server_error", dialect, text=BEGUN)
+        assert_broken(reply, code if dialect in OWN_WORDS else "upstream_server_error", dialect, text=BEGUN)
         await assert_record(gate, "upstream_error", error=code, source="estimate")
         await up.vacated()
 
@@ -236,7 +238,7 @@ async def test_u23_a_refusal_of_the_request_in_mid_stream_is_a_failure(dialect: 
     async with serving([Head(), Send(OPENAI.begun), Send(frame), Hang()]) as (gate, up):
         reply = await gate.ask(path=path_of(dialect), model="up/m", stream=True)
         code = "context_length_exceeded"
-        assert_broken(reply, code if dialect == "messages" else "upstream_server_error", dialect, text=BEGUN)
+        assert_broken(reply, code if dialect in OWN_WORDS else "upstream_server_error", dialect, text=BEGUN)
         await assert_record(gate, "rejected", error=code, source="estimate")
         await up.vacated()
 
@@ -361,7 +363,7 @@ async def test_u34_u35_one_stream_written_in_many_ways(
                 assert b"message_stop" in reply.body
             else:
                 assert_completed(reply, dialect)
-            if dialect != "messages":
+            if dialect not in OWN_WORDS:
                 assert all(line.startswith(b"data: ") for line in reply.body.split(b"\n") if line)
             await assert_record(gate, "completed", usage=(7, 5), count=count)
 

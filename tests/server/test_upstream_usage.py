@@ -12,6 +12,7 @@ import pytest
 
 from support.answers import openai_frames, openai_whole
 from support.outcome import (
+    ALWAYS_TOLD,
     BUFFERING,
     DIALECTS,
     ESTIMATED_PROMPT,
@@ -80,7 +81,8 @@ async def assert_counted(
     """The stream completes; the record and the caller get this usage."""
     async with serving(stream(body), voice.kind) as (gate, _):
         for count, dialect in enumerate(dialects, start=1):
-            options: dict[str, Any] = {"stream_options": {"include_usage": True}} if dialect != "messages" else {}
+            options: dict[str, Any] = {"stream_options": {"include_usage": True}}
+            options = options if dialect not in ("messages", "responses") else {}
             reply = await gate.ask(path=path_of(dialect), model="up/m", stream=True, **options)
             if is_passed(voice, dialect):
                 assert (reply.status, reply.body) == (200, body)
@@ -114,7 +116,7 @@ async def test_u30_usage_is_counted_without_a_request_for_it(dialect: str) -> No
     async with serving(stream(b"".join(openai_frames(usage=None)))) as (gate, up):
         reply = await gate.ask(path=path_of(dialect), model="up/m", stream=True)
         assert_completed(reply, dialect)
-        assert (b'"usage"' in reply.body) == (dialect in ("opentoken", "messages"))
+        assert (b'"usage"' in reply.body) == (dialect in ALWAYS_TOLD)
         await assert_record(gate, "completed", usage=ESTIMATE, source="estimate")
         assert up.requests[0].json["stream_options"] == {"include_usage": True}
 

@@ -224,6 +224,8 @@ def chat_of(dialect: str, stream: bool) -> ChatRequest:
     options: dict[str, Any] = {"stream_options": {"include_usage": True}} if stream else {}
     if dialect == "messages":
         options = {"max_tokens": 4096}
+    if dialect == "responses":
+        members, options = {"model": "m", "input": MESSAGES, "stream": stream}, {}
     return FRONTENDS.by_name[dialect].parse(members | options, {})
 
 

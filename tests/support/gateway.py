@@ -115,6 +115,9 @@ class Gate:
             return await client.response()
 
 
+_IN_RESPONSES = {"messages": "input", "max_tokens": "max_output_tokens"}
+
+
 def chat_request(
     *,
     path: str = "/v1/chat/completions",
@@ -126,7 +129,10 @@ def chat_request(
     """The bytes of a request. `members` are those of its body, over a short conversation."""
     if body is None:
         needed = {"max_tokens": 4096} if path.endswith("/messages") else {}
-        body = json.dumps({"messages": MESSAGES, **needed, **members}).encode()
+        document = {"messages": MESSAGES, **needed, **members}
+        if path.endswith("/responses"):  # items of a conversation need no type
+            document = {_IN_RESPONSES.get(name, name): value for name, value in document.items()}
+        body = json.dumps(document).encode()
     lines = [f"POST {path} HTTP/1.1", "host: gateway", "content-type: application/json", f"content-length: {len(body)}"]
     if key is not None:
         lines.append(f"authorization: Bearer {key}")

@@ -1,5 +1,5 @@
-"""The gateway's own faults in the words of each dialect and of the Messages API, written down a second time from
-docs/spec/dialects.md and docs/spec/messages.md.
+"""The gateway's own faults in the words of each dialect, of the Messages API and of the Responses API, written down a
+second time from docs/spec/dialects.md and docs/spec/messages.md.
 
 `internal_error` carries the request's id as `event_id`; no other does.
 """
@@ -10,9 +10,11 @@ from typing import Any, NamedTuple
 from support.gateway import frames_of, text_of
 from support.messages import read_stream, said_in
 from support.raw_client import Reply
+from support.responses import read_stream as read_response
+from support.responses import text_so_far
 
-DIALECTS = ("openai", "opentoken", "aivene", "bitseek", "messages")
-BUFFERING = ("openai", "opentoken", "aivene", "messages")
+DIALECTS = ("openai", "opentoken", "aivene", "bitseek", "messages", "responses")
+BUFFERING = ("openai", "opentoken", "aivene", "messages", "responses")
 
 
 class Words(NamedTuple):
@@ -40,6 +42,7 @@ def error_of(code: str, dialect: str, message: str, event_id: str | None, *, in_
         "opentoken": {"message": message, "type": words.opentoken[0], "code": words.opentoken[1]},
         "aivene": {"message": message, "type": "stream_error" if in_stream else words.aivene},
         "bitseek": {"message": message, "type": words.type, "code": code},
+        "responses": {"message": message, "type": words.type, "param": None, "code": code},
         "messages": {"type": "api_error" if words.status == 500 else "overloaded_error", "message": message},
     }
     if dialect == "messages":  # it has the request's id in every error, beside it
@@ -70,6 +73,13 @@ def assert_ended_by_us(reply: Reply, code: str, dialect: str = "openai", *, text
         expected = error_of(code, dialect, message["error"]["message"], None, in_stream=True)
         assert list(message["error"].items()) == list(expected.items())
         assert (message.get("stop_reason"), said_in(message)) == (None, text)
+        assert_discreet(reply)
+        return
+    if dialect == "responses":
+        response = read_response(reply.body)
+        word = ("service_unavailable_error", "server_is_overloaded") if code == "overloaded" else ("server_error",) * 2
+        assert (response["error_frame"]["type"], response["error_frame"]["code"]) == word
+        assert (response["status"], text_so_far(reply.body)) == ("failed", text)
         assert_discreet(reply)
         return
     documents = frames_of(reply.body)

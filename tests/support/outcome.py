@@ -20,6 +20,9 @@ from support.answers import TEXTS
 from support.gateway import Gate, chat_request, frames_of, gateway, providers, text_of
 from support.messages import read_stream, said_in
 from support.raw_client import Reply
+from support.responses import read_stream as read_response
+from support.responses import said_in as said_in_response
+from support.responses import text_so_far
 from support.script import Script
 from support.scripted_upstream import ScriptedUpstream
 
@@ -29,9 +32,11 @@ id = "either"
 targets = [{ provider = "first", model = "m" }, { provider = "second", model = "n" }]
 """
 """TOML: a model with a second choice."""
-DIALECTS = ("openai", "opentoken", "aivene", "bitseek", "messages")
-"""Of chat completions four, and the Messages API, which is another frontend."""
-BUFFERING = ("openai", "opentoken", "aivene", "messages")
+DIALECTS = ("openai", "opentoken", "aivene", "bitseek", "messages", "responses")
+"""Of chat completions four; the Messages API and the Responses API are other frontends."""
+BUFFERING = ("openai", "opentoken", "aivene", "messages", "responses")
+ALWAYS_TOLD = ("opentoken", "messages", "responses")
+"""Those that have the usage in every stream."""
 TEXT = "".join(TEXTS)
 CANARY = "Denied for sk-canary-4f9a8b7c6d5e4f9a8b7c6d5e at https://canary.example.com/v1 on host canary.internal"
 
@@ -85,6 +90,15 @@ _MEMBERS = {
     "opentoken": ["message", "type", "code"],
     "aivene": ["message", "type"],
     "bitseek": ["message", "type", "code"],
+    "responses": ["message", "type", "param", "code"],
+}
+_RESPONSES_WORDS = {
+    # Type and code inside a stream, by our code; by them agents decide whether to go on.
+    "context_length_exceeded": ("invalid_request_error", "context_length_exceeded"),
+    "budget_exceeded": ("insufficient_quota", "insufficient_quota"),
+    "upstream_overloaded": ("service_unavailable_error", "server_is_overloaded"),
+    "overloaded": ("service_unavailable_error", "server_is_overloaded"),
+    "upstream_rate_limited": ("rate_limit_error", "rate_limit_exceeded"),
 }
 _STREAM_HEADERS = {
     "content-type": "text/event-stream; charset=utf-8",
@@ -123,7 +137,8 @@ async def ask_and_signal(gate: Gate, mark: bytes, seen: asyncio.Event, **members
 
 
 def path_of(dialect: str) -> str:
-    return "/anthropic/v1/messages" if dialect == "messages" else f"/{dialect}/v1/chat/completions"
+    own = {"messages": "/anthropic/v1/messages", "responses": "/v1/responses"}
+    return own.get(dialect) or f"/{dialect}/v1/chat/completions"
 
 
 def status_of(code: str, dialect: str) -> int:
@@ -179,6 +194,11 @@ def assert_broken(reply: Reply, code: str, dialect: str = "openai", *, text: str
         assert_messages_error(message["error"], code)
         assert (message.get("stop_reason"), said_in(message)) == (None, text)
         return
+    if dialect == "responses":
+        _assert_stream(reply, dialect)
+        assert_responses_error(read_response(reply.body), code)
+        assert text_so_far(reply.body) == text
+        return
     documents = _stream_of(reply)
     if dialect != "bitseek":
         assert documents.pop() == "[DONE]"
@@ -217,6 +237,10 @@ def assert_completed(
         told = message["usage"]
         assert usage in (None, (told["input_tokens"], told["output_tokens"]))
         return
+    if dialect == "responses":
+        _assert_stream(reply, dialect)
+        assert_response(read_response(reply.body), text, usage)
+        return
     documents = _stream_of(reply)
     if dialect != "bitseek":
         assert documents.pop() == "[DONE]"
@@ -241,6 +265,9 @@ def assert_whole(reply: Reply, *, text: str = TEXT, usage: tuple[int, int] | Non
         assert (document["stop_reason"], said_in(document)) == ("end_turn", text)
         told = document.get("usage", {})
         assert usage in (None, (told.get("input_tokens"), told.get("output_tokens")))
+        return
+    if document.get("object") == "response":
+        assert_response(document, text, usage)
         return
     assert [choice["message"]["content"] for choice in document["choices"]] == [text]
     if usage is not None:
@@ -292,6 +319,22 @@ def _assert_stream(reply: Reply, dialect: str) -> None:
     _assert_discreet(reply)
 
 
+def assert_response(response: Any, text: str, usage: tuple[int, int] | None) -> None:
+    """A whole one."""
+    assert (response["status"], response["error"], said_in_response(response)) == ("completed", None, text)
+    told = response["usage"]
+    assert usage in (None, (told["input_tokens"], told["output_tokens"]))
+
+
+def assert_responses_error(response: Any, code: str) -> None:
+    """Of a response that failed, and of the frame before it."""
+    assert response["status"] == "failed"
+    error = response["error_frame"]
+    words = _RESPONSES_WORDS.get(code, ("server_error", "server_error"))
+    assert (error["type"], error["code"], error["param"]) == (*words, None)
+    assert error["message"]
+
+
 def assert_messages_error(error: Any, code: str) -> None:
     assert list(error) == ["type", "message"]
     assert error["type"] == _MESSAGES_TYPES[status_of(code, "messages")]
@@ -309,7 +352,7 @@ def _refusal_words(code: str, words: Words, dialect: str, param: str | None) -> 
         return {"type": words.type}
     if dialect == "bitseek":
         return {"type": words.type, "code": code}
-    if dialect == "openai":
+    if dialect in ("openai", "responses"):
         return {"type": words.type, "param": param, "code": code}
     if words.status == 400:
         return {"type": words.type, "code": None}

@@ -211,6 +211,12 @@ def _joined(text: str, piece: str) -> str:
     return (text + piece).encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
 
 
+def text_so_far(body: bytes) -> str:
+    """Of a stream, by its deltas: one that fails repeats only the items that were done."""
+    pieces = [each["delta"] for each in documents_of(body) if each["type"] == "response.output_text.delta"]
+    return "".join(pieces)
+
+
 def said_in(response: dict[str, Any]) -> str:
     """The text of its messages."""
     return "".join(
