@@ -1,10 +1,12 @@
-"""One answer on each of the three wires that has everything: reasoning, text and two calls side by side.
+"""One answer on each wire that has everything: reasoning, text and two calls side by side.
 
 Frame by frame, so that a test can stop between any two. What is said in them is the same on each wire.
 """
 
 import json
 from typing import Any
+
+from support.responses_body import ResponsesAnswer
 
 REASONING = ("Let me ", "think.")
 TEXT = ("I will ", "look ", "at both.")
@@ -68,6 +70,13 @@ def gemini() -> list[bytes]:
         told = {"candidates": [{**candidate, **({"finishReason": "STOP"} if is_last else {})}], "usageMetadata": usage}
         frames.append(_sse({**told, "modelVersion": "gemini-2.5-flash", "responseId": "Rich"}, b"\r\n"))
     return frames
+
+
+def responses() -> list[bytes]:
+    """On the fourth wire, in the words of which the Responses API answers."""
+    answer = ResponsesAnswer(usage=(*USAGE, 0, 0), tools=[{"type": "function", "name": "look"}])
+    answer.reasoning(REASONING, encrypted="ZW5j").text(*TEXT)
+    return answer.calls(*((name, _halves(json.dumps(arguments)), id) for id, name, arguments in CALLS)).frames()
 
 
 def _block(index: int, start: dict[str, Any], *deltas: dict[str, Any]) -> list[dict[str, Any]]:

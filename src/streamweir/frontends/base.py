@@ -180,6 +180,13 @@ class Frontend(ABC):
         """The keep-alive of a stream that is written by this encoder, for an API in which no two are equal."""
         return self.keep_alive
 
+    def next_number_in(self, _encoder: StreamEncoder, /) -> int:
+        """The number of the next frame of such a stream."""
+        return 0
+
+    def return_to(self, _encoder: StreamEncoder, _number: int, /) -> None:  # noqa: B027 (most number nothing)
+        """The frames from this number on were not sent. Called before a stream fails, and only then."""
+
     @abstractmethod
     def write_whole(self, completion: Completion, reply: Reply, /) -> WholeBody: ...
 

@@ -30,7 +30,7 @@ from streamweir.frontends.base import Frontend, Reply, StreamEncoder, WholeBody
 from streamweir.pipeline.commit import MAX_HELD, CommitGate
 from streamweir.pipeline.intake import Intake
 from streamweir.pipeline.large_answer import MAX_BYTES_ON_LOOP, ReplyData, is_large, reply_data_of
-from streamweir.pipeline.meter import Meter
+from streamweir.pipeline.meter import Delivered, Meter
 from streamweir.pipeline.native import NATIVE, Tap
 from streamweir.pipeline.plan import Mode
 from streamweir.providers.base import Provider, truncated
@@ -89,6 +89,11 @@ class Exchange:
     @property
     def failure(self) -> StreamweirError | None:
         return self._gate.failure
+
+    @property
+    def next_number(self) -> int:
+        """The number of the next frame, for an API that numbers them; otherwise 0."""
+        return self._tap.next_number if self._tap is not None else self._frontend.next_number_in(self._encoder)
 
     def take_keep_alive(self) -> bytes:
         """The bytes to write now, because a stream that has begun is idle."""
@@ -155,32 +160,38 @@ class Exchange:
             return b""
         return self._stop_passing() + self._write(self._intake.fail(error))
 
-    def detach(self, error: StreamweirError | None = None, delivered: tuple[int, int] | None = None, /) -> bytes:
+    def detach(self, error: StreamweirError | None = None, delivered: Delivered | None = None, /) -> bytes:
         """The caller gets this error and nothing else, or has disconnected (None). The upstream is read on.
 
-        `delivered`: see `Meter.detach`. Before the commit an error is a `failure`, as with `fail`.
+        Before the commit an error is a `failure`, as with `fail`.
         """
         if self.ended:
             return b""
         if error is not None and not self.committed:
             return self.fail(error)
-        before = self._stop_passing()
+        before = self._stop_passing(delivered)
+        if delivered is not None:
+            self._frontend.return_to(self._encoder, delivered.number)
         # This ends the encoder. A caller that has disconnected does not get what it writes.
         last = self._encoder.feed(truncated() if error is None else StreamFailed(error))
         self._meter.detach(error, delivered)
         self._deliver = self._meter.record.delivered.write
         return b"" if error is None else b"".join([before, *last])
 
-    def replace_end(self, error: StreamweirError, delivered: tuple[int, int] | None, /) -> bytes:
+    def replace_end(self, error: StreamweirError, delivered: Delivered | None, /) -> bytes:
         """Replaces the end of a complete answer, if that was not sent: the caller gets the error instead."""
         self._meter.detach(error, delivered)
         failed = StreamFailed(error)
-        written = self._encoder.feed(failed) if self._tap is None else []
-        if not written:
-            if self._tap is not None:
-                self._reply = _behind(self._reply, self._tap)
+        if self._tap is not None:
+            self._reply = _behind(self._reply, self._tap, delivered)
+            self._encoder = self._new_encoder()
+            self._encoder.begin()  # that was sent
+        if delivered is not None:
+            self._frontend.return_to(self._encoder, delivered.number)
+        written = self._encoder.feed(failed)
+        if not written:  # it has ended
             encoder = self._new_encoder()
-            encoder.begin()  # that was sent
+            encoder.begin()
             written = encoder.feed(failed)
         return b"".join(written)
 
@@ -229,7 +240,7 @@ class Exchange:
         before, failure = self._stop_passing(), tap.failure
         return before + self._write(self._decode(frame) if failure is None else self._intake.fail(failure))
 
-    def _stop_passing(self) -> bytes:
+    def _stop_passing(self, delivered: Delivered | None = None) -> bytes:
         """From here on the stream is translated; returns the translation of the frames that were not sent.
 
         The frames that were sent are not in memory any more. Decoder and encoder process a short answer that brings
@@ -239,7 +250,7 @@ class Exchange:
         if tap is None or tap.ended:
             return b""
         if self.committed:
-            self._reply = _behind(self._reply, tap)
+            self._reply = _behind(self._reply, tap, delivered)
         self._tap = None
         self._start_translating()
         waiting, self._waiting = self._waiting, []
@@ -386,7 +397,7 @@ class WholeExchange:
     def fail(self, error: StreamweirError, /) -> bytes:
         return self._take(self._intake.fail(error))
 
-    def detach(self, error: StreamweirError | None = None, _: tuple[int, int] | None = None, /) -> bytes:
+    def detach(self, error: StreamweirError | None = None, _: Delivered | None = None, /) -> bytes:
         """See `Exchange.detach`. Of a whole answer nothing was delivered."""
         if not self.ended:
             self.failure = error
@@ -416,9 +427,10 @@ class WholeExchange:
         return body
 
 
-def _behind(reply: Reply, tap: Tap) -> Reply:
+def _behind(reply: Reply, tap: Tap, delivered: Delivered | None) -> Reply:
     """The reply for what is written behind frames that were passed on: with their id, if they are numbered."""
-    number, id = tap.next_number, tap.record.completion_id
+    number = delivered.number if delivered is not None else tap.next_number
+    id = tap.record.completion_id
     return structs.replace(reply, first_number=number, id=id or reply.id) if number else reply
 
 

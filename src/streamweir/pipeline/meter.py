@@ -10,7 +10,7 @@ others return the same result. Counting may take long, so the caller of `close` 
 
 from collections.abc import Callable
 from io import StringIO
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from msgspec import Struct, field
 
@@ -140,6 +140,16 @@ class Record(Struct):
         return tuple(name for name, holds in reported.items() if holds)
 
 
+class Delivered(NamedTuple):
+    """What the caller got of a stream, if not all that was written."""
+
+    text: int
+    """In characters."""
+    reasoning: int
+    number: int = 0
+    """The number of the first frame that was not sent, for an API that numbers them."""
+
+
 class Meter:
     """Returns the events that it is fed, and updates `record`.
 
@@ -187,14 +197,16 @@ class Meter:
     def finish(self) -> tuple[()]:
         return ()
 
-    def detach(self, error: StreamweirError | None = None, delivered: tuple[int, int] | None = None) -> None:
+    def detach(
+        self, error: StreamweirError | None = None, delivered: tuple[int, int] | Delivered | None = None
+    ) -> None:
         """Nothing more is sent, because of this error or because the caller has disconnected: only usage matters.
 
         `delivered`: the number of characters of text and of reasoning that the caller got, if not all.
         """
         record = self.record
         self._is_detached = True
-        text, reasoning = delivered if delivered is not None else (None, None)
+        text, reasoning = delivered[:2] if delivered is not None else (None, None)
         record.delivered = CountedText(record.delivered, text)
         record.reasoning_text = CountedText(record.reasoning_text, reasoning)
         self._deliver = record.delivered.write

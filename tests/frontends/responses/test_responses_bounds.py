@@ -12,6 +12,7 @@ from streamweir.core.events import (
     Extra,
     LogprobsDelta,
     ReasoningDelta,
+    StreamCompleted,
     StreamFailed,
     StreamStarted,
     TextDelta,
@@ -163,3 +164,23 @@ def test_many_calls_with_one_id_have_their_results_in_turn() -> None:
     outputs = [{"type": "function_call_output", "call_id": "c", "output": str(i)} for i in range(count)]
     request = read_responses_request({"model": "m", "input": [*[call] * count, *outputs]})
     assert [message.content for message in request.messages[1:]] == [str(i) for i in range(count)]
+
+
+def test_a_failure_stands_in_the_place_of_what_was_not_sent() -> None:
+    events = [TextDelta(0, "a"), ReasoningDelta(0, "b"), ToolCallStarted(0, 0, "c", "f"), StreamCompleted()]
+    error = StreamFailed(UpstreamError("upstream_stream_reset", "It broke off."))
+    for sent in range(len(events) + 1):
+        encoder = ResponsesEncoder(Reply(id="resp_1", now=lambda: 0, model="m"))
+        frames: list[bytes] = []
+        for place, event in enumerate(events):
+            if place == sent:
+                number = encoder.next_number
+            written = encoder.feed(event)
+            frames += written if place < sent else []
+        if sent == len(events):
+            assert read_stream(b"".join(frames))["status"] == "completed"
+            continue
+        encoder.return_to(number)
+        response = read_stream(b"".join(frames + encoder.feed(error)))
+        assert (response["status"], len(response["output"])) == ("failed", max(sent - 1, 0))
+        assert encoder.feed(error) == []

@@ -65,7 +65,8 @@ class ResponsesEncoder:
         self._reply = reply
         self._response = ResponseState(reply)
         self._output = Output(reply)
-        self._number = reply.first_number  # of the next frame
+        self.next_number = reply.first_number
+        self._done_at: dict[int, int] = {}  # the numbers of the frames that ended items, by the items' index
         self._size = 0
         self._text: Part | None = None  # to which the next piece of text belongs
         self._document = _TextDocument("response.output_text.delta", 0, "", 0, 0, "", ())
@@ -93,18 +94,25 @@ class ResponsesEncoder:
         """Nothing may stand before `response.created`, nor behind the end."""
         return self._frame({"type": "keepalive"}) if self._has_begun and not self._is_ended else b""
 
+    def return_to(self, number: int) -> None:
+        """The frames from this number on were not sent: a failure stands in their place."""
+        self.next_number = min(number, self.next_number)
+        self._has_begun = self._has_begun and number > 0
+        if self._end_at is not None:
+            self._is_ended, self._end_at = False, None
+
     def feed(self, event: Event, /) -> list[bytes]:
         part = self._text
         if type(event) is TextDelta and part is not None and event.text and not event.choice:  # nearly every event
             document = self._document
             document.delta = event.text
-            document.sequence_number = self._number
+            document.sequence_number = self.next_number
             data = jsonio.encode(document)
             self._size += len(data) - self._empty_size
             if self._size > MAX_CHARACTERS:
                 raise _too_large()
             part.pieces.append(event.text)
-            self._number += 1
+            self.next_number += 1
             return [_TEXT_FRAME(data)]
         if getattr(event, "choice", None):
             return []
@@ -164,7 +172,7 @@ class ResponsesEncoder:
 
     def _write_completion(self, _: StreamCompleted) -> list[bytes]:
         frames = self.begin()
-        self._end_at = self._number
+        self._end_at = self.next_number
         ending = ending_of(self._finish)
         frames += self._write(self._output.close(ending.is_cut))
         usage = self._usage or self._reply.count_usage()
@@ -175,14 +183,15 @@ class ResponsesEncoder:
         return frames
 
     def _write_failure(self, event: StreamFailed) -> list[bytes]:
-        begun = self.begin()  # clients expect it before an error, too
         if self._end_at is not None:  # it was not sent, and this stands in its place
-            self._number, self._end_at = self._end_at, None
+            self.return_to(self._end_at)
+        begun = self.begin()  # clients expect it before an error, too
         self._is_ended = True
         self._text = None
         members = stream_members(event.error)
         error = {name: members[name] for name in ("code", "message")}
-        response = self._response.document("failed", self._output.items, self._usage, error=error)
+        sent = [item for index, item in sorted(self._output.done.items()) if self._done_at[index] < self.next_number]
+        response = self._response.document("failed", sent, self._usage, error=error)
         documents = [{"type": "error", "error": members}, {"type": "response.failed", "response": response}]
         return [*begun, *map(self._frame, documents)]
 
@@ -201,8 +210,10 @@ class ResponsesEncoder:
         return frames
 
     def _frame(self, document: Document) -> bytes:
-        numbered = {"type": document["type"], "sequence_number": self._number, **document}
-        self._number += 1
+        numbered = {"type": document["type"], "sequence_number": self.next_number, **document}
+        if document["type"] == "response.output_item.done":
+            self._done_at[document["output_index"]] = self.next_number
+        self.next_number += 1
         return sse.write_event(document["type"].encode(), jsonio.encode(numbered))
 
     def _count(self, text: str) -> None:

@@ -49,6 +49,13 @@ class ResponsesFrontend(Frontend):
     def keep_alive_in(self, encoder: StreamEncoder, /) -> bytes:
         return encoder.keep_alive() if isinstance(encoder, ResponsesEncoder) else self.keep_alive
 
+    def next_number_in(self, encoder: StreamEncoder, /) -> int:
+        return encoder.next_number if isinstance(encoder, ResponsesEncoder) else 0
+
+    def return_to(self, encoder: StreamEncoder, number: int, /) -> None:
+        if isinstance(encoder, ResponsesEncoder):
+            encoder.return_to(number)
+
     def write_whole(self, completion: Completion, reply: Reply, /) -> WholeBody:
         return WholeBody(reply.id, encode_whole(completion, reply))
 

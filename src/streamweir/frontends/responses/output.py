@@ -83,11 +83,12 @@ class Output:
     def __init__(self, reply: Reply) -> None:
         self.part: Part | None = None
         """The text that is open."""
+        self.done: dict[int, Document] = {}
+        """The items that are done, by their index."""
         self.size = 0
         """Of what is kept besides the texts and the arguments: about its bytes as JSON."""
         self._reply = reply
         self._tools = reply.tools or {}
-        self._done: dict[int, Document] = {}
         self._next = 0
         self._message: _Message | None = None
         self._reasoning: _Reasoning | None = None
@@ -99,7 +100,7 @@ class Output:
     @property
     def items(self) -> list[Document]:
         """Those that are done, in their order."""
-        return [item for _, item in sorted(self._done.items())]
+        return [item for _, item in sorted(self.done.items())]
 
     def text(self, text: str, logprobs: Sequence[Document] = ()) -> list[Document]:
         return self._say("output_text", text, logprobs)
@@ -297,7 +298,7 @@ class Output:
         return [*documents, self._finish(call.index, item)]
 
     def _finish(self, index: int, item: Document) -> Document:
-        self._done[index] = item
+        self.done[index] = item
         return {"type": "response.output_item.done", "output_index": index, "item": item}
 
     def _take(self, kind: str) -> tuple[int, str]:

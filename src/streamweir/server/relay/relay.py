@@ -22,7 +22,7 @@ from typing import NamedTuple
 from streamweir.core.errors import GatewayFault, StreamweirError
 from streamweir.core.verdict import Verdict
 from streamweir.pipeline.exchange import Exchange, WholeExchange
-from streamweir.pipeline.meter import Meter
+from streamweir.pipeline.meter import Delivered, Meter
 from streamweir.providers.base import Provider, UpstreamRequest
 from streamweir.server.http.message import Headers, Response
 from streamweir.server.http.timers import SLACK_S, DeadlineTimer
@@ -140,8 +140,8 @@ class Relay:
         self._timer = DeadlineTimer(observer.timers, self)
         self._waiter: asyncio.Future[None] | None = None  # `run` waits for it until the attempt is over
         self._drain_until = 0.0  # while it drains
-        self._delivered_before: tuple[int, int] | None = None  # how much text was sent when output was paused
-        self._written_before: tuple[int, int] | None = None  # before the piece that is being checked
+        self._delivered_before: Delivered | None = None  # what was sent when output was paused
+        self._written_before: Delivered | None = None  # before the piece that is being checked
         self._last_bytes = b""  # of a complete answer whose output is paused
         self._allowed_tokens: int | None = None
         self._next_check_at = timeouts.max_bytes  # how many bytes may arrive unchecked
@@ -410,7 +410,7 @@ class Relay:
 
     def _feed_checked(self, data: bytes, now: float) -> None:
         """A piece that may exceed the allowance, or the first: it is sent after the check."""
-        before, written = self._delivered_lengths(), self._record.written
+        before, written = self._delivered(), self._record.written
         out = self._feed(data)
         if self._state is _STARTED:
             if out:
@@ -528,16 +528,18 @@ class Relay:
         )
         return self.bytes_in <= self._next_check_at
 
-    def _delivered_lengths(self) -> tuple[int, int]:
-        """How many characters of text and of reasoning were sent to the caller."""
-        record = self._record
-        return (record.delivered.tell(), record.reasoning_text.tell()) if self._response.started else (0, 0)
+    def _delivered(self) -> Delivered:
+        """What was sent to the caller until now."""
+        if not self._response.started:
+            return Delivered(0, 0)
+        number = self._stream.next_number if self._stream is not None else 0
+        return Delivered(self._record.delivered.tell(), self._record.reasoning_text.tell(), number)
 
     # Output that is paused.
 
     def _pause_output(self) -> None:
         if self._downstream.pause():
-            self._delivered_before = self._written_before or self._delivered_lengths()
+            self._delivered_before = self._written_before or self._delivered()
 
     def _resume_output(self) -> None:
         if not self._downstream.may_resume():
@@ -642,7 +644,7 @@ class Relay:
             self._downstream.finish(error_frame, self._time())
             self._handle(Input.READ_ON)
         else:
-            self._exchange.detach(error, (0, 0))
+            self._exchange.detach(error, Delivered(0, 0))
             self.failure = error
             self._handle(Input.READ_ON)
             if on_cut is not None:
