@@ -39,6 +39,17 @@ export function checksOf(ai, make, showsReasoning, options = {}) {
     return saw({ streamed, buffered });
   }
 
+  // The package runs the tools, and asks again with their results.
+  async function results(job, model) {
+    const inputSchema = ai.jsonSchema(job.tool.parameters);
+    const execute = ({ city }) => `Sun over ${city}.`;
+    const offered = { [job.tool.name]: ai.tool({ description: job.tool.description, inputSchema, execute }) };
+    const asked = { ...question(job, model), tools: offered, stopWhen: ai.isStepCount(3), providerOptions: options.results };
+    let streamed = "";
+    for await (const part of parts(asked)) if (part.type === "text-delta") streamed += part.text;
+    return saw({ streamed, buffered: (await ai.generateText(asked)).text });
+  }
+
   async function reasoning(job, model) {
     let streamed = "";
     const asked = { ...question(job, model), providerOptions: options.reasoning };
@@ -90,5 +101,5 @@ export function checksOf(ai, make, showsReasoning, options = {}) {
   const refused = (job, model) => refusal(job, model, job.key);
   const key = (job, model) => refusal(job, model, job.wrong_key);
 
-  return { text, tools, reasoning, usage, parsed, error, refused, key };
+  return { text, tools, results, reasoning, usage, parsed, error, refused, key };
 }

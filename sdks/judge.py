@@ -6,6 +6,7 @@ A driver's line (`observe.py`) is held against what the gateway itself answers t
 
     text, reasoning    the text
     tools              [{"name", "arguments": an object or its JSON text}]
+    results            the text after the calls, when each was answered with "Sun over CITY."
     usage              [input, output, total]
     parsed             the object of the job's schema, as the SDK's own way to structured output gives it
     embeddings         the vectors of the job's inputs, under any names
@@ -21,7 +22,7 @@ from enum import Enum
 from typing import Any
 
 Line = dict[str, Any]
-OPTIONAL = ("parsed", "embeddings", "completions")
+OPTIONAL = ("results", "parsed", "embeddings", "completions")
 """Checks of which a driver may know nothing: they are skipped then."""
 
 
@@ -45,6 +46,7 @@ class Expected:
     text: str = ""
     reasoning: str = ""
     tools: list[dict[str, Any]] = field(default_factory=list)
+    results: str = ""
     usage: list[int] = field(default_factory=list)
     parsed: dict[str, Any] = field(default_factory=dict)
     embeddings: list[list[float]] = field(default_factory=list)

@@ -11,6 +11,7 @@ import json
 import subprocess
 import sys
 from dataclasses import dataclass, field
+from typing import Any
 
 from environment import BUILD, Driver, InstallError, find_node, make_node, make_python, names, needs_node
 from gateway import Gateway, GatewayError, has_embedded_model, serve
@@ -42,6 +43,7 @@ SCENARIOS = {
     "sim": {
         "text": "sim/hello",
         "tools": "sim/tools",
+        "results": "sim/tools",
         "reasoning": "sim/reasoning",
         "usage": "sim/hello",
         "parsed": "sim/json",
@@ -106,7 +108,7 @@ def _expectations(target: Gateway, scenarios: dict[str, dict[str, str]]) -> dict
 
 
 def _expected(target: Gateway, scenario: str, check: str) -> Expected:
-    asked = {
+    asked: dict[str, Any] = {
         "model": SCENARIOS[scenario][check],
         "messages": [{"role": "user", "content": PROMPTS[scenario]}],
         "max_tokens": MAX_TOKENS[scenario],
@@ -127,8 +129,19 @@ def _expected(target: Gateway, scenario: str, check: str) -> Expected:
         return Expected(embeddings=target.embed({"model": asked["model"], "input": INPUTS}))
     if check == "completions":
         return Expected(completions=target.complete({"model": asked["model"], "prompt": PROMPTS[scenario]}))
-    tools = {"tools": [{"type": "function", "function": TOOL}]} if check == "tools" else {}
-    return expected_of(target.ask({**asked, **tools}))
+    tools = {"tools": [{"type": "function", "function": TOOL}]} if check in ("tools", "results") else {}
+    answer = target.ask({**asked, **tools})
+    if check == "results":
+        called = answer["choices"][0]["message"]
+        asked["messages"] = [*asked["messages"], called, *map(_result, called["tool_calls"])]
+        return Expected(results=expected_of(target.ask({**asked, **tools})).text)
+    return expected_of(answer)
+
+
+def _result(call: dict[str, Any]) -> dict[str, str]:
+    """As the drivers answer a call."""
+    city = json.loads(call["function"]["arguments"])["city"]
+    return {"role": "tool", "tool_call_id": call["id"], "content": f"Sun over {city}."}
 
 
 def _test(

@@ -1,6 +1,7 @@
 """OpenAI's framework for agents over the Responses API, which is its default: `run_sync` and `run_streamed`."""
 
 import asyncio
+import json
 from typing import Any
 
 import openai
@@ -63,21 +64,28 @@ def text(job: Job, model: str) -> Seen:
     return saw(streamed="".join(deltas), helper=whole.final_output, buffered=buffered(job, model).final_output)
 
 
-def tools(job: Job, model: str) -> Seen:
-    """The run ends with the calls."""
-
+def tool_of(job: Job) -> FunctionTool:
     async def invoke(_: object, arguments: str) -> str:
-        return arguments
+        return f"Sun over {json.loads(arguments)['city']}."
 
     tool = job["tool"]
-    offered = FunctionTool(tool["name"], tool["description"], tool["parameters"], invoke)
-    more: dict[str, Any] = {"tools": [offered], "tool_use_behavior": "stop_on_first_tool"}
+    return FunctionTool(tool["name"], tool["description"], tool["parameters"], invoke)
+
+
+def tools(job: Job, model: str) -> Seen:
+    """The run ends with the calls."""
+    more: dict[str, Any] = {"tools": [tool_of(job)], "tool_use_behavior": "stop_on_first_tool"}
 
     def calls(result: RunResultBase) -> list[dict[str, object]]:
         made = [item.raw_item for item in result.new_items if isinstance(item, ToolCallItem)]
         return [{"name": call.name, "arguments": call.arguments} for call in made]
 
     return saw(streamed=calls(streamed(job, model, **more)), buffered=calls(buffered(job, model, **more)))
+
+
+def results(job: Job, model: str) -> Seen:
+    more: dict[str, Any] = {"tools": [tool_of(job)]}
+    return saw(streamed=streamed(job, model, **more).final_output, buffered=buffered(job, model, **more).final_output)
 
 
 def reasoning(job: Job, model: str) -> Seen:
@@ -133,5 +141,12 @@ def refusal(job: Job, model: str, key: str) -> Seen:
 
 
 if __name__ == "__main__":
-    checks = {"text": text, "tools": tools, "reasoning": reasoning, "usage": usage, "parsed": parsed}
+    checks = {
+        "text": text,
+        "tools": tools,
+        "results": results,
+        "reasoning": reasoning,
+        "usage": usage,
+        "parsed": parsed,
+    }
     run({**checks, "error": error, "refused": refused, "key": key})

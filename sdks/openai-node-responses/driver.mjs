@@ -51,6 +51,23 @@ async function tools(job, model) {
   return saw({ streamed: [...streamed.values()], helper, buffered: calls(await api(job).create(asked)) });
 }
 
+// The items of the answer are sent back with the results of its calls.
+async function results(job, model) {
+  const asked = question(job, model, { tools: [{ type: "function", strict: true, ...job.tool }] });
+  const answered = ({ output }) => {
+    const calls = output.filter(({ type }) => type === "function_call");
+    const told = calls.map(({ call_id, arguments: args }) => ({
+      type: "function_call_output",
+      call_id,
+      output: `Sun over ${JSON.parse(args).city}.`,
+    }));
+    return { ...asked, input: [{ role: "user", content: job.prompt }, ...output, ...told] };
+  };
+  const streamed = (await final(job, answered(await final(job, asked)))).output_text;
+  const buffered = (await api(job).create(answered(await api(job).create(asked)))).output_text;
+  return saw({ streamed, buffered });
+}
+
 async function reasoning(job, model) {
   const asked = question(job, model, { reasoning: { summary: "auto" } });
   const thoughts = ({ output }) =>
@@ -105,4 +122,4 @@ async function refusal(job, model, key) {
 const refused = (job, model) => refusal(job, model, job.key);
 const key = (job, model) => refusal(job, model, job.wrong_key);
 
-await run({ text, tools, reasoning, usage, parsed, error, refused, key });
+await run({ text, tools, results, reasoning, usage, parsed, error, refused, key });

@@ -1,5 +1,6 @@
 """OpenAI's official SDK for Python over the Responses API: `create`, streamed and whole, `stream` and `parse`."""
 
+import json
 from collections.abc import Iterable
 
 import openai
@@ -64,6 +65,27 @@ def tools(job: Job, model: str) -> Seen:
     streamed = [{"name": name, "arguments": arguments[index]} for index, name in names.items()]
     whole = client(job).responses.create(**asked)
     return saw(streamed=streamed, helper=calls(final(job, asked).output), buffered=calls(whole.output))
+
+
+def results(job: Job, model: str) -> Seen:
+    """The items of the answer are sent back with the results of its calls."""
+    asked = question(job, model, tools=[{"type": "function", "strict": True, **job["tool"]}])
+
+    def answered(output: list[ResponseOutputItem]) -> dict[str, object]:
+        told = [
+            {
+                "type": "function_call_output",
+                "call_id": item.call_id,
+                "output": f"Sun over {json.loads(item.arguments)['city']}.",
+            }
+            for item in output
+            if item.type == "function_call"
+        ]
+        return {**asked, "input": [{"role": "user", "content": job["prompt"]}, *output, *told]}
+
+    streamed = final(job, answered(final(job, asked).output)).output_text
+    first = client(job).responses.create(**asked)
+    return saw(streamed=streamed, buffered=client(job).responses.create(**answered(first.output)).output_text)
 
 
 def reasoning(job: Job, model: str) -> Seen:
@@ -144,6 +166,13 @@ def refusal(job: Job, model: str, key: str) -> Seen:
 
 
 if __name__ == "__main__":
-    checks = {"text": text, "tools": tools, "reasoning": reasoning, "usage": usage, "parsed": parsed}
+    checks = {
+        "text": text,
+        "tools": tools,
+        "results": results,
+        "reasoning": reasoning,
+        "usage": usage,
+        "parsed": parsed,
+    }
     more = {"embeddings": embeddings, "completions": completions}
     run({**checks, **more, "error": error, "refused": refused, "key": key})
