@@ -24,7 +24,7 @@ from streamweir.server.http.message import Request, Response
 from streamweir.server.http.response import HttpResponse
 from streamweir.server.process.gateway import Gateway
 from streamweir.server.request.runtime import ProviderRuntime
-from streamweir.server.request.wires import Speaker
+from streamweir.server.request.wires import ProviderWire
 from streamweir.server.telemetry.log import close_log, configure_log
 from streamweir.upstream.base import Call, Receiver, Upstream
 from streamweir.wire.sse import Frame
@@ -198,7 +198,9 @@ async def broken(
             places = cast(dict[str, ProviderRuntime], gate.gateway.runtime.providers)
             place = places["up"]
             own = place.first.provider
-            first = Speaker(provider(own) if provider is not None else own, place.first.native_wire if passes else None)
+            first = ProviderWire(
+                provider(own) if provider is not None else own, place.first.native_wire if passes else None
+            )
             places["up"] = structs.replace(
                 place, first=first, upstream=upstream(place.upstream) if upstream is not None else place.upstream
             )

@@ -64,7 +64,7 @@ def fit_route(runtime: RuntimeConfig, route: Route, chat: ChatRequest) -> Route:
     reason: CallerError | None = None
     for each in route.targets:
         if chat.api == "chat":
-            refusal = runtime.speaker(each.target).provider.refusal_of(chat, each.target.model)
+            refusal = runtime.chat_wire(each.target).provider.refusal_of(chat, each.target.model)
         else:
             refusal = runtime.refusal_of(each.target, chat)
         if refusal is None:
@@ -192,7 +192,7 @@ def build_request(
     original = chat
     if limit is not None:
         chat = with_limit(chat, limit)
-    speaker = runtime.speaker(target) if chat.api == "chat" else runtime.other_speaker(target, chat)
+    provider_wire = runtime.chat_wire(target) if chat.api == "chat" else runtime.other_wire(target, chat)
     requests_usage = not runtime.refusals.refuses(target)
     known = structs.replace(
         runtime.providers[target.provider].target,
@@ -200,13 +200,13 @@ def build_request(
         requests_usage=requests_usage,
         max_output_tokens=runtime.model_limits.configured_outputs.get(target),
     )
-    request = speaker.provider.build_request(chat, known)
+    request = provider_wire.provider.build_request(chat, known)
     if limit is not None and len(chat.body) < len(original.body):
         dropped = [name for name in original.body if name not in chat.body]
         request = structs.replace(request, dropped=(*request.dropped, *dropped))
     if chat.native is None or is_text(runtime, chat, target):
         return request
-    return _with_own_paths(request, chat.native, speaker.native_wire)
+    return _with_own_paths(request, chat.native, provider_wire.native_wire)
 
 
 def _with_own_paths(request: UpstreamRequest, native: NativeRequest, wire: NativeWire | None) -> UpstreamRequest:
@@ -282,7 +282,7 @@ def make_exchange(
     `tokenizer`: the model's own, which counts if usage must be sent to the caller and the provider reported none.
     """
     wire = request.wire
-    speaker = runtime.speaker(target, wire) if chat.api == "chat" else runtime.other_speaker(target, chat, wire)
+    provider_wire = runtime.chat_wire(target, wire) if chat.api == "chat" else runtime.other_wire(target, chat, wire)
     reply = make_reply(chat, target.model, request_id, prompt_tokens)
     is_unbounded = not REMOTE_MEMBERS.isdisjoint(chat.body) and references_remote_content(chat.body)
     sent_bytes = len(request.body) if not request.more else sum(map(len, (request.body, *request.more)))
@@ -295,7 +295,7 @@ def make_exchange(
         count_prompt = PromptCount(tokenizer, chat.prompt)
         meter = Meter(prompt_tokens, tokenizer.count_on_loop, count_prompt=count_prompt, bounds=bounds)
     kind = Exchange if chat.stream else WholeExchange
-    return kind(speaker.provider, frontend, reply, plan(speaker.native_wire, frontend, reply), meter), meter
+    return kind(provider_wire.provider, frontend, reply, plan(provider_wire.native_wire, frontend, reply), meter), meter
 
 
 def timeouts_of(

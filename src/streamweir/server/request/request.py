@@ -388,7 +388,7 @@ class RequestHandler:
         parts = AttemptParts(
             exchange,
             meter,
-            runtime.speaker(target, request.wire).provider,
+            runtime.chat_wire(target, request.wire).provider,
             self._response,
             timeouts_of(runtime, chat, target, frontend, self._request.arrived_s, is_last=is_last),
             self._observer,

@@ -52,7 +52,7 @@ from streamweir.providers.registry import (
     responses_of,
     text_provider,
 )
-from streamweir.server.request.wires import Speaker, WireTable
+from streamweir.server.request.wires import ProviderWire, WireTable
 from streamweir.store.prices.file import load_prices
 from streamweir.upstream.base import Endpoint, Upstream
 from streamweir.upstream.batch import BatchUpstream
@@ -192,9 +192,9 @@ class ProviderRuntime(Struct, frozen=True, kw_only=True):
 
     name: str
     config: ProviderConfig
-    first: Speaker
+    first: ProviderWire
     """The provider on its own wire."""
-    responses: Speaker | None
+    responses: ProviderWire | None
     """The provider on its second wire, where it has one."""
     upstream: Upstream
     target: Target
@@ -228,23 +228,23 @@ class RuntimeConfig(Struct, frozen=True, kw_only=True):
     providers: Mapping[str, ProviderRuntime]
     wires: WireTable
 
-    def speaker(self, target: TargetId, wire: Wire | None = None) -> Speaker:
+    def chat_wire(self, target: TargetId, wire: Wire | None = None) -> ProviderWire:
         """On the wire of an attempt that was made, or (None) of the next."""
         provider = self.providers[target.provider]
         if provider.responses is not None and (wire or self.wires.wire_of(target)) is Wire.RESPONSES:
             return provider.responses
         return provider.first
 
-    def other_speaker(self, target: TargetId, chat: ChatRequest, wire: Wire | None = None) -> Speaker:
+    def other_wire(self, target: TargetId, chat: ChatRequest, wire: Wire | None = None) -> ProviderWire:
         """For a request of another API than chat. `refusal_of` must have been asked."""
         provider = self.providers[target.provider]
         if chat.api == "embeddings" and provider.embeddings is not None:
             known = structs.replace(provider.target, model=target.model)
-            return Speaker(provider_for(provider.embeddings, chat, known), None)
+            return ProviderWire(provider_for(provider.embeddings, chat, known), None)
         if provider.has_text(target.model):
-            return Speaker(text_provider(provider.config.kind), None)
-        asked = self.speaker(target, wire).provider
-        return Speaker(PromptsProvider(asked, chat.prompts, chat.n // chat.prompts), None)
+            return ProviderWire(text_provider(provider.config.kind), None)
+        asked = self.chat_wire(target, wire).provider
+        return ProviderWire(PromptsProvider(asked, chat.prompts, chat.n // chat.prompts), None)
 
     def refusal_of(self, target: TargetId, chat: ChatRequest) -> CallerError | None:
         """Why the target cannot serve a request of another API than chat."""
@@ -253,7 +253,7 @@ class RuntimeConfig(Struct, frozen=True, kw_only=True):
             code = "model_not_found" if provider.config.kind == "local" else "invalid_value"
             message = f"The provider '{provider.name}' has no embeddings. Choose a model that makes them."
             return CallerError(code, message, param="model")
-        return self.other_speaker(target, chat).provider.refusal_of(chat, target.model)
+        return self.other_wire(target, chat).provider.refusal_of(chat, target.model)
 
 
 def build_runtime_config(
@@ -353,8 +353,8 @@ def _provider_runtime(provider: ProviderConfig, timeouts: TargetTimeouts, upstre
     return ProviderRuntime(
         name=provider.name,
         config=provider,
-        first=Speaker(first, native_wire(wire)),
-        responses=Speaker(second, NativeWire.OPENAI_RESPONSES) if second is not None else None,
+        first=ProviderWire(first, native_wire(wire)),
+        responses=ProviderWire(second, NativeWire.OPENAI_RESPONSES) if second is not None else None,
         upstream=upstream,
         target=Target(
             model="",

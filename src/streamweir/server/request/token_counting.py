@@ -69,10 +69,10 @@ def _parse(request: Request, admission: Admission) -> ChatRequest:
 
 async def _ask_provider(runtime: RuntimeConfig, chat: ChatRequest, target: TargetId) -> int | None:
     """None: it has no such count, or did not send one."""
-    provider, speaker = runtime.providers[target.provider], runtime.speaker(target)
-    if chat.native is None or chat.native.wire != speaker.native_wire or not speaker.counts_tokens:
+    provider, provider_wire = runtime.providers[target.provider], runtime.chat_wire(target)
+    if chat.native is None or chat.native.wire != provider_wire.native_wire or not provider_wire.counts_tokens:
         return None
-    request = speaker.provider.build_request(chat, structs.replace(provider.target, model=target.model))
+    request = provider_wire.provider.build_request(chat, structs.replace(provider.target, model=target.model))
     request = structs.replace(request, path=f"{request.path}/count_tokens")
     try:
         async with asyncio.timeout(_PROVIDER_S):

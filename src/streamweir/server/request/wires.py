@@ -1,8 +1,7 @@
-"""Which of a provider's APIs a target is asked through.
+"""The wire (chat completions or Responses) on which a target is asked.
 
-What the operator said of the target holds, else what was said of the provider. Else it is what the target itself has
-said (a refusal that names the other API, `learned`), else what is known of the model. One attempt uses one answer of
-`wire_of`: its request carries it.
+The configured wire of the target holds, else that of its provider. Else the wire that a refusal of the target has named
+(`learned`), else what is known about the model. An attempt uses one result of `wire_of`: its request carries it.
 """
 
 from collections.abc import Mapping
@@ -19,8 +18,8 @@ _MAX_CHOSEN = 4096
 """Targets, because callers choose model names."""
 
 
-class Speaker(NamedTuple):
-    """How a provider is spoken to on one of its wires."""
+class ProviderWire(NamedTuple):
+    """A provider on one of its wires."""
 
     provider: Provider
     native_wire: NativeWire | None
