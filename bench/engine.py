@@ -68,6 +68,27 @@ def anthropic_stream() -> tuple[bytes, list[bytes]]:
     return start.encode(), [frame.encode() for frame in frames]
 
 
+def responses_stream() -> tuple[bytes, list[bytes]]:
+    response = (
+        '{"id":"resp_Mock","object":"response","created_at":1744220042,"status":"in_progress","error":null,'
+        '"model":"gpt-5.1-2026-02-11","output":[],"service_tier":"default","tools":[],"usage":null}'
+    )
+    item = '{"id":"msg_Mock","type":"message","status":"in_progress","content":[],"role":"assistant"}'
+    start = (
+        "event: response.created\n"
+        f'data: {{"type":"response.created","sequence_number":0,"response":{response}}}\n\n'
+        "event: response.output_item.added\n"
+        f'data: {{"type":"response.output_item.added","sequence_number":1,"output_index":0,"item":{item}}}\n\n'
+    )
+    frames = [
+        "event: response.output_text.delta\n"
+        f'data: {{"type":"response.output_text.delta","sequence_number":{number},"item_id":"msg_Mock",'
+        f'"output_index":0,"content_index":0,"delta":{quoted(word)},"logprobs":[],"obfuscation":"4mWYHXo8jE"}}\n\n'
+        for number, word in enumerate(words("openai"), start=2)
+    ]
+    return start.encode(), [frame.encode() for frame in frames]
+
+
 def gemini_stream() -> tuple[bytes, list[bytes]]:
     def frame(text: str, tokens: int) -> bytes:
         content = f'{{"parts":[{{"text":{quoted(text)}}}],"role":"model"}}'

@@ -20,7 +20,7 @@ from functools import partial
 from pathlib import Path
 from typing import cast
 
-from bench.system import CHAT, HERE, KEY, LIMITS, QUIET_KEY, UPSTREAM_KEY, Route, filled
+from bench.system import CHAT, HERE, KEY, LIMITS, QUIET_KEY, RESPONSES, UPSTREAM_KEY, Route, filled
 from bench.wire import MARK, WHOLE, wires
 from streamweir.config.load import load_config
 from streamweir.config.model import Provider as ProviderConfig
@@ -90,7 +90,8 @@ class Caller(asyncio.Protocol):
 
     def __init__(self, on_text: Callable[[], None]) -> None:
         self.texts = 0
-        """Of the answer."""
+        """Of the answer. Its end may repeat them."""
+        self._expected = 0
         self._on_text = on_text
         self._received = b""
         self._over: asyncio.Future[None] | None = None
@@ -98,16 +99,16 @@ class Caller(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
 
-    def ask(self, request: bytes) -> asyncio.Future[None]:
+    def ask(self, request: bytes, texts: int) -> asyncio.Future[None]:
         """Done when the answer is whole."""
-        self._received, self.texts = b"", 0
+        self._received, self.texts, self._expected = b"", 0, texts
         self._over = asyncio.get_running_loop().create_future()
         self._transport.write(request)
         return self._over
 
     def data_received(self, data: bytes) -> None:
         self._received += data
-        for _ in range(data.count(MARK)):
+        for _ in range(min(data.count(MARK), self._expected - self.texts)):
             self.texts += 1
             self._on_text()
         head, body = _split(self._received)
@@ -138,7 +139,7 @@ class Lockstep:
         for _ in range(count):
             has_text = asyncio.get_running_loop().create_future()
             caller = await self._connect(partial(has_text.set_result, None))
-            caller.ask(request_of(route, is_stream=True))
+            caller.ask(request_of(route, is_stream=True), 1)
             async with asyncio.timeout(TIMEOUT_S):
                 await has_text
             callers.append(caller)
@@ -153,7 +154,7 @@ class Lockstep:
         self.provider.texts = texts
         self._told = asyncio.get_running_loop().create_future()
         async with asyncio.timeout(TIMEOUT_S):
-            await caller.ask(request_of(route, is_stream=texts > 0))
+            await caller.ask(request_of(route, is_stream=texts > 0), texts)
             await self._told
         self._told = None
         if caller.texts != texts:
@@ -200,8 +201,11 @@ async def lockstep(folder: Path) -> AsyncIterator[Lockstep]:
 def request_of(route: Route, *, is_stream: bool) -> bytes:
     messages = [{"role": "user", "content": "What is a weir?"}]
     usage = {"stream_options": {"include_usage": True}} if route.path.endswith(CHAT) else {"max_tokens": 4096}
+    if route.path.endswith(RESPONSES):
+        usage = {}
     options = {"stream": True, **usage} if is_stream else {}
-    body = json.dumps({"model": route.model, "messages": messages, **options}).encode()
+    conversation = "input" if route.path.endswith(RESPONSES) else "messages"
+    body = json.dumps({"model": route.model, conversation: messages, **options}).encode()
     head = f"POST {route.path} HTTP/1.1\r\nhost: gateway\r\nauthorization: Bearer {KEY}\r\n"
     return f"{head}content-type: application/json\r\ncontent-length: {len(body)}\r\n\r\n".encode() + body
 

@@ -1,13 +1,13 @@
 """What the mock provider of `bench.lockstep` sends: the frames of `bench.engine`, each text marked, and an end to them.
 
-The same four wires as the mock in C has (`wire.c`): OpenAI's own, one of its kind whose ids and models must
-be written anew, Anthropic's and Gemini's. A caller counts the marks to know what has come through.
+The same wires as the mock in C has (`wire.c`): OpenAI's own, one of its kind whose ids and models must
+be written anew, its Responses, Anthropic's and Gemini's. A caller counts the marks to know what has come through.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from bench.engine import anthropic_stream, gemini_stream, openai_stream
+from bench.engine import anthropic_stream, gemini_stream, openai_stream, responses_stream
 
 MARK = b"~"
 """In each text, and nowhere else."""
@@ -30,8 +30,10 @@ def wires() -> list[Wire]:
     own = Wire("", start, _marked(frames, b'"content":"'), _openai_end(start))
     message, deltas = anthropic_stream()
     first, candidates = gemini_stream()
+    created, pieces = responses_stream()
     return [
         Wire("/messages", message, _marked(deltas, b'"text":"'), _ANTHROPIC_END),
+        Wire("/responses", created, _marked(pieces, b'"delta":"'), _RESPONSES_END),
         Wire("GenerateContent", first, _marked(candidates, b'"text":"'), _gemini_end(first)),
         Wire("/foreign/", _foreign(own.start), [_foreign(text) for text in own.texts], _foreign(own.end)),
         own,
@@ -47,6 +49,16 @@ data: {"type":"message_delta","delta":{"stop_reason":"end_turn","stop_sequence":
 
 event: message_stop
 data: {"type":"message_stop"}
+
+"""
+
+
+_RESPONSES_END = b"""\
+event: response.completed
+data: {"type":"response.completed","sequence_number":999,"response":{"id":"resp_Mock","object":"response",\
+"created_at":1744220042,"status":"completed","error":null,"model":"gpt-5.1-2026-02-11","output":[],\
+"service_tier":"default","tools":[],"usage":{"input_tokens":9,"input_tokens_details":{"cached_tokens":0},\
+"output_tokens":9,"output_tokens_details":{"reasoning_tokens":0},"total_tokens":18}}}
 
 """
 
