@@ -40,6 +40,8 @@ ROOT = Path(__file__).parents[1] / "fixtures"
 BODIES = sorted([*ROOT.glob("*/*/response.sse"), *ROOT.glob("*/*/response.json")])
 PLACES = 8
 RECORDINGS = part_of([each for each in recordings() if each.family == "openai-responses"], PARTS)
+CONTRADICTORY = "openai-shell-container.1.sse"
+"""Its deltas are another text than its items: somebody shortened it by hand."""
 KEEPALIVE = b'event: keepalive\ndata: {"type":"keepalive","sequence_number":9}\n\n'
 ANNOTATION = {"type": "url_citation", "url": "https://example.com", "title": "it", "start_index": 0, "end_index": 5}
 
@@ -267,7 +269,7 @@ def test_a_recording_gives_the_same_at_once_and_in_pieces(recording: Recording) 
     answer, error = outcome(body)
     answer_in_pieces, error_in_pieces = outcome(*in_pieces(body, 2))
     assert (facts(answer), type(error)) == (facts(answer_in_pieces), type(error_in_pieces))
-    if recording.is_edited or error is not None:
+    if recording.is_edited or error is not None or recording.file.endswith(CONTRADICTORY):
         return
     texts = [
         part["text"]

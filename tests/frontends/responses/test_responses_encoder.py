@@ -196,6 +196,15 @@ def test_calls_without_an_id_or_with_the_same_have_one_of_their_own() -> None:
     assert all(id.startswith("call_") for id in (ids[0], ids[2]))
 
 
+@pytest.mark.parametrize("blank", ["", " "])
+def test_a_call_without_arguments_has_an_empty_object_unless_it_was_cut(blank: str) -> None:
+    events = (ToolCallStarted(0, 0, "a", "f"), ToolCallDelta(0, 0, blank))
+    (item,) = output(*events)
+    assert item["arguments"] == blank + "{}"
+    (cut,) = output(*events, ChoiceFinished(0, FinishReason.LENGTH))
+    assert (cut["arguments"], cut["status"]) == (blank, "incomplete")
+
+
 def test_a_tool_of_a_namespace_comes_back_with_its_namespace_apart() -> None:
     (item,) = output(ToolCallStarted(0, 0, "a", "mcp__read"), ToolCallDelta(0, 0, "{}"), tools=TOOLS)
     assert item == {**call("a", "read", "{}"), "namespace": "mcp"}

@@ -288,6 +288,9 @@ class Output:
             said = _unwrapped(said)
             if said:
                 documents.append(_input_delta(call, said))
+        elif not call.shape.custom and not is_cut and not said.strip():  # agents cannot parse an empty text
+            documents.append(_input_delta(call, "{}"))
+            said += "{}"
         place = {"item_id": call.id, "output_index": call.index}
         if call.shape.custom:
             documents.append({"type": "response.custom_tool_call_input.done", **place, "input": said})
