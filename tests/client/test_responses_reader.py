@@ -38,7 +38,7 @@ from support.soak import part_of
 
 ROOT = Path(__file__).parents[1] / "fixtures"
 BODIES = sorted([*ROOT.glob("*/*/response.sse"), *ROOT.glob("*/*/response.json")])
-PLACES = 8
+PLACES = 4
 RECORDINGS = part_of([each for each in recordings() if each.family == "openai-responses"], PARTS)
 CONTRADICTORY = "openai-shell-container.1.sse"
 """Its deltas are another text than its items: somebody shortened it by hand."""
