@@ -69,6 +69,9 @@ class AttemptParts(NamedTuple):
     """Of the answer."""
 
 
+_NOTHING = Delivered(0, 0)
+
+
 class Relay:
     """See `upstream.base.Receiver` and `server.http.timers.TimerTarget`.
 
@@ -531,7 +534,7 @@ class Relay:
     def _delivered(self) -> Delivered:
         """What was sent to the caller until now."""
         if not self._response.started:
-            return Delivered(0, 0)
+            return _NOTHING
         number = self._stream.next_number if self._stream is not None else 0
         return Delivered(self._record.delivered.tell(), self._record.reasoning_text.tell(), number)
 
@@ -644,7 +647,7 @@ class Relay:
             self._downstream.finish(error_frame, self._time())
             self._handle(Input.READ_ON)
         else:
-            self._exchange.detach(error, Delivered(0, 0))
+            self._exchange.detach(error, _NOTHING)
             self.failure = error
             self._handle(Input.READ_ON)
             if on_cut is not None:
