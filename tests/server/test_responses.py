@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from support.accounting_gateway import keeping
+from support.accounting_gateway import MILLI, MODEL, keeping
 from support.answers import (
     TEXTS,
     anthropic_stream,
@@ -291,3 +291,16 @@ async def test_a_silent_stream_begins_with_created_and_is_kept_alive_by_numbered
             body += chunk
         assert read_stream(body)["status"] == "completed"
         await gate.settled()
+
+
+async def test_a_stream_beyond_its_budget_ends_with_an_error_and_no_number_is_missing(tmp_path: Path) -> None:
+    words = [f" word{number:05}" for number in range(500)]
+    script: list[Step] = [Head(), *(Send(frame) for frame in openai_frames(words, usage=(7, 1000))), End()]
+    async with keeping(script, tmp_path, MODEL) as desk:
+        request: dict[str, Any] = {"model": "m", "max_output_tokens": 10}
+        prompt = len(responses_request(stream=True, **request).partition(b"\r\n\r\n")[2]) + 100
+        secret = await desk.new_key(budget_nano=(prompt + 10) * MILLI)
+        response = read_stream((await ask(desk.gate, key=secret, **request)).body)
+        assert (response["status"], response["error"]["code"]) == ("failed", "insufficient_quota")
+        row = await desk.row()
+        assert (row.verdict, row.error, row.dialect) == ("stopped", "budget_exceeded", "responses")
