@@ -18,7 +18,7 @@ from support.dialect_output import Output, passed_frames, read_stream, read_whol
 from support.dialect_rules import DIALECTS, Rules
 from support.expected import Choice
 from support.messages import documents_of, read_documents
-from support.soak import SOAKS, one_of_each
+from support.soak import SOAKS, one_of_each, part_of
 
 ROOT = Path(__file__).parent / "fixtures"
 BODIES = sorted([*ROOT.glob("*/*/response.sse"), *ROOT.glob("*/*/response.json")])
@@ -52,7 +52,7 @@ def test_bytes_are_those_of_the_fixture(path: Path) -> None:
     assert out == path.read_bytes()
 
 
-@pytest.mark.parametrize(("path", "rules"), one_of_each(BODIES, DIALECTS), ids=named_value)
+@pytest.mark.parametrize(("path", "rules"), part_of(one_of_each(BODIES, DIALECTS), 2), ids=named_value)
 def test_output_obeys_the_dialect(path: Path, rules: Rules) -> None:
     body, source = path.read_bytes(), source_of(path.parent)
     passed = passed_frames(body)
@@ -72,7 +72,7 @@ def test_output_obeys_the_dialect(path: Path, rules: Rules) -> None:
             assert streamed.usage in (None, buffered.usage)
 
 
-@pytest.mark.parametrize("path", BODIES, ids=named)
+@pytest.mark.parametrize("path", part_of(BODIES, 4), ids=named)
 def test_output_obeys_the_messages_api(path: Path) -> None:
     body, source = path.read_bytes(), source_of(path.parent)
     out, completed = replay(body, source=source, target="messages", model="claude-x", id="msg_1")
@@ -90,7 +90,7 @@ def test_output_obeys_the_messages_api(path: Path) -> None:
         assert one == other
 
 
-@pytest.mark.parametrize("path", BODIES, ids=named)
+@pytest.mark.parametrize("path", part_of(BODIES, 4), ids=named)
 def test_output_obeys_the_responses_api(path: Path) -> None:
     body, source = path.read_bytes(), source_of(path.parent)
     out, completed = replay(body, source=source, target="responses", model="gpt-x", id="resp_1")
@@ -107,7 +107,7 @@ def test_output_obeys_the_responses_api(path: Path) -> None:
         assert usage_through_chat(body, source) == streamed["usage"]["total_tokens"]
 
 
-@pytest.mark.parametrize("path", BODIES, ids=named)
+@pytest.mark.parametrize("path", part_of(BODIES, 4), ids=named)
 def test_a_cut_anywhere_gives_a_stream_of_the_responses_api_with_one_end(path: Path) -> None:
     body, source = path.read_bytes(), source_of(path.parent)
     for cut in range(0, len(body), max(1, len(body) // CUTS)):

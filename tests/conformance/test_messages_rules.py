@@ -19,6 +19,7 @@ from streamweir.conformance.probe_session import ProbeSession
 from support import messages_defects as right
 from support.answer_changes import put
 from support.messages_defects import DEFECTS, SESSION_DEFECTS, Defect, right_exchanges
+from support.soak import part_of
 
 ROOT = Path(__file__).parents[1] / "fixtures"
 BODIES = sorted([*ROOT.glob("*/*/response.sse"), *ROOT.glob("*/*/response.json")])
@@ -93,7 +94,7 @@ def test_the_tables_are_those_of_the_frontend() -> None:
     assert "pause_turn" in MESSAGES_API.stop_reasons
 
 
-@pytest.mark.parametrize("path", BODIES, ids=lambda path: f"{path.parent.parent.name}/{path.parent.name}")
+@pytest.mark.parametrize("path", part_of(BODIES, 4), ids=lambda path: f"{path.parent.parent.name}/{path.parent.name}")
 def test_what_the_engine_writes_keeps_every_rule(path: Path) -> None:
     source = path.parent.parent.name
     for buffered in (False, True):

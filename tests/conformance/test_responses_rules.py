@@ -145,7 +145,7 @@ def test_the_tables_are_those_of_the_frontend() -> None:
     assert set(RESPONSES_API.response) <= set(ResponseState(reply).document("completed", []))
 
 
-@pytest.mark.parametrize("path", BODIES, ids=lambda path: f"{path.parent.parent.name}/{path.parent.name}")
+@pytest.mark.parametrize("path", part_of(BODIES, 4), ids=lambda path: f"{path.parent.parent.name}/{path.parent.name}")
 def test_what_the_engine_writes_keeps_every_rule(path: Path) -> None:
     source = path.parent.parent.name
     for buffered in (False, True):
