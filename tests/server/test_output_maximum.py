@@ -207,7 +207,7 @@ async def test_no_more_counts_against_a_limit_of_tokens_than_can_be_answered(tmp
 async def test_a_responses_request_that_is_translated_is_lowered(kind: str, model: str) -> None:
     answer = whole(openai_whole() if kind == "openai" else gemini_whole())
     async with gateway_to(answer, kind=kind) as (gate, up):
-        asked = {"model": f"up/{model}", "input": "Hi", "max_output_tokens": WANTED}
+        asked: dict[str, Any] = {"model": f"up/{model}", "input": "Hi", "max_output_tokens": WANTED}
         assert (await gate.ask(path="/v1/responses", **asked)).status == 200
         sent = up.requests[0].json
         limit = sent["max_completion_tokens"] if kind == "openai" else sent["generationConfig"]["maxOutputTokens"]
