@@ -128,12 +128,23 @@ async def test_reasoning_that_the_account_cannot_read_is_left_out_once_and_named
             await gate.settled()
 
 
-async def test_a_tier_that_no_price_list_has_is_left_out_and_named() -> None:
+@pytest.mark.parametrize(
+    ("model", "tier", "is_sent"),
+    [
+        ("gpt-5.1", "flex", True),
+        ("gpt-5.1", "priority", True),
+        ("gpt-5.1", "auto", True),
+        ("gpt-5.1", "turbo", False),
+        ("gpt-3.5-turbo", "priority", False),
+        ("nobody-knows-it", "flex", False),
+    ],
+)
+async def test_a_tier_without_a_price_is_left_out_and_named(model: str, tier: str, is_sent: bool) -> None:
     async with gateway_to(stream(responses_stream()), provider=OURS) as (gate, up):
-        await ask(gate, service_tier="turbo")
-        assert "service_tier" not in up.requests[0].json
+        await ask(gate, model=f"up/{model}", service_tier=tier)
+        assert up.requests[0].json.get("service_tier") == (tier if is_sent else None)
         (record,) = await gate.settled()
-        assert record.dropped == ("service_tier",)
+        assert record.dropped == (() if is_sent else ("service_tier",))
 
 
 @pytest.mark.parametrize(

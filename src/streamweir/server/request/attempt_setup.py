@@ -193,6 +193,8 @@ def build_request(
     if limit is not None:
         chat = with_limit(chat, limit)
     provider_wire = runtime.chat_wire(target) if chat.api == "chat" else runtime.other_wire(target, chat)
+    if chat.native is not None and chat.native.wire == provider_wire.native_wire:
+        chat = _with_priced_tier(runtime, chat, chat.native, target)
     requests_usage = not runtime.refusals.refuses(target)
     known = structs.replace(
         runtime.providers[target.provider].target,
@@ -207,6 +209,22 @@ def build_request(
     if chat.native is None or is_text(runtime, chat, target):
         return request
     return _with_own_paths(request, chat.native, provider_wire.native_wire)
+
+
+def _with_priced_tier(
+    runtime: RuntimeConfig, chat: ChatRequest, native: NativeRequest, target: TargetId
+) -> ChatRequest:
+    """A body that is sent unchanged, without a service tier for which the price list has no price."""
+    tier = native.body.get("service_tier")
+    if native.wire != NativeWire.OPENAI_RESPONSES or tier in (None, "auto", "default"):
+        return chat
+    kind = runtime.providers[target.provider].config.kind
+    rates = runtime.quotes.prices.table.find(kind, target.model, _now() * 1000)
+    if rates is not None and any(service.name == tier for service in rates.services):
+        return chat
+    body = {name: value for name, value in native.body.items() if name != "service_tier"}
+    native = structs.replace(native, body=body, dropped=(*native.dropped, "service_tier"))
+    return structs.replace(chat, native=native)
 
 
 def _with_own_paths(request: UpstreamRequest, native: NativeRequest, wire: NativeWire | None) -> UpstreamRequest:
