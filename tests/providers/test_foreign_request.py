@@ -81,8 +81,32 @@ def test_a_developers_message_is_a_system_message_for_such_templates() -> None:
 @pytest.mark.parametrize("name", ["vllm", "llamacpp"])
 def test_these_have_such_templates(name: str) -> None:
     request = read(messages=[{"role": "user", "content": "Hi"}, {"role": "system", "content": "env"}])
-    assert built(name, request)[1]["messages"] == [{"role": "user", "content": [text("Hi"), text("env")]}]
+    assert built(name, request)[1]["messages"] == [{"role": "user", "content": "Hi\n\nenv"}]
     assert len(built("openai", request)[1]["messages"]) == 2
+
+
+def test_texts_are_one_text_where_no_part_has_a_member_of_its_own() -> None:
+    """DeepSeek and others refuse a list of parts."""
+    block = {"type": "text", "text": "Hi", "cache_control": {"type": "ephemeral"}}
+    picture = {"type": "image", "source": {"type": "url", "url": "https://a/b.png"}}
+    request = read(
+        system=[{"type": "text", "text": "Be"}, {**block, "text": "kind."}],
+        messages=[
+            {"role": "user", "content": [text("One"), block]},
+            {"role": "assistant", "content": [text("Two"), text("three")]},
+            {"role": "user", "content": [text("Four"), picture]},
+        ],
+    )
+    messages = [
+        {"role": "system", "content": "Be\n\nkind."},
+        {"role": "user", "content": "One\n\nHi"},
+        {"role": "assistant", "content": "Two\n\nthree"},
+        {"role": "user", "content": [text("Four"), IMAGE]},
+    ]
+    assert built("openai", request)[1]["messages"] == messages
+    marked = built("openrouter", request)[1]["messages"]
+    assert marked[1]["content"] == [text("One"), block]
+    assert [marked[0]["role"], *marked[2:]] == ["system", *messages[2:]]
 
 
 @pytest.mark.parametrize("name", ["openai", "alibaba", "deepseek", "anthropic", "gemini"])

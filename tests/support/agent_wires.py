@@ -115,11 +115,14 @@ class AnthropicWire:
 
 
 class OpenAIWire:
+    """As DeepSeek has it: a list of texts is refused, where one text says the same."""
+
     name = "openai"
 
     def read(self, request: Seen) -> ModelRequest:
         asked = request.json
         messages = asked["messages"]
+        assert not any(isinstance(each["content"], list) and _is_plain(each["content"]) for each in messages)
         return ModelRequest(
             model=asked["model"],
             is_streamed=bool(asked.get("stream")),
@@ -316,6 +319,10 @@ def _pieces(call: ToolCall) -> list[str]:
 
 def _blocks(content: str | list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [{"type": "text", "text": content}] if isinstance(content, str) else content
+
+
+def _is_plain(blocks: Iterable[dict[str, Any]]) -> bool:
+    return all(block["type"] == "text" for block in blocks)
 
 
 def _texts(blocks: Iterable[dict[str, Any]]) -> list[str]:

@@ -11,7 +11,7 @@ from typing import Any
 from streamweir.core.request import KNOWN_MEMBERS, ChatRequest, Reasoning
 from streamweir.providers.base import Target, is_default
 from streamweir.providers.openai.effort import efforts_of, nearest_effort
-from streamweir.providers.openai.turns import arrange
+from streamweir.providers.openai.turns import arrange, with_one_text
 from streamweir.providers.openai.vendor import Effort, Vendor
 from streamweir.wire import jsonio
 
@@ -45,6 +45,8 @@ def write_body(request: ChatRequest, target: Target, vendor: Vendor) -> tuple[by
     body["messages"] = [
         _write_message(message, vendor, f"messages[{i}]", dropped) for i, message in enumerate(body["messages"])
     ]
+    if request.native is not None:
+        body["messages"] = [with_one_text(message) for message in body["messages"]]
     if isinstance(body.get("tools"), list):
         body["tools"] = [_without_marks(t, vendor, f"tools[{i}]", dropped) for i, t in enumerate(body["tools"])]
     return jsonio.encode(body), tuple(dropped)

@@ -1,6 +1,7 @@
 """Messages that are valid in another API and not in this one, rewritten in a form that is accepted.
 
-A tool result is text here: its images and files follow in a user message, after the last result of the turn. Some chat
+A tool result is text here: its images and files follow in a user message, after the last result of the turn. Content of
+plain texts alone becomes one text: several servers (DeepSeek among them) refuse a list of parts there. Some chat
 templates refuse a system message that is not the first: for servers with such templates those at the beginning are
 joined, and a later one becomes user text at the same position. Bodies of chat completions are passed on as their
 callers wrote them.
@@ -12,6 +13,8 @@ Message = dict[str, Any]
 Part = dict[str, Any]
 
 _SYSTEM = ("system", "developer")
+_TEXT = {"type", "text"}
+"""The members of a plain text."""
 
 
 def arrange(messages: list[Message], *, system_first: bool) -> list[Message]:
@@ -38,6 +41,14 @@ def arrange(messages: list[Message], *, system_first: bool) -> list[Message]:
     if waiting:
         _append_as_user(arranged, waiting)
     return arranged
+
+
+def with_one_text(message: Message) -> Message:
+    """With its texts as one, if they are all that it says. Parts with further members (`cache_control`) stay."""
+    content = message.get("content")
+    if not isinstance(content, list) or not all(part.keys() == _TEXT for part in content):
+        return message
+    return {**message, "content": "\n\n".join(part["text"] for part in content)}
 
 
 def _append_as_user(arranged: list[Message], parts: list[Part]) -> None:
