@@ -242,3 +242,21 @@ def test_a_provider_that_numbers_nothing_is_not_begun_again() -> None:
         "response.failed",
     ]
     assert f'"id":"{answer.id}"'.encode() in last
+
+
+def test_an_answer_that_begins_with_its_failure_ends_with_it() -> None:
+    made, meter = exchange()
+    made.release()
+    out = made.feed(frame_of({"type": "response.failed", "sequence_number": 0}))
+    assert made.ended
+    assert read_stream(out)["status"] == "failed"
+    assert not meter.record.completed
+
+
+def test_a_failure_has_the_next_number_where_created_was_left_out() -> None:
+    frames = ResponsesAnswer().text("a", "b").frames()[4:6]
+    made, _ = exchange()
+    assert b"".join([made.feed(each) for each in frames]) == b"".join(frames)
+    last = made.fail(UpstreamError("upstream_stream_reset", "It broke off."))
+    numbers = [json.loads(each.partition(b"data: ")[2])["sequence_number"] for each in last.split(b"\n\n")[:-1]]
+    assert numbers == [6, 7]

@@ -115,12 +115,19 @@ class _Choice(Struct):
     reason: FinishReason | None = None
     raw_reason: str = ""
     stop_sequence: str | None = None
+    last_kind: Run | None = None
+    blocks: int = 0
 
     def run(self, kind: Run) -> _Run:
         """The current run; a new one if the kind changes."""
         if not self.runs or self.runs[-1].kind is not kind:
-            self.runs.append(_Run(kind))
+            self.begin(_Run(kind), is_new_block=self.last_kind is not kind)
         return self.runs[-1]
+
+    def begin(self, run: _Run, *, is_new_block: bool = True) -> None:
+        self.last_kind = run.kind
+        self.blocks += is_new_block
+        self.runs.append(run)
 
 
 class Accumulator:
@@ -135,6 +142,11 @@ class Accumulator:
         self._completed = False
         self._embeddings: list[EmbeddingRead] = []
 
+    @property
+    def blocks(self) -> int:
+        """How often text, reasoning and calls took turns: writing a message takes time for each."""
+        return sum(choice.blocks for choice in self._choices.values())
+
     def feed(self, event: Event, /) -> None:
         match event:
             case TextDelta():
@@ -145,7 +157,7 @@ class Accumulator:
                 self._choice(event.choice).run(Run.REFUSAL).pieces.append(event.text)
             case ToolCallStarted():
                 choice = self._choice(event.choice)
-                choice.runs.append(_Run(Run.CALL, call=len(choice.calls)))
+                choice.begin(_Run(Run.CALL, call=len(choice.calls)))
                 choice.calls.append(_Call(event.id, event.name, event.legacy, event.custom))
             case ToolCallDelta():
                 self._choice(event.choice).calls[event.call].arguments.append(event.arguments)
@@ -203,7 +215,7 @@ class Accumulator:
         run, index = choice.run(Run.REASONING), reasoning_index(event.details)
         if index is not None and run.index is not None and index != run.index:
             run = _Run(Run.REASONING)
-            choice.runs.append(run)
+            choice.begin(run)
         if index is not None:
             run.index = index
         if event.text:

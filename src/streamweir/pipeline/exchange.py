@@ -40,7 +40,8 @@ MAX_STREAMED_CHARACTERS = 4 * 1024 * 1024
 """Characters of a stream that is written as one body: joining and encoding more would block the event loop. No model
 writes as much."""
 MAX_CALLS = 10_000
-"""Tool calls of a stream that is translated. All that are open are ended in one step."""
+"""Tool calls of a stream that is translated. All that are open are ended in one step. Of a stream that is written as
+one body, also the turns that text, reasoning and calls take."""
 
 
 class Exchange:
@@ -260,6 +261,7 @@ class Exchange:
             for frame in tap.replay_frames():
                 for event in self._decode(frame):
                     self._encoder.feed(event)
+            self._frontend.return_to(self._encoder, self._reply.first_number)
             waiting = tap.held
         else:
             tap.record.completion_id = tap.record.model = None  # nothing was sent: the decoder reads all frames again
@@ -379,7 +381,8 @@ class WholeExchange:
         if not events:
             return b""
         out = self._take(events)
-        if not self.ended and self._meter.record.written > MAX_STREAMED_CHARACTERS:
+        is_beyond = self._meter.record.written > MAX_STREAMED_CHARACTERS or self._accumulator.blocks > MAX_CALLS
+        if is_beyond and not self.ended:
             error = UpstreamError("response_too_large", "The answer is too large for a response that is not streamed.")
             return self.fail(error)
         return out

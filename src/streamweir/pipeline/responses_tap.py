@@ -96,19 +96,21 @@ class ResponsesTap:
             _END_LINES.get(frame.event, event.type) != event.type
         ):  # a client that reads the line alone takes it for the end
             return self._fail(invalid_frame())
+        start = self._start
         for each in self._decoder.read(event, frame):
             kind = type(each)
             if kind is StreamFailed:
                 return self._fail(each)  # type: ignore[arg-type]
             note(self.record, each)
             if kind is StreamStarted:
-                self._start = frame
+                start = frame
                 self.record.completion_id = each.id  # type: ignore[attr-defined]
             elif kind is ReasoningDelta:
                 self.has_reasoned = True
             elif kind is StreamCompleted:
                 self.ended = True
                 return frame.raw if frame.terminated else frame.raw.rstrip(b"\r\n") + b"\n\n"
+        self._start = start  # of a frame that did not end the answer: it may be read again
         if self.has_finished:
             self.held = [(frame, b"")]
             return b""
