@@ -199,6 +199,24 @@ async def test_a_timeout_counts_the_prompt() -> None:
         assert record.usage.prompt_tokens == 100, "it was sent: the provider may bill it"
 
 
+async def test_calls_that_were_not_made_are_not_billed() -> None:
+    """The caller leaves during the second of three calls. No other provider could stop billing by it, so nothing is
+    read on: no further call is made."""
+    script = in_turn(whole(openai_vectors([[1.0]] * 10, 10)), [Hang()])
+    async with gateway_to(script, kind="alibaba") as (gate, up):
+        client = await gate.connect()
+        body = json.dumps({"model": "up/m", "input": ["x" * 400] * 30}).encode()
+        await client.send(chat_request(path=PATH, body=body))
+        await up.seen(2)
+        client.close()
+        await up.aborted(1)
+        (record,) = await gate.settled()
+        assert (record.verdict, len(up.requests)) == ("client_gone", 2)
+        assert record.usage is not None
+        assert record.usage.prompt_tokens == pytest.approx(2000, abs=2)
+        assert record.usage_source == "estimate"
+
+
 async def test_unreported_usage_is_counted() -> None:
     body = {"embeddings": [{"values": [1.0, 2.0]}, {"values": [3.0, 4.0]}]}
     async with gateway_to(whole(json.dumps(body).encode()), kind="gemini") as (gate, _):

@@ -44,6 +44,7 @@ class Scripted:
     def __init__(self) -> None:
         self.calls: list[Inner] = []
         self.log: list[str] = []
+        self.shares: list[float] = []
         self.failures: dict[bytes, Exception] = {}
         self.gate: asyncio.Event | None = None
 
@@ -88,7 +89,9 @@ class Heard:
 async def begun(bodies: bytes, parallel: int) -> tuple[Scripted, Heard, BatchCall]:
     inside, heard = Scripted(), Heard()
     outside = BatchUpstream(
-        inside, lambda status, _, body: UpstreamError("upstream_server_error", f"{status} {body!r}")
+        inside,
+        lambda status, _, body: UpstreamError("upstream_server_error", f"{status} {body!r}"),
+        inside.shares.append,
     )
     first, *more = [bytes([each]) for each in bodies]
     request = UpstreamRequest(path="/p", headers=(), body=first, more=tuple(more), parallel=parallel)
@@ -115,6 +118,7 @@ async def test_one_after_the_other() -> None:
     assert (call.resends, inside.log) == (3, ["release a", "release b", "release c"])
     call.release()
     assert len(inside.log) == 3
+    assert inside.shares == [0.0, pytest.approx(1 / 3), pytest.approx(2 / 3), 1.0]
 
 
 async def test_answers_out_of_order_wait_for_their_turn() -> None:
@@ -205,7 +209,7 @@ async def test_the_first_that_cannot_be_opened_raises() -> None:
     inside.failures[b"a"] = BUSY
     request = UpstreamRequest(path="/p", headers=(), body=b"a", more=(b"b",), parallel=4)
     with pytest.raises(UpstreamError):
-        await BatchUpstream(inside, lambda *_: BUSY).open(request, heard)
+        await BatchUpstream(inside, lambda *_: BUSY, inside.shares.append).open(request, heard)
     await turns()
     assert (heard.said, inside.calls) == ([], [])
 

@@ -176,6 +176,8 @@ class Meter:
         self._pending: PendingSettlement | None = None
         self._measured = (0, 0)
         self._is_detached = False
+        self.sent_share = 1.0
+        """How much of the prompt was sent, in an attempt of several calls: the rest is not billed."""
 
     def feed(self, event: Event, /) -> tuple[Event, ...]:
         if type(event) is TextDelta:
@@ -263,6 +265,7 @@ class Meter:
             delivered=record.delivered.getvalue(),
             reasoning_text=record.reasoning_text.getvalue(),
             reported=record.usage,
+            sent_share=self.sent_share,
         )
 
     def _check_report(self) -> bool:

@@ -65,6 +65,8 @@ class CountableText(Struct, frozen=True, kw_only=True):
     reasoning_text: str
     reported: Usage | None = None
     """An interim report: it covers the prompt, and the part of the answer before it."""
+    sent_share: float = 1.0
+    """See `Meter.sent_share`."""
 
     def count(self, count: Counter, prompt: Count | None = None) -> tuple[Usage, UsageSource]:
         output, source = count(self.delivered)
@@ -73,6 +75,8 @@ class CountableText(Struct, frozen=True, kw_only=True):
         reported = self.reported
         if reported is None:
             prompt_tokens, prompt_source = prompt or self.prompt
+            if self.sent_share < 1.0:
+                prompt_tokens, prompt_source = int(prompt_tokens * self.sent_share), UsageSource.ESTIMATE
             sources.add(prompt_source)
             usage = Usage(input_uncached=prompt_tokens, output=output, reasoning=reasoning)
         else:

@@ -34,12 +34,15 @@ _STREAMS = (b"", b"\n\n" + sse.write_event(PART, b"{}"), b"")
 class BatchUpstream:
     """See `upstream.base.Upstream`. For requests with `more` bodies."""
 
-    def __init__(self, upstream: Upstream, read_error: ReadError) -> None:
+    def __init__(self, upstream: Upstream, read_error: ReadError, on_sent: Callable[[float], None]) -> None:
+        """`on_sent` is called with the share of all bodies, from 0 to 1, that was sent so far."""
         self._upstream = upstream
         self._read_error = read_error
+        self._on_sent = on_sent
 
     async def open(self, request: UpstreamRequest, receiver: Receiver, /) -> "BatchCall":
-        batch = BatchCall(self._upstream, request, receiver, self._read_error)
+        self._on_sent(0.0)
+        batch = BatchCall(self._upstream, request, receiver, self._read_error, self._on_sent)
         await batch.open_first()
         return batch
 
@@ -50,13 +53,22 @@ class BatchUpstream:
 class BatchCall:
     """See `upstream.base.Call`."""
 
-    def __init__(self, upstream: Upstream, request: UpstreamRequest, receiver: Receiver, read_error: ReadError) -> None:
+    def __init__(
+        self,
+        upstream: Upstream,
+        request: UpstreamRequest,
+        receiver: Receiver,
+        read_error: ReadError,
+        on_sent: Callable[[float], None],
+    ) -> None:
         self.read_error = read_error
+        self._on_sent = on_sent
         self.resends = 0
         self._loop = asyncio.get_running_loop()
         self._upstream = upstream
         self._head = structs.replace(request, body=b"", more=())
         self._bodies: list[bytes] = [request.body, *request.more]
+        self._unsent = self._size = sum(map(len, self._bodies))
         self._receiver = receiver
         self._parallel = request.parallel
         self._before, self._between, self._after = _STREAMS if request.is_streamed else _DOCUMENTS
@@ -182,6 +194,8 @@ class BatchCall:
             call.abort()
             return
         self._bodies[number] = b""  # it is sent
+        self._unsent -= len(request.body)
+        self._on_sent(1.0 - self._unsent / self._size if self._unsent else 1.0)
         part.call = call
         self._parts.append(part)
         self._running += 1

@@ -364,14 +364,14 @@ class RequestHandler:
         provider_runtime = self._runtime.providers[target.provider]
         self.record.dropped = request.dropped
         relay, meter = self._make_relay(target, request, is_last)
-        relay.abort_stops_billing = provider_runtime.abort_stops_billing
+        relay.abort_stops_billing = provider_runtime.abort_stops_billing or bool(request.more)  # no further calls
         relay.on_cut = self._send_cut_error
         if self.record.stream:  # the start of a whole answer is not known
             relay.on_first_token = partial(self._answered, target, time.monotonic())
         self._relay, self._meter = relay, meter
         if self._allowance is not None:
             self._allowance.bind(relay, meter, target)
-        return relay, meter, relay.run(provider_runtime.upstream_for(request), request)
+        return relay, meter, relay.run(provider_runtime.upstream_for(request, meter), request)
 
     def _answered(self, target: TargetId, began_at: float) -> None:
         self._runtime.router.answered(target, now := time.monotonic(), now - began_at)

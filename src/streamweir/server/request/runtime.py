@@ -12,7 +12,7 @@ choose the names of routes (`{provider}/{anything}`), so the caches are bounded.
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from types import MappingProxyType
 
@@ -27,6 +27,7 @@ from streamweir.core.errors import CallerError
 from streamweir.core.request import ChatRequest
 from streamweir.frontends.base import Frontend
 from streamweir.frontends.table import FRONTENDS
+from streamweir.pipeline.meter import Meter
 from streamweir.pipeline.prompt_bound import IMAGE_TOKENS, SMALL_TOKEN_IMAGE
 from streamweir.policy.access import DEFAULT_WORKSPACE, Key, KeyRing, digest_of
 from streamweir.policy.budget import nano_of
@@ -207,9 +208,11 @@ class ProviderRuntime(Struct, frozen=True, kw_only=True):
         """It has the path of legacy text completions for this model."""
         return self.config.kind not in ("local", "sim") and has_text(self.config.kind, model)
 
-    def upstream_for(self, request: UpstreamRequest) -> Upstream:
-        """One request may be several calls."""
-        return self.upstream if not request.more else BatchUpstream(self.upstream, self.first.provider.read_error)
+    def upstream_for(self, request: UpstreamRequest, meter: Meter) -> Upstream:
+        """A request may be several calls. Those that were not made are not billed."""
+        if not request.more:
+            return self.upstream
+        return BatchUpstream(self.upstream, self.first.provider.read_error, partial(setattr, meter, "sent_share"))
 
 
 class RuntimeConfig(Struct, frozen=True, kw_only=True):
