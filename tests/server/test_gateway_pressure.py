@@ -258,7 +258,8 @@ async def test_g17_callers_beyond_the_files_get_an_error_and_the_others_are_serv
                 assert answer.result().header("connection") == "close"
             refused |= done
         placed = [client for answer, client in answers.items() if answer.cancel()]  # nothing has come yet
-        assert len(placed) == places
+        # One fewer if the connection that asked whether it serves was not yet seen to be closed.
+        assert places - 1 <= len(placed) <= places
         await asyncio.wait(answers)
         assert len({answer.result().header("retry-after") for answer in refused}) > 1
         for answer in refused:

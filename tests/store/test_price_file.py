@@ -121,7 +121,6 @@ def test_service_tiers_are_there() -> None:
     ("kind", "model"),
     [
         ("openai", "my-own-finetune"),
-        ("openai", "text-embedding-3-small"),
         ("openai", "omni-moderation-latest"),
         ("azure", "our-deployment"),
         ("ollama", "llama3"),
