@@ -99,12 +99,13 @@ def test_tiers_and_fees_are_shown(tmp_path: Path) -> None:
 
 
 def test_a_missing_price_is_shown_as_such(tmp_path: Path) -> None:
-    output = run("show", "omni-moderation-latest", "--provider", "openai", data_dir=tmp_path).output
+    output = run("show", "mistral-ocr-2512", "--provider", "mistral", data_dir=tmp_path).output
     assert "no price is known" in output
 
 
 def test_json(tmp_path: Path) -> None:
-    document = json.loads(run("show", "gpt-4o-mini", "text-embedding", "omni-moderation", "--json", data_dir=tmp_path).output)
+    names = ("gpt-4o-mini", "text-embedding", "mistral-ocr")
+    document = json.loads(run("show", *names, "--json", data_dir=tmp_path).output)
     assert (document["version"], document["file"]) == (builtin_version(), "built-in")
     assert (document["currency"], document["unit"]) == ("USD", "1M tokens")
     rows = {(row["provider"], row["model"]): row for row in document["models"]}
@@ -116,7 +117,7 @@ def test_json(tmp_path: Path) -> None:
     }
     assert mini["context_window"] == 128_000
     assert rows["openai", "text-embedding-3-small"]["pricing"] == {"input": 0.02, "output": 0}
-    assert rows["openai", "omni-moderation-latest"]["pricing"] is None
+    assert rows["mistral", "mistral-ocr-2512"]["pricing"] is None
 
 
 def test_aliases_and_the_operators_prices_without_the_keys_of_the_providers(tmp_path: Path) -> None:
