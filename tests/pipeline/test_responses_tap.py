@@ -260,3 +260,10 @@ def test_a_failure_has_the_next_number_where_created_was_left_out() -> None:
     last = made.fail(UpstreamError("upstream_stream_reset", "It broke off."))
     numbers = [json.loads(each.partition(b"data: ")[2])["sequence_number"] for each in last.split(b"\n\n")[:-1]]
     assert numbers == [6, 7]
+
+
+def test_a_name_without_data_is_not_passed_on() -> None:
+    named = b"event: response.completed\n\n"
+    out, meter = run(*FRAMES[:TEXT_AT], named, b": comment\n\n", *FRAMES[TEXT_AT:])
+    assert out == b"".join([*FRAMES[:TEXT_AT], b": comment\n\n", *FRAMES[TEXT_AT:]])
+    assert meter.record.completed

@@ -125,6 +125,8 @@ class ResponsesTap:
         self.failure = error_in_dataless_block(frame.raw)
         if self.failure is not None:
             return None
+        if frame.event:  # clients would try to read its data, or take the line for the end
+            return b""
         return frame.raw if frame.terminated and not self.has_finished else b""  # the rest of a frame that was cut
 
     def _fail(self, reason: StreamFailed) -> bytes | None:
