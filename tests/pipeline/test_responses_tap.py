@@ -163,6 +163,27 @@ def test_a_last_frame_without_its_blank_line_is_whole() -> None:
     assert meter.record.completed
 
 
+@pytest.mark.parametrize("mode", MODES)
+def test_a_last_frame_that_repeats_a_very_long_answer_is_read(mode: Mode) -> None:
+    words = ["many words "] * 130_000
+    answer = ResponsesAnswer().text(*["".join(words[at : at + 5_000]) for at in range(0, len(words), 5_000)])
+    frames = answer.frames()
+    assert len(frames[-1]) > 1024 * 1024
+    # The frames that repeat a whole text are as long as the last one.
+    out, meter = run(*frames, mode=mode)
+    assert meter.record.completed
+    assert mode is Mode.TRANSLATE or out == b"".join(frames)
+    assert run(*frames[:-1], b"data: " + b"x" * 5_000_000, mode=mode)[1].record.error is not None
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_large_frame_of_very_many_parts_is_not_read(mode: Mode) -> None:
+    last = {"type": "response.completed", "response": {"status": "completed", "output": [[]] * 700_000}}
+    _, meter = run(*FRAMES[:TEXT_AT], frame_of(last), mode=mode)
+    assert meter.record.error is not None
+    assert meter.record.error.code == "upstream_frame_too_large"
+
+
 def test_what_follows_the_end_is_not_passed() -> None:
     made, _ = exchange()
     assert made.feed(BODY + FRAMES[3] + BODY) == BODY

@@ -9,7 +9,7 @@ from functools import cached_property
 
 from streamweir.core.errors import StreamweirError, UpstreamError
 from streamweir.core.events import Event
-from streamweir.providers.base import Decoder, Provider
+from streamweir.providers.base import Decoder, Provider, max_event_bytes
 from streamweir.wire.body import WHOLE_LIMIT, BodyFormat, BodySplitter
 from streamweir.wire.jsonio import is_dense
 from streamweir.wire.sse import EventTooLarge, Frame
@@ -27,7 +27,7 @@ class Intake:
         self._provider = provider
         self._choices = choices
         self._is_for_stream = max_whole_bytes < WHOLE_LIMIT  # read on the event loop, where nothing may take long
-        self._body = BodySplitter(whole_limit=max_whole_bytes)
+        self._body = BodySplitter(max_event_bytes(provider), max_whole_bytes)
         self._is_over = False  # by a failure, or by a whole document; otherwise the decoder knows
 
     @cached_property

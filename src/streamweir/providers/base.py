@@ -15,7 +15,7 @@ from streamweir.core.errors import CallerError, StreamweirError, UpstreamError
 from streamweir.core.events import Event, StreamFailed
 from streamweir.core.request import ChatRequest
 from streamweir.wire import jsonio
-from streamweir.wire.sse import Frame
+from streamweir.wire.sse import DEFAULT_LIMIT, Frame
 
 PART = b"streamweir.part"
 """The name of the event between the answers of two calls: see `UpstreamRequest.is_streamed`."""
@@ -135,6 +135,12 @@ class Provider(Protocol):
     def read_error(self, status: int, headers: Mapping[str, str], body: bytes, /) -> StreamweirError:
         """A response with a failure status. `headers` have lower-case names."""
         ...
+
+
+def max_event_bytes(provider: Provider) -> int:
+    """The size of the largest event in its streams. Only a provider of larger ones than usual has the attribute."""
+    size: int = getattr(provider, "max_event_bytes", DEFAULT_LIMIT)
+    return size
 
 
 def is_default(name: str, value: object) -> bool:

@@ -21,6 +21,9 @@ from streamweir.wire.native import NativeWire
 class ResponsesProvider:
     """See `providers.base.Provider`."""
 
+    max_event_bytes = 4 * 1024 * 1024
+    """The last event repeats the whole answer, and pictures are in single events."""
+
     def __init__(self, vendor: Vendor, wire: ResponsesWire) -> None:
         self.vendor = vendor
         self.wire = wire

@@ -36,13 +36,19 @@ from streamweir.providers.responses.item import MAX_PARTS, ItemTable
 from streamweir.providers.responses.usage import CORE, read_usage
 from streamweir.wire import jsonio
 from streamweir.wire.responses import INCOMPLETE_REASONS, REASONING_FORMAT
-from streamweir.wire.sse import Frame
+from streamweir.wire.sse import DEFAULT_LIMIT, Frame
 
 PREFIX = "response."
 ENDS = ("response.completed", "response.incomplete", "response.failed", "response.cancelled")
 _STATUSES = {end: end.removeprefix(PREFIX) for end in ENDS}
 _ANNOTATIONS = ("output_text.annotation.added", "output_text_annotation.added")
 """quirk: the second is the older name (fixture openai-responses/annotations)."""
+
+
+def too_dense() -> StreamFailed:
+    """Of an event that would take too long to read: the size that is allowed here is for long texts and pictures."""
+    message = "The upstream sent an event that is too large for its many small parts."
+    return StreamFailed(UpstreamError("upstream_frame_too_large", message))
 
 
 class ResponsesDecoder:
@@ -69,6 +75,8 @@ class ResponsesDecoder:
         data = frame.data
         if data is None:
             return self._read_dataless(frame)
+        if len(data) > DEFAULT_LIMIT and jsonio.is_dense(data):
+            return self._end(too_dense())
         try:
             event = decode_stream_event(data)
         except jsonio.InvalidJson:
@@ -107,9 +115,9 @@ class ResponsesDecoder:
         if self._failure is not None or kind == "error" or (event.error and not kind.startswith(PREFIX)):
             return self._read_error(event, kind, frame)
         if kind in _STATUSES:
-            return self._read_end(event.response or {}, _STATUSES[kind])
+            return self._read_end(event.response_members, _STATUSES[kind])
         if kind == "response.created":
-            return self._read_created(event.response or {})
+            return self._read_created(event.response_members)
         name = kind.removeprefix(PREFIX)
         if name == kind:
             return ()  # keepalive, and whatever is invented next
@@ -185,7 +193,7 @@ class ResponsesDecoder:
             self._failure = error_in(frame.data or b"")
             return events
         if kind in _STATUSES and self._started:
-            self._report(object_of(event.response or {}, "usage"), events)
+            self._report(object_of(event.response_members, "usage"), events)
         return [*events, *self._end(StreamFailed(self._failure))]
 
     def _read_dataless(self, frame: Frame) -> list[Event]:

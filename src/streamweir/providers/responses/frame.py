@@ -16,6 +16,24 @@ NO_INDEX = -1
 """Of a frame that does not say to which item it belongs."""
 
 
+class Response(Struct, gc=False):
+    """What is read of a response that a frame describes. Its `output` is not: the last frame repeats all of it."""
+
+    id: Any = None
+    model: Any = None
+    created_at: Any = None
+    status: Any = None
+    service_tier: Any = None
+    tools: Any = None
+    usage: Any = None
+    error: Any = None
+    incomplete_details: Any = None
+
+    @property
+    def members(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in self.__struct_fields__}
+
+
 class StreamEvent(Struct, gc=False):
     """One frame's document."""
 
@@ -31,8 +49,12 @@ class StreamEvent(Struct, gc=False):
     input: str | None = None
     item: dict[str, Any] | None = None
     annotation: dict[str, Any] | None = None
-    response: dict[str, Any] | None = None
+    response: Response | None = None
     error: Any = None
+
+    @property
+    def response_members(self) -> dict[str, Any]:
+        return {} if self.response is None else self.response.members
 
 
 def read_stream_event(value: Any) -> StreamEvent:
@@ -53,7 +75,9 @@ def read_stream_event(value: Any) -> StreamEvent:
         input=text_of(value, "input"),
         item=object_of(value, "item"),
         annotation=object_of(value, "annotation"),
-        response=object_of(value, "response"),
+        response=Response(**{name: response.get(name) for name in Response.__struct_fields__})
+        if (response := object_of(value, "response")) is not None
+        else None,
     )
 
 
