@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Mapping
+from random import Random
 
 import pytest
 
@@ -252,3 +253,33 @@ async def test_an_abort_from_inside_a_callback() -> None:
     inside.calls[0].receiver.head_received(200, OK)
     assert heard.said == [200]
     assert sorted(inside.log) == ["abort a", "abort b"]
+
+
+@pytest.mark.parametrize("seed", range(8))
+async def test_whatever_the_order_of_the_pieces_the_answer_is_the_same(seed: int) -> None:
+    """Calls answer in any order, in any pieces, while the receiver pauses and resumes at random."""
+    chance = Random(seed)
+    count, parallel = chance.randrange(2, 9), chance.randrange(1, 5)
+    inside, heard, call = await begun(bytes(range(97, 97 + count)), parallel)
+    answers = [str(number).encode() * chance.randrange(1, 6) for number in range(count)]
+    left = {number: list(answers[number]) for number in range(count)}
+    has_head: set[int] = set()
+    while left:
+        await turns()
+        assert sum(each in left for each in range(len(inside.calls))) <= parallel
+        number = chance.choice([each for each in range(len(inside.calls)) if each in left])
+        receiver = inside.calls[number].receiver
+        if number not in has_head:
+            has_head.add(number)
+            receiver.head_received(200, OK)
+        elif left[number]:
+            receiver.body_received(bytes([left[number].pop(0)]))
+        else:
+            del left[number]
+            receiver.body_ended()
+        if chance.random() < 0.2:
+            call.pause()
+            call.resume()
+    assert heard.body == b'{"parts":[' + b",".join(answers) + b"]}"
+    assert [each for each in heard.said if not isinstance(each, bytes)] == [200, "end"]
+    assert inside.shares[-1] == 1.0
