@@ -18,6 +18,7 @@ from streamweir.core.events import (
     TextDelta,
     ToolCallStarted,
 )
+from streamweir.core.request import ToolShape
 from streamweir.frontends.base import Reply
 from streamweir.frontends.responses.echo import MAX_ECHOED, echo_of
 from streamweir.frontends.responses.encoder import ResponsesEncoder
@@ -184,3 +185,12 @@ def test_a_failure_stands_in_the_place_of_what_was_not_sent() -> None:
         response = read_stream(b"".join(frames + encoder.feed(error)))
         assert (response["status"], len(response["output"])) == ("failed", max(sent - 1, 0))
         assert encoder.feed(error) == []
+
+
+@pytest.mark.parametrize("kinds", [("function", "custom"), ("custom", "function")])
+def test_a_tool_that_is_declared_again_is_what_it_is_now(kinds: tuple[str, str]) -> None:
+    tools = [{"type": kind, "name": "x"} for kind in kinds]
+    call = {"type": "custom_tool_call", "call_id": "c", "name": "x", "input": "old"}
+    native = read_responses_request({"model": "m", "input": [call], "tools": tools}).native
+    assert native is not None
+    assert native.tools == ({"x": ToolShape("x", True)} if kinds[1] == "custom" else {})

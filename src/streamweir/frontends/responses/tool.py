@@ -54,9 +54,20 @@ class FlatNames:
             flat = self._names.sent(f"{joined[:40]}_{digest}")
         self._taken.add(flat)
         self._flat[key] = flat
+        self._shape(flat, namespace, name, custom=custom)
+        return flat
+
+    def declare(self, namespace: str | None, name: str, *, custom: bool) -> str:
+        """As `flat`, for a tool itself: declared again, it is what it is now."""
+        flat = self.flat(namespace, name, custom=custom)
+        self._shape(flat, namespace, name, custom=custom)
+        return flat
+
+    def _shape(self, flat: str, namespace: str | None, name: str, *, custom: bool) -> None:
         if custom or flat != name or namespace is not None:
             self.shapes[flat] = ToolShape(name, custom, namespace)
-        return flat
+        else:
+            self.shapes.pop(flat, None)
 
 
 class ToolPlan(Struct):
@@ -108,7 +119,7 @@ class ToolReader:
         if tool.get("defer_loading") is True and name not in self._loaded:
             self._drops.add(path)
             return
-        flat = self._names.flat(namespace, name, custom=custom)
+        flat = self._names.declare(namespace, name, custom=custom)
         function = _custom(tool, flat, path) if custom else _function(tool, flat, path)
         self._name_others(tool, _CUSTOM if custom else _FUNCTION, path)
         before = self._functions.get(flat)
