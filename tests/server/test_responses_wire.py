@@ -218,3 +218,12 @@ async def test_reasoning_that_the_account_cannot_read_is_left_out_once_and_named
             assert (await gate.ask(model="up/m", messages=sent)).status == 400
             assert len(up.requests) == requests
             await gate.settled()
+
+
+async def test_a_large_whole_answer_is_read_by_another_process() -> None:
+    text = "many words " * 110_000
+    async with gateway_to(whole(responses_whole(text)), provider='wire = "responses"') as (gate, _):
+        reply = await gate.ask(model="up/m")
+        assert json.loads(reply.body)["choices"][0]["message"]["content"] == text
+        (record,) = await gate.settled()
+        assert (record.verdict, record.finish) == ("completed", "stop")
