@@ -87,6 +87,8 @@ def test_who_has_the_path() -> None:
     for model in ("gpt-3.5-turbo-instruct", "davinci-002", "babbage-002"):
         assert has_text("openai", model)
     assert has_text("azure", "my-instruct")
+    assert has_text("vllm", "m", prompts=2)
+    assert not has_text("ollama", "m", prompts=2), "its path takes one prompt"
     assert not has_text("openai", "gpt-5")
 
 

@@ -104,6 +104,20 @@ async def test_a_list_of_prompts_by_way_of_chat(is_streamed: bool) -> None:
         assert (len(up.requests), len(record.attempts), up.accepted) == (3, 1, 1)
 
 
+async def test_a_path_that_takes_one_prompt() -> None:
+    """A single prompt goes there, a list by way of chat."""
+
+    def chosen(request: Seen) -> list[Step]:
+        return whole(openai_whole("chat") if request.path.endswith("/chat/completions") else text_whole("text"))
+
+    async with gateway_to(chosen, kind="ollama") as (gate, _):
+        assert choices_of(await complete(gate, "up/m"), is_streamed=False) == [("text", "length")]
+        reply = await complete(gate, "up/m", prompt=["a", "b"])
+        assert choices_of(reply, is_streamed=False) == [("chat", "stop")] * 2
+        records = await gate.settled(2)
+        assert [record.flags for record in records] == [(), ("by_chat",)]
+
+
 @each_form
 async def test_tokens_are_for_the_path_alone(is_streamed: bool) -> None:
     async with gateway_to([Hang()]) as (gate, up):
@@ -256,3 +270,12 @@ async def test_a_stream_that_ends_without_done_is_complete_after_its_finish() ->
         (record,) = await gate.settled()
         assert record.flags == ("missing_done",)
         assert record.model == MODEL
+
+
+async def test_large_answers_by_way_of_chat_are_read_elsewhere() -> None:
+    async with gateway_to(whole(openai_whole("x" * 700_000))) as (gate, _):
+        reply = await complete(gate, "up/gpt-4o", prompt=["a", "b"], max_tokens=400_000)
+        assert [len(text) for text, _ in choices_of(reply, is_streamed=False)] == [700_000, 700_000]
+        (record,) = await gate.settled()
+        assert record.usage is not None
+        assert (record.usage.prompt_tokens, record.usage.completion_tokens) == (14, 10)

@@ -255,6 +255,7 @@ _ROWS = (
     Vendor(
         name="ollama",
         completions=_ALL,
+        takes_prompt_lists=False,
         base_url="http://localhost:11434/v1",
         responses=ResponsesWire(),
         abort_stops_billing=True,

@@ -140,12 +140,14 @@ def embedding_service(name: str) -> EmbeddingService | None:
 
 
 @lru_cache(maxsize=4096)
-def has_text(name: str, model: str) -> bool:
-    """Whether this provider serves the model on the path of legacy text completions."""
+def has_text(name: str, model: str, prompts: int = 1) -> bool:
+    """Whether this provider serves the model, and so many prompts, on the path of legacy text completions."""
     if name in FAMILIES and name != "azure":
         return False
-    pattern = _vendor(name).completions
-    return bool(pattern) and re.search(pattern, model) is not None
+    vendor = _vendor(name)
+    if not vendor.completions or (prompts > 1 and not vendor.takes_prompt_lists):
+        return False
+    return re.search(vendor.completions, model) is not None
 
 
 def text_provider(name: str) -> Provider:

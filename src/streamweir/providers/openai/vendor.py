@@ -80,6 +80,8 @@ class Vendor(Struct, frozen=True, kw_only=True):
     """None: it is not known to have this wire."""
     completions: str = ""
     """A pattern of the models that it serves on the path of legacy text completions, too; empty: none."""
+    takes_prompt_lists: bool = True
+    """False: that path takes one prompt per request."""
     embeddings: EmbeddingRow | None = EmbeddingRow()
     """None: it has no embeddings."""
 

@@ -242,7 +242,7 @@ def _with_own_paths(request: UpstreamRequest, native: NativeRequest, wire: Nativ
 
 def is_text(runtime: RuntimeConfig, chat: ChatRequest, target: TargetId) -> bool:
     """A text completion that the target answers as such, and not as a chat completion."""
-    return chat.api == "completions" and runtime.providers[target.provider].has_text(target.model)
+    return chat.api == "completions" and runtime.providers[target.provider].has_text(target.model, chat.prompts)
 
 
 def repaired(runtime: RuntimeConfig, chat: ChatRequest, target: TargetId, error: StreamweirError) -> ChatRequest | None:

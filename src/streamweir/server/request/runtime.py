@@ -204,9 +204,9 @@ class ProviderRuntime(Struct, frozen=True, kw_only=True):
     abort_stops_billing: bool
     embeddings: EmbeddingService | None = None
 
-    def has_text(self, model: str) -> bool:
-        """It has the path of legacy text completions for this model."""
-        return self.config.kind not in ("local", "sim") and has_text(self.config.kind, model)
+    def has_text(self, model: str, prompts: int) -> bool:
+        """It has the path of legacy text completions for this model, and for so many prompts."""
+        return self.config.kind not in ("local", "sim") and has_text(self.config.kind, model, prompts)
 
     def upstream_for(self, request: UpstreamRequest, meter: Meter) -> Upstream:
         """A request may be several calls. Those that were not made are not billed."""
@@ -244,7 +244,7 @@ class RuntimeConfig(Struct, frozen=True, kw_only=True):
         if chat.api == "embeddings" and provider.embeddings is not None:
             known = structs.replace(provider.target, model=target.model)
             return ProviderWire(provider_for(provider.embeddings, chat, known), None)
-        if provider.has_text(target.model):
+        if provider.has_text(target.model, chat.prompts):
             return ProviderWire(text_provider(provider.config.kind), None)
         asked = self.chat_wire(target, wire).provider
         return ProviderWire(PromptsProvider(asked, chat.prompts, chat.n // chat.prompts), None)
