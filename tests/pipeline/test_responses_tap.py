@@ -101,6 +101,15 @@ def test_an_error_between_any_two_frames_is_the_end(count: int) -> None:
         assert meter.record.error.code == "upstream_overloaded"
 
 
+def test_a_piece_that_is_nested_very_deep_can_be_the_last_before_a_cut() -> None:
+    piece = json.loads(FRAMES[TEXT_AT - 1].partition(b"data: ")[2])
+    piece["sequence_number"] += 1
+    deep = frame_of(piece).replace(b"}\n", b', "x": ' + b"[" * 600 + b"]" * 600 + b"}\n")
+    out, meter = run(b"".join(FRAMES[:TEXT_AT]) + deep)
+    assert [document["type"] for document in documents_of(out)[-2:]] == ["error", "response.failed"]
+    assert meter.record.error is not None
+
+
 def test_the_usage_behind_an_error_counts() -> None:
     failed = {"type": "response.failed", "response": {"usage": {"input_tokens": 9, "output_tokens": 3}}}
     body = b"".join(FRAMES[:TEXT_AT]) + frame_of(ERROR) + frame_of(failed)

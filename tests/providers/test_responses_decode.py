@@ -164,7 +164,20 @@ def test_very_long_arguments_come_whole() -> None:
 def test_a_call_that_has_no_name_yet_comes_with_its_end() -> None:
     _, events = fed(CREATED, added(0, type="function_call", call_id="c"), arguments(0, "{"), done(0, **call("{}")))
     assert events[1:] == [ToolCallStarted(0, 0, "c", "f"), ToolCallDelta(0, 0, "{}")]
-    assert folded(CREATED, arguments(0, "{}"), COMPLETED).choices[0].calls == []
+
+
+def test_a_call_that_never_gets_a_name_fails_the_answer() -> None:
+    nameless = {"type": "function_call", "call_id": "c"}
+    for lost in ([arguments(0, "{}")], [added(0, **nameless)], [arguments(0, "{}"), done(0, **nameless)]):
+        end = fed(CREATED, text("Done.", 1), *lost, COMPLETED)[1][-1]
+        assert isinstance(end, StreamFailed)
+        assert end.error.code == "upstream_invalid_frame"
+
+
+def test_only_a_function_that_is_never_done_gets_empty_arguments() -> None:
+    for kind, said in (("function_call", "{}"), ("custom_tool_call", "")):
+        made = folded(CREATED, added(0, **{**call(""), "type": kind}), COMPLETED)
+        assert made.choices[0].calls[0].arguments == said
 
 
 def test_a_call_cut_by_a_length_gets_no_default_arguments() -> None:

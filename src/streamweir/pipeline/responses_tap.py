@@ -8,7 +8,7 @@ account. The provider's decoder reads every frame, so that the data for accounti
 
 from collections.abc import Iterator
 
-from msgspec import DecodeError
+from msgspec import DecodeError, Struct
 from msgspec.json import Decoder
 
 from streamweir.core.errors import StreamweirError
@@ -23,6 +23,13 @@ from streamweir.wire.sse import DEFAULT_LIMIT, Frame
 
 _decode = Decoder(StreamEvent).decode
 """For text only: it checks neither types nor depth of other members."""
+
+
+class _Numbered(Struct):
+    sequence_number: object = None
+
+
+_decode_number = Decoder(_Numbered).decode
 _END_LINES = {kind.encode(): kind for kind in (*ENDS, "error")}
 """The `event` lines by which a client can recognise an end, and the types that belong to them."""
 
@@ -52,7 +59,7 @@ class ResponsesTap:
         """The `sequence_number` of the frame behind the last one that was passed on. 0: there is none."""
         if self._last is None:
             return 0
-        number = jsonio.decode(self._last).get("sequence_number")
+        number = _number_in(self._last)
         return number + 1 if isinstance(number, int) and number >= 0 else 1  # not everybody numbers them
 
     def feed(self, frame: Frame, /) -> bytes | None:
@@ -133,6 +140,14 @@ class ResponsesTap:
 
     def _fail(self, reason: StreamFailed) -> bytes | None:
         self.failure = reason.error
+        return None
+
+
+def _number_in(data: bytes) -> object:
+    """Of a frame that was passed on: its other members may be nested deeper than we read."""
+    try:
+        return _decode_number(data).sequence_number
+    except (DecodeError, RecursionError):
         return None
 
 

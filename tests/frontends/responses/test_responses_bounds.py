@@ -131,6 +131,10 @@ ACCOUNT: list[tuple[dict[str, Any], str]] = [
         {"input": [{"type": "additional_tools", "tools": [{"type": "code_interpreter", "container": "cntr_1"}]}]},
         "input[0].tools[0].container",
     ),
+    (
+        {"input": [{"type": "tool_search_output", "tools": [{"type": "file_search", "vector_store_ids": ["v"]}]}]},
+        "input[0].tools[0].vector_store_ids",
+    ),
 ]
 
 
@@ -151,12 +155,13 @@ def test_items_that_name_what_is_stored_are_left_out_and_the_callers_own_names_a
         {"type": "image_generation_call", "id": "ig_1"},
         {"type": "code_interpreter_call", "id": "ci_1", "code": "1", "container_id": "cntr_1"},
         {"type": "tool_search_output", "tools": [function]},
+        {"type": "mcp_list_tools", "tools": [{"name": "f", "input_schema": {"properties": {"file_id": {"x": 1}}}}]},
     ]
     tools = [function, {"type": "namespace", "name": "n", "tools": [function]}]
     native = read_responses_request({"model": "m", "input": items, "tools": tools}).native
     assert native is not None
     assert native.dropped == ("input[1]", "input[2]")
-    assert (native.body["input"], native.body["tools"]) == ([items[0], items[3]], tools)
+    assert (native.body["input"], native.body["tools"]) == ([items[0], *items[3:]], tools)
 
 
 def test_many_calls_with_one_id_have_their_results_in_turn() -> None:

@@ -19,6 +19,8 @@ _TIERS = (None, "auto", "default", "flex", "priority")
 """Those that price lists know."""
 _ACCOUNT_MEMBERS = frozenset({"vector_store_ids", "file_ids", "file_id", "container_id", "skill_id"})
 """Ids of things in the account, wherever in a tool or an item they stand."""
+_TOOL_ITEMS = ("additional_tools", "tool_search_output")
+"""Items that bring tools, which may be any."""
 _OWN_TOOLS = ("function", "custom")
 """Which the caller runs: what stands in their schemas are the caller's own names."""
 
@@ -47,9 +49,9 @@ def _items(items: list[dict[str, Any]], dropped: list[str]) -> list[dict[str, An
         kind, path = item.get("type"), f"input[{i}]"
         if _is_unreadable(item):
             dropped.append(path)
-        elif kind == "additional_tools" and isinstance(item.get("tools"), list):
+        elif kind in _TOOL_ITEMS and isinstance(item.get("tools"), list):
             kept.append({**item, "tools": _tools(item["tools"], f"{path}.tools", dropped)})
-        elif kind == "tool_search_output" or (found := _account_id(item, path)) is None:
+        elif (found := _account_id(item, path)) is None:
             kept.append(item)
         elif found.endswith(".container_id"):
             dropped.append(path)
@@ -90,7 +92,7 @@ def _account_id(value: dict[str, Any] | list[Any], path: str) -> str | None:
     """The path of the first, anywhere in it."""
     for name, inner in value.items() if isinstance(value, dict) else enumerate(value):
         at = f"{path}[{name}]" if isinstance(name, int) else f"{path}.{name}"
-        if name in _ACCOUNT_MEMBERS and inner:
+        if name in _ACCOUNT_MEMBERS and inner and isinstance(inner, str | list):  # in a schema it describes a value
             return at
         if name == "container" and isinstance(inner, str):
             return at

@@ -179,6 +179,8 @@ class ResponsesDecoder:
             finish, raw = INCOMPLETE_REASONS.get(reason, FinishReason.OTHER), reason or "incomplete"
         elif status == "completed" and told == "completed":
             self.items.close(events)
+            if self.items.has_lost_call:
+                return [*events, *self._end(invalid_frame())]
             finish = FinishReason.TOOL_CALLS if self.items.has_calls else FinishReason.STOP
             raw = told
         else:  # cancelled; or not at its end at all, which only a whole body can say

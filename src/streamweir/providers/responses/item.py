@@ -34,7 +34,7 @@ _NOT_STARTED = -1
 
 
 class _Item:
-    __slots__ = ("annotations", "call", "kind", "lengths", "position", "summaries")
+    __slots__ = ("annotations", "call", "is_custom", "kind", "lengths", "position", "summaries")
 
     def __init__(self, kind: str) -> None:
         self.kind = kind
@@ -43,6 +43,7 @@ class _Item:
         self.annotations = 0
         self.position: int | None = None
         self.call = _NOT_STARTED
+        self.is_custom = False
 
 
 _DONE = _Item("done")
@@ -57,6 +58,7 @@ class ItemTable:
         "_names",
         "_positions",
         "_reasoning_format",
+        "has_lost_call",
         "parts",
         "text_index",
         "text_length",
@@ -70,6 +72,8 @@ class ItemTable:
         self.text_length = 0
         self.parts = 0
         """All that were seen."""
+        self.has_lost_call = False
+        """A call never got a name, so the caller cannot be told of it."""
         self._items: dict[int, _Item] = {}
         self._last = NO_INDEX
         self._calls = 0
@@ -168,7 +172,9 @@ class ItemTable:
         """The answer is complete, and with it the items that got no end."""
         self.leave_text()
         for _, item in sorted(self._items.items()):
-            if item.kind is _CALL and item.call != _NOT_STARTED and not item.lengths:
+            if item.kind is _CALL and item.call == _NOT_STARTED:
+                self.has_lost_call = True
+            elif item.kind is _CALL and not item.lengths and not item.is_custom:
                 events.append(ToolCallDelta(0, item.call, "{}"))
 
     def _open(self, index: int, sent: Mapping[str, Any]) -> _Item:
@@ -262,7 +268,7 @@ class ItemTable:
         if self._names is not None and name not in self._names and (is_custom or not self._names):
             item.kind = _OTHER
             return
-        item.call = self._calls
+        item.call, item.is_custom = self._calls, is_custom
         self._calls += 1
         self._next_position()
         call_id = text_of(sent, "call_id") or None
@@ -299,6 +305,7 @@ class ItemTable:
     def _end_call(self, item: _Item, sent: Mapping[str, Any], events: list[Event]) -> None:
         if item.call == _NOT_STARTED:
             self._start_call(item, sent, events)
+            self.has_lost_call |= item.kind is _CALL and item.call == _NOT_STARTED
         text = text_of(sent, "arguments") or text_of(sent, "input")
         self._add_arguments(item, _rest(item, 0, text), events)
         is_function = sent.get("type") == "function_call" and item.call != _NOT_STARTED
