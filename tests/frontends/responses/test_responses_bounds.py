@@ -1,6 +1,7 @@
 """What bounds an answer of the Responses API, whose end repeats all of it, and what it repeats of the request."""
 
 import itertools
+import tracemalloc
 from collections.abc import Iterator
 from typing import Any
 
@@ -199,3 +200,18 @@ def test_a_tool_that_is_declared_again_is_what_it_is_now(kinds: tuple[str, str])
     native = read_responses_request({"model": "m", "input": [call], "tools": tools}).native
     assert native is not None
     assert native.tools == ({"x": ToolShape("x", True)} if kinds[1] == "custom" else {})
+
+
+def test_a_long_answer_holds_little_more_than_its_text() -> None:
+    encoder = ResponsesEncoder(Reply(id="resp_1", now=lambda: 0, model="m"))
+    encoder.feed(TextDelta(0, "first"))
+    words, count = [TextDelta(0, f" w{number:03}") for number in range(1000)], 20_000
+    tracemalloc.start()
+    try:
+        before = tracemalloc.get_traced_memory()[0]
+        for number in range(count):
+            encoder.feed(words[number % 1000])
+        held = tracemalloc.get_traced_memory()[0] - before
+    finally:
+        tracemalloc.stop()
+    assert held < 3 * count * len(words[0].text)

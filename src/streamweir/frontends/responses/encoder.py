@@ -111,7 +111,7 @@ class ResponsesEncoder:
             self._size += len(data) - self._empty_size
             if self._size > MAX_CHARACTERS:
                 raise _too_large()
-            part.pieces.append(event.text)
+            part.text.write(event.text)
             self.next_number += 1
             return [_TEXT_FRAME(data)]
         if getattr(event, "choice", None):
