@@ -16,10 +16,10 @@ from streamweir.core.events import ReasoningDelta, StreamCompleted, StreamFailed
 from streamweir.pipeline.meter import Record, note
 from streamweir.providers.base import invalid_frame, truncated
 from streamweir.providers.failure import error_in_dataless_block
-from streamweir.providers.responses.decode import ENDS, ResponsesDecoder, decode_whole, too_dense
+from streamweir.providers.responses.decode import ENDS, ResponsesDecoder, decode_whole
 from streamweir.providers.responses.frame import StreamEvent, decode_stream_event
 from streamweir.wire import jsonio
-from streamweir.wire.sse import DEFAULT_LIMIT, Frame
+from streamweir.wire.sse import Frame
 
 _decode = Decoder(StreamEvent).decode
 """For text only: it checks neither types nor depth of other members."""
@@ -68,8 +68,6 @@ class ResponsesTap:
             return None if self.ended else self._fail(invalid_frame())
         if data is None or self.ended:
             return self._feed_dataless(frame)
-        if len(data) > DEFAULT_LIMIT and jsonio.is_dense(data):
-            return self._fail(too_dense())
         try:
             event = _decode(data)
         except (DecodeError, RecursionError):

@@ -65,6 +65,7 @@ class Splitter:
         self.last_event_id = b""
         self.retry_ms: int | None = None
         self._limit = limit
+        self._max_plain = min(limit, DEFAULT_LIMIT)  # of a read that is one block: a larger one is looked at closely
         self._held = bytearray()  # the unfinished block
         self._searched = 0  # the length of its beginning that contains no end of a block
         self._has_cr = False  # a CR was seen: from here on line ends are searched with CR
@@ -77,7 +78,7 @@ class Splitter:
         # The common case by far is a read that is exactly one block, of one of three shapes: a `data` line
         # (OpenAI), an `event` line and a `data` line (Anthropic), a `data` line with CRLF (Gemini).
         # Handled here, they cost a third of the general path.
-        if self._is_empty and len(chunk) <= self._limit and chunk[-2:] == b"\n\n":
+        if self._is_empty and len(chunk) <= self._max_plain and chunk[-2:] == b"\n\n":
             if chunk[:6] == b"data: ":
                 data = chunk[6:-2]
                 if 10 not in data and 13 not in data:
@@ -88,7 +89,7 @@ class Splitter:
                 if data and 10 not in event and 10 not in data and 13 not in chunk:
                     self._at_start = False
                     return [Frame(chunk, data, event)]
-        elif self._is_empty and len(chunk) <= self._limit and chunk[-4:] == b"\r\n\r\n" and chunk[:6] == b"data: ":
+        elif self._is_empty and len(chunk) <= self._max_plain and chunk[-4:] == b"\r\n\r\n" and chunk[:6] == b"data: ":
             data = chunk[6:-4]
             if 10 not in data and 13 not in data:
                 self._at_start = False

@@ -36,19 +36,13 @@ from streamweir.providers.responses.item import MAX_PARTS, ItemTable
 from streamweir.providers.responses.usage import CORE, read_usage
 from streamweir.wire import jsonio
 from streamweir.wire.responses import INCOMPLETE_REASONS, REASONING_FORMAT
-from streamweir.wire.sse import DEFAULT_LIMIT, Frame
+from streamweir.wire.sse import Frame
 
 PREFIX = "response."
 ENDS = ("response.completed", "response.incomplete", "response.failed", "response.cancelled")
 _STATUSES = {end: end.removeprefix(PREFIX) for end in ENDS}
 _ANNOTATIONS = ("output_text.annotation.added", "output_text_annotation.added")
 """quirk: the second is the older name (fixture openai-responses/annotations)."""
-
-
-def too_dense() -> StreamFailed:
-    """Of an event that would take too long to read: the size that is allowed here is for long texts and pictures."""
-    message = "The upstream sent an event that is too large for its many small parts."
-    return StreamFailed(UpstreamError("upstream_frame_too_large", message))
 
 
 class ResponsesDecoder:
@@ -75,8 +69,6 @@ class ResponsesDecoder:
         data = frame.data
         if data is None:
             return self._read_dataless(frame)
-        if len(data) > DEFAULT_LIMIT and jsonio.is_dense(data):
-            return self._end(too_dense())
         try:
             event = decode_stream_event(data)
         except jsonio.InvalidJson:
