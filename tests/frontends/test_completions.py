@@ -55,6 +55,7 @@ def test_what_chat_cannot_say_is_named() -> None:
     request = asked(suffix="s", echo=True, best_of=3, logprobs=2, strange=1, user="u")
     assert set(request.native.untranslated) == {"suffix", "echo", "best_of", "logprobs", "strange"}
     assert asked(suffix=None, echo=False, best_of=1, logprobs=None).native.untranslated == ()
+    assert asked(logprobs=0).native.untranslated == ("logprobs",), "0 requests them, too"
     assert not {"suffix", "echo", "best_of", "logprobs", "strange"} & request.body.keys()
 
 

@@ -15,6 +15,7 @@ from streamweir.core.events import (
     StreamFailed,
     StreamStarted,
     TextDelta,
+    UsageDiscarded,
     UsageReported,
 )
 from streamweir.core.request import ChatRequest
@@ -232,6 +233,13 @@ def test_whole_answers_of_several_prompts_become_one() -> None:
     assert usage_of(events) == (14, 10)
 
 
+def test_a_discarded_report_of_a_later_answer_is_noted() -> None:
+    second = openai_stream(["two"]).replace(b'"prompt_tokens":', b'"prompt_tokens":-')
+    events = read("prompts/2/1/openai", BETWEEN.join([openai_stream(["one"]), second]), 2)
+    assert UsageDiscarded() in events
+    assert usage_of(events) is None
+
+
 def test_usage_needs_every_answer() -> None:
     body = BETWEEN.join([openai_stream(["one"]), openai_stream(["two"], usage=False)])
     assert usage_of(read("prompts/2/1/openai", body, 2)) is None
@@ -264,6 +272,16 @@ CALL = {"index": 0, "delta": {"tool_calls": [{"index": 0, "id": "x", "function":
 def test_a_call_is_text_that_cannot_be_shown() -> None:
     frame = b"data: " + json.dumps({"id": "c", "choices": [CALL]}).encode() + b"\n\n"
     assert code_of(read("prompts/1/1/openai", frame + openai_stream())) == "upstream_bad_response"
+
+
+@pytest.mark.parametrize("text", [{}, {"text": ""}, {"text": "Hi"}], ids=["no text", "empty text", "text"])
+@pytest.mark.parametrize("place", ["delta", "message"])
+@pytest.mark.parametrize("created", [1, "now"], ids=["typed", "wrong types"])
+def test_a_call_on_the_path_itself_cannot_be_shown_either(text: dict[str, str], place: str, created: object) -> None:
+    choice = {"index": 0, **text, place: CALL["delta"], "finish_reason": "tool_calls"}
+    body = json.dumps({"id": "c", "created": created, "choices": [choice]}).encode()
+    assert code_of(list(provider_named("text/openai").decode_whole(body, 1))) == "upstream_bad_response"
+    assert code_of(read("text/openai", b"data: " + body + b"\n\ndata: [DONE]\n\n")) == "upstream_bad_response"
 
 
 def test_reasoning_is_counted_and_not_shown() -> None:

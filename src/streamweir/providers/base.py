@@ -219,6 +219,11 @@ def missing_choices(sent: int, choices: int) -> StreamFailed:
     return StreamFailed(UpstreamError("upstream_bad_response", message))
 
 
+def call_in_text() -> StreamFailed:
+    message = "The model called a tool, which a text completion cannot show."
+    return StreamFailed(UpstreamError("upstream_bad_response", message))
+
+
 def truncated() -> StreamFailed:
     return StreamFailed(
         UpstreamError("upstream_stream_truncated", "The upstream's answer ended before it was complete.")

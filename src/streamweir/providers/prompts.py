@@ -31,7 +31,7 @@ from streamweir.core.events import (
 )
 from streamweir.core.request import ChatRequest
 from streamweir.core.usage import Usage
-from streamweir.providers.base import PART, Decoder, Provider, Target, UpstreamRequest
+from streamweir.providers.base import PART, Decoder, Provider, Target, UpstreamRequest, call_in_text
 from streamweir.wire.sse import Frame
 
 PREFIX = "prompts/"
@@ -147,16 +147,17 @@ class _Merger:
                 taken.append(TextDelta(event.choice + offset, event.text) if offset else event)
             case RefusalDelta() | ReasoningDelta() | ChoiceFinished():
                 taken.append(structs.replace(event, choice=event.choice + offset))
-            case StreamStarted() | StreamTagged() | UsageDiscarded():
+            case StreamStarted() | StreamTagged():
                 if self._number == 0:
                     taken.append(event)
+            case UsageDiscarded():
+                taken.append(event)
             case UsageReported():
                 self._usage = event.usage
                 if self._prompts == 1:
                     taken.append(event)
             case ToolCallStarted():
-                message = "The model called a tool, which a text completion cannot show."
-                taken.append(self._end(StreamFailed(UpstreamError("upstream_bad_response", message))))
+                taken.append(self._end(call_in_text()))
             case StreamFailed():
                 taken.append(self._end(event))
             case StreamCompleted():

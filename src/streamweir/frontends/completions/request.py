@@ -26,7 +26,7 @@ from streamweir.core.validation import convert, missing_parameter
 DEFAULT_MAX_TOKENS = 16
 """OpenAI's."""
 UNTRANSLATED = ("suffix", "echo", "best_of", "logprobs")
-_NOTHING: tuple[Any, ...] = (None, False, "", [], {})
+_EMPTY: tuple[Any, ...] = (None, "", [], {})
 _CARRIED = (
     "model",
     "max_tokens",
@@ -115,7 +115,8 @@ def read_completions_request(body: dict[str, Any]) -> ChatRequest:
                 for name, value in body.items()
                 if name not in _CARRIED
                 and name != "prompt"
-                and value not in _NOTHING
+                and value is not False  # 0 is a value: `logprobs` 0 requests those of the tokens themselves
+                and value not in _EMPTY
                 and not (name == "best_of" and value == n)
             ),
         ),

@@ -2,14 +2,17 @@
 
 The caller's own body goes on, with the model replaced and what the vendor's row refuses left out. An answer differs
 from a chat completion only in its choices, which have a `text` instead of a message; it is decoded by the same decoder.
+A tool call in it is `upstream_bad_response`.
 """
 
 from collections.abc import Mapping
 from typing import Any
 
 from streamweir.core.errors import CallerError
+from streamweir.core.events import Event, StreamFailed
 from streamweir.core.request import ChatRequest
-from streamweir.providers.base import Target, UpstreamRequest, is_default, json_headers
+from streamweir.providers.base import Target, UpstreamRequest, call_in_text, is_default, json_headers
+from streamweir.providers.openai.choice import ChoiceState
 from streamweir.providers.openai.chunk import Choice, Chunk, Delta, read_chunk
 from streamweir.providers.openai.decoder import OpenAIDecoder
 from streamweir.providers.openai.embedding import Place, bearer
@@ -40,7 +43,12 @@ def _read_text_chunk(value: Any) -> Chunk:
 def _as_chat(choice: Any) -> Any:
     if not isinstance(choice, Mapping) or not isinstance(choice.get("text"), str):
         return choice
-    return {**choice, "delta": {"content": choice["text"]}}
+    sent = choice.get("message") or choice.get("delta")
+    return {
+        **choice,
+        "message": None,
+        "delta": {**(sent if isinstance(sent, Mapping) else {}), "content": choice["text"]},
+    }
 
 
 _decode = jsonio.typed(_TextChunk, _read_text_chunk)  # type: ignore[arg-type]  # the slow path gives plain chunks
@@ -50,12 +58,20 @@ def decode_text_chunk(data: bytes) -> Chunk:
     chunk: Chunk = _decode(data)
     for choice in chunk.choices or ():
         if isinstance(choice, _TextChoice) and choice.text is not None:
-            choice.delta = Delta(content=choice.text)
+            delta = choice.delta = choice.message or choice.delta or Delta()
+            delta.content = choice.text
+            choice.message = None
     return chunk
 
 
 class TextDecoder(OpenAIDecoder):
     decode_chunk = staticmethod(decode_text_chunk)
+
+    def _read_choice(self, choice: Choice, state: ChoiceState | None, events: list[Event]) -> StreamFailed | None:
+        delta = choice.delta or choice.message
+        if delta is not None and (delta.tool_calls or delta.function_call is not None):
+            return call_in_text()
+        return super()._read_choice(choice, state, events)
 
 
 class TextProvider(OpenAIProvider):
