@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 
 from streamweir.core.request import read_request
-from streamweir.pipeline.prompt_bound import IMAGE_TOKENS, bound_of, predicted_tokens, text_of
+from streamweir.frontends.responses.request import read_responses_request
+from streamweir.pipeline.prompt_bound import IMAGE_TOKENS, bound_of, own_text_of, predicted_tokens, text_of
 from streamweir.wire import jsonio
 
 WINDOW = 1_000_000
@@ -92,6 +93,18 @@ def test_a_count_of_a_tokenizer_is_a_better_bound_and_covers_the_same() -> None:
         assert (BIG in text_of(chat)) != is_file
         assert found.by_count(100, WINDOW) < (found.by_bytes(WINDOW) if not is_file else len(BIG) + 1024)
         assert found.by_count(10**9, WINDOW) == found.by_bytes(WINDOW)
+
+
+def test_what_another_api_can_say_and_chat_completions_cannot_is_counted_too() -> None:
+    ask = {"type": "message", "role": "user", "content": [{"type": "input_image", "image_url": "data:image/png;AAAA"}]}
+    call = {"type": "function_call", "call_id": "c", "name": "f", "arguments": "{}"}
+    found = {"type": "function_call_output", "call_id": "c", "output": ask["content"]}
+    unknown = {"type": "mcp_call", "name": "f", "arguments": "{}", "output": BIG}
+    chat = read_responses_request({"model": "m", "input": [ask, call, found, unknown]})
+    assert BIG not in text_of(chat)
+    assert BIG in own_text_of(chat)
+    assert "AAAA" not in own_text_of(chat)
+    assert not own_text_of(read_request({"model": "m", "messages": [ASK]}))
 
 
 def test_a_prediction_is_billed_as_output_too() -> None:

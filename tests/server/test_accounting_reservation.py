@@ -18,10 +18,11 @@ from streamweir.policy.prices import Rates, decode_quote
 from streamweir.store.journal.entries import Hold
 from streamweir.store.journal.files import SegmentFile
 from support.accounting_gateway import MILLI, MODEL, PROMPT, answers, each_form, error_of, keeping, max_prompt
-from support.answers import TEXTS, error_body, openai_frames, openai_stream, openai_whole
+from support.answers import TEXTS, error_body, openai_frames, openai_stream, openai_whole, responses_whole
 from support.gateway import chat_request, frames_of, text_of, until
 from support.journal_files import entries_of
 from support.raw_client import RawClient
+from support.responses import ask as ask_responses
 from support.script import End, Fin, Hang, Head, Line, Send, Step, Wait, stream, whole
 
 BUDGET = 1000 * MILLI
@@ -262,6 +263,19 @@ async def test_a_stream_that_breaks_off_is_counted(tmp_path: Path) -> None:
         row = await setup.row()
         assert (row.verdict, row.completion_tokens, row.usage_source) == ("truncated", 2, "tokenizer")
         assert row.cost == (COUNTED + 2) * MILLI
+
+
+async def test_items_that_only_a_native_provider_reads_are_reserved_for_too(tmp_path: Path) -> None:
+    """If all bytes are beyond the budget, the prompt is counted: all of it that is sent."""
+    unknown = {"type": "mcp_call", "name": "f", "arguments": "{}", "output": " information" * 1000}
+    items = [{"role": "user", "content": "Hi"}, unknown]
+    async with keeping(whole(responses_whole(usage=(1020, 5))), tmp_path, provider='wire = "responses"') as setup:
+        for budget, status in ((900, 429), (2000, 200)):
+            secret = await setup.new_key(str(budget), budget_nano=budget * MILLI)
+            members = {"model": "m", "input": items, "max_output_tokens": 16}
+            reply = await ask_responses(setup.gate, key=secret, stream=False, **members)
+            assert reply.status == status
+        assert len(setup.up.requests) == 1
 
 
 # More than was held.

@@ -27,6 +27,8 @@ _TEMPLATE_TOKENS = 64
 """Text that a chat template adds before the first message; around messages it adds less than the JSON there."""
 _TOOL_TOKENS = 1024
 """Text that providers add to the prompt for tools, besides the tools themselves."""
+_CONTENT_MEMBERS = ("content", "output")
+"""The members of other APIs whose lists have images and files among their parts."""
 _MARGIN = 16
 """One sixteenth is added to a tokenizer's count, because chat templates differ from the JSON that is counted."""
 
@@ -87,6 +89,14 @@ def text_of(request: ChatRequest) -> str:
     return jsonio.encode({**request.body, "messages": messages}).decode()
 
 
+def own_text_of(request: ChatRequest) -> str:
+    """The same of the body in the caller's own format, which goes to a provider of that format: it can have items that
+    the body of chat completions has no words for. Empty if there is none."""
+    if request.native is None:
+        return ""
+    return jsonio.encode(_without_media(request.native.body)).decode()
+
+
 def predicted_tokens(request: ChatRequest) -> int:
     """The bound for a predicted output; its unused part is billed as output."""
     return len(jsonio.encode(request.prediction)) if request.prediction is not None else 0
@@ -119,6 +129,25 @@ def _names_other_media(url: str) -> bool:
     """Some providers read any content behind a link; a path without a file extension can be anything."""
     path = url.partition("?")[0].partition("#")[0]
     return path.rpartition(".")[2].lower() not in ("png", "jpg", "jpeg", "webp", "gif", "heic", "heif", "bmp")
+
+
+def _without_media(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_without_media(each) for each in value]
+    if not isinstance(value, dict):
+        return value
+    return {
+        name: _without_media(
+            [part for part in inner if not _is_own_media(part)]
+            if name in _CONTENT_MEMBERS and isinstance(inner, list)
+            else inner
+        )
+        for name, inner in value.items()
+    }
+
+
+def _is_own_media(part: Any) -> bool:
+    return isinstance(part, dict) and part.get("type") in ("input_image", "input_audio", "input_file", "image")
 
 
 def _is_media(part: Any) -> bool:

@@ -9,7 +9,7 @@ from concurrent.futures import Executor
 
 from streamweir.core.request import ChatRequest
 from streamweir.pipeline.output_limit import thinking_budget
-from streamweir.pipeline.prompt_bound import PromptBound, bound_of, predicted_tokens, text_of
+from streamweir.pipeline.prompt_bound import PromptBound, bound_of, own_text_of, predicted_tokens, text_of
 from streamweir.pipeline.settlement import BYTES_PER_TOKEN, UsageSource
 from streamweir.policy.reserve import Need
 from streamweir.policy.route import Route
@@ -83,8 +83,8 @@ class ReservationSize:
 
     def _count(self, models: list[str]) -> int | None:
         """In a thread."""
-        text = text_of(self._chat)
-        counts = [self._vocabularies.tokenizer(model)(text) for model in models]
+        texts = [text for text in (text_of(self._chat), own_text_of(self._chat)) if text]
+        counts = [self._vocabularies.tokenizer(model)(text) for model in models for text in texts]
         is_counted = all(source is UsageSource.TOKENIZER for _, source in counts)
         return max(tokens for tokens, _ in counts) if is_counted else None
 
