@@ -29,10 +29,10 @@ EXTRAS := client import postgres shared tokens
 # A folder is among them because it changes with what comes and goes.
 SOURCES := $(addprefix $(WEB)/,index.html tsconfig.json vite.config.ts) $(shell find $(WEB)/src)
 
-# The tests of the pure packages. Coverage is measured over these alone: to trace all the others costs minutes.
-PURE := $(addprefix tests/,core wire providers frontends pipeline policy test_fixtures.py) \
-	$(filter-out tests/client/test_client_%,$(wildcard tests/client/test_*.py)) \
-	$(addprefix tests/conformance/test_,rules.py messages_rules.py responses_rules.py own_output.py parsed_answer.py evaluate.py report.py)
+# The tests of the pure packages. Coverage is measured over these alone: to trace a test doubles its time. Those that feed
+# random or very long inputs are run with the others.
+PURE := $(wildcard $(foreach name,core wire providers frontends pipeline policy,tests/$(name)/test_*.py tests/$(name)/*/test_*.py))
+PURE := $(filter-out %_fuzz.py %_bounds.py,$(PURE)) tests/test_fixtures.py
 # The others wait for databases and processes for a part of the time: two for each core, eight at most. Five were not
 # faster on two cores.
 WORKERS := $(shell n=$$(( 2 * $$(getconf _NPROCESSORS_ONLN || echo 1) )); echo $$(( n > 8 ? 8 : n )))
