@@ -29,7 +29,7 @@ from streamweir.core.usage import Usage
 from streamweir.frontends.base import Reply
 from streamweir.frontends.carried import CarriedReader
 from streamweir.frontends.responses.encoder import MAX_CHARACTERS, ResponsesEncoder
-from streamweir.frontends.responses.errors import STREAM_WORDS, document_of, stream_members
+from streamweir.frontends.responses.errors import STREAM_ERRORS, document_of, stream_members
 from streamweir.frontends.responses.frontend import RESPONSES
 from streamweir.wire import jsonio
 from support.responses import documents_of, read_stream
@@ -478,7 +478,7 @@ def test_every_code_is_told_in_a_stream_in_the_words_that_agents_know() -> None:
     assert {code: stream_members(error_of(code))["code"] for code in CODES} == {
         code: TOLD.get(code, "server_error") for code in CODES
     }
-    assert STREAM_WORDS.keys() == TOLD.keys()
+    assert STREAM_ERRORS.keys() == TOLD.keys()
 
 
 @pytest.mark.parametrize("code", CODES)

@@ -10,7 +10,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from streamweir.frontends.responses.errors import STREAM_WORDS
+from streamweir.frontends.responses.errors import STREAM_ERRORS
 from streamweir.frontends.responses.output import ITEM_PREFIXES
 from streamweir.wire.responses import INCOMPLETE_REASONS, INPUTS, PARTS, TEXTS
 
@@ -73,5 +73,5 @@ RESPONSES_API = ResponsesApi(
     prefixes=ITEM_PREFIXES,
     incomplete_reasons=frozenset(INCOMPLETE_REASONS),
     usage_details={"input_tokens_details": "cached_tokens", "output_tokens_details": "reasoning_tokens"},
-    stream_codes=frozenset({"server_error", "invalid_prompt", *(words.code for words in STREAM_WORDS.values())}),
+    stream_codes=frozenset({"server_error", "invalid_prompt", *(names.code for names in STREAM_ERRORS.values())}),
 )

@@ -1,7 +1,7 @@
 """Content parts of an input item to the parts of a chat message.
 
 A part that has no counterpart is left out and named. A part that names a file which was uploaded to the provider is
-refused: one account serves many keys, and the file could be another's.
+refused: one account serves many keys, and the file may be another caller's.
 """
 
 from typing import Any
@@ -15,7 +15,7 @@ Part = dict[str, Any]
 
 _TEXTS = ("input_text", "output_text", "text", "summary_text", "reasoning_text")
 _DETAILS = {"original": "high"}
-"""Of an image: what chat completions call it, where the words differ."""
+"""Values of an image's `detail` with another name in chat completions."""
 
 
 def parts_of(content: Any, path: str, drops: Drops) -> list[Part]:

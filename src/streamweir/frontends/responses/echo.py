@@ -1,8 +1,8 @@
-"""The response object: what the answer says of the request, and of itself.
+"""The response object: members of the request, and the state of the answer.
 
-The request's own values are repeated, or what holds where it had none. What the gateway does not do is not repeated:
+The values of the request are repeated, or their defaults. Members of what the gateway does not do are not repeated:
 nothing is stored or truncated, and calls are not counted. In a stream neither the instructions nor the tools are
-repeated: they would stand in it three times, and no client reads them there. A member that makes it very large is not
+repeated: they would be in it three times, and no client reads them there. A member that makes it very large is not
 repeated either: a request can have megabytes of it, and the answer is encoded on the event loop.
 """
 
@@ -76,9 +76,9 @@ class ResponseState:
     ) -> Document:
         """`reason`: why it is incomplete."""
         reply = self._reply
-        said = {**_DEFAULTS, **(reply.echoed or {})}
+        values = {**_DEFAULTS, **(reply.echoed or {})}
         if self.service_tier is not None:
-            said["service_tier"] = self.service_tier
+            values["service_tier"] = self.service_tier
         return {
             "id": reply.id,
             "object": "response",
@@ -88,26 +88,26 @@ class ResponseState:
             "completed_at": reply.now() if status == "completed" else None,
             "error": error,
             "incomplete_details": {"reason": reason} if reason is not None else None,
-            "instructions": said["instructions"],
-            "max_output_tokens": said["max_output_tokens"],
+            "instructions": values["instructions"],
+            "max_output_tokens": values["max_output_tokens"],
             "max_tool_calls": None,
             "model": reply.model or reply.target_model,
             "output": output,
-            "parallel_tool_calls": said["parallel_tool_calls"],
+            "parallel_tool_calls": values["parallel_tool_calls"],
             "previous_response_id": None,
-            "prompt_cache_key": said["prompt_cache_key"],
-            "reasoning": said["reasoning"],
-            "safety_identifier": said["safety_identifier"],
-            "service_tier": said["service_tier"],
+            "prompt_cache_key": values["prompt_cache_key"],
+            "reasoning": values["reasoning"],
+            "safety_identifier": values["safety_identifier"],
+            "service_tier": values["service_tier"],
             "store": False,
-            "temperature": said["temperature"],
-            "text": said["text"],
-            "tool_choice": said["tool_choice"],
-            "tools": said["tools"],
-            "top_logprobs": said["top_logprobs"],
-            "top_p": said["top_p"],
+            "temperature": values["temperature"],
+            "text": values["text"],
+            "tool_choice": values["tool_choice"],
+            "tools": values["tools"],
+            "top_logprobs": values["top_logprobs"],
+            "top_p": values["top_p"],
             "truncation": "disabled",
             "usage": usage_object(usage) if usage is not None else None,
-            "user": said["user"],
-            "metadata": said["metadata"],
+            "user": values["user"],
+            "metadata": values["metadata"],
         }

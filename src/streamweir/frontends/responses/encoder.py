@@ -2,7 +2,7 @@
 
 `response.created`, `response.in_progress`, the items (`responses.output`), then `response.completed` or
 `response.incomplete` with the whole answer and its usage. That last frame is written when the answer is whole and never
-before, so a stream that breaks off does not show it: it ends with `error` and `response.failed`. Every frame has a
+before, so a stream that is cut does not have it: it ends with `error` and `response.failed`. Every frame has a
 number, one more than the last, a keep-alive too. There is one answer: choices above the first are not written.
 """
 
@@ -91,11 +91,11 @@ class ResponsesEncoder:
         return [self._frame({"type": kind, "response": response}) for kind in kinds]
 
     def keep_alive(self) -> bytes:
-        """Nothing may stand before `response.created`, nor behind the end."""
+        """Nothing may be sent before `response.created` or after the end."""
         return self._frame({"type": "keepalive"}) if self._has_begun and not self._is_ended else b""
 
     def return_to(self, number: int) -> None:
-        """The frames from this number on were not sent: a failure stands in their place."""
+        """The frames from this number on were not sent: a failure replaces them."""
         self.next_number = min(number, self.next_number)
         self._has_begun = self._has_begun and number > 0
         if self._end_at is not None:
@@ -183,7 +183,7 @@ class ResponsesEncoder:
         return frames
 
     def _write_failure(self, event: StreamFailed) -> list[bytes]:
-        if self._end_at is not None:  # it was not sent, and this stands in its place
+        if self._end_at is not None:  # it was not sent, and this replaces it
             self.return_to(self._end_at)
         begun = self.begin()  # clients expect it before an error, too
         self._is_ended = True

@@ -1,7 +1,7 @@
-"""Errors as the Responses API words them.
+"""Errors in the format of the Responses API.
 
 Before an answer: a status and OpenAI's error object. Inside a stream: the frame `error`, at which SDKs raise, and
-`response.failed`, by whose code agents decide whether to shorten the conversation, to stop or to try again.
+`response.failed`, whose code decides whether agents shorten the conversation, stop or try again.
 """
 
 import re
@@ -11,17 +11,17 @@ from streamweir.core.errors import NativeError, StreamweirError
 from streamweir.wire.native import NativeWire
 
 
-class StreamWords(NamedTuple):
+class StreamErrorNames(NamedTuple):
     code: str
     type: str
 
 
-_QUOTA = StreamWords("insufficient_quota", "insufficient_quota")
-_OVERLOADED = StreamWords("server_is_overloaded", "service_unavailable_error")
-_RATE = StreamWords("rate_limit_exceeded", "rate_limit_error")
-_SERVER = StreamWords("server_error", "server_error")
-STREAM_WORDS = {
-    "context_length_exceeded": StreamWords("context_length_exceeded", "invalid_request_error"),
+_QUOTA = StreamErrorNames("insufficient_quota", "insufficient_quota")
+_OVERLOADED = StreamErrorNames("server_is_overloaded", "service_unavailable_error")
+_RATE = StreamErrorNames("rate_limit_exceeded", "rate_limit_error")
+_SERVER = StreamErrorNames("server_error", "server_error")
+STREAM_ERRORS = {
+    "context_length_exceeded": StreamErrorNames("context_length_exceeded", "invalid_request_error"),
     "insufficient_quota": _QUOTA,
     "budget_exceeded": _QUOTA,
     "overloaded": _OVERLOADED,
@@ -30,7 +30,7 @@ STREAM_WORDS = {
     "upstream_rate_limited": _RATE,
 }
 """By our code; all others are `server_error`."""
-_SAYS_WHEN = re.compile(r"try again in\s*\d", re.IGNORECASE)
+_RETRY_HINT = re.compile(r"try again in\s*\d", re.IGNORECASE)
 
 
 _ACCOUNT_CODES = frozenset({"upstream_auth_failed", "upstream_quota_exhausted"})
@@ -43,7 +43,8 @@ def status_of(error: StreamweirError) -> int:
 
 
 def document_of(error: StreamweirError) -> dict[str, Any]:
-    """The body of an error before the answer. A provider of the same API is quoted: clients go by its words."""
+    """The body of an error before the answer. The error of a provider of the same API is passed on: clients
+    react to its code and its message."""
     native = _native_in(error)
     members = {"message": error.message, "type": error.spec.type, "param": error.param, "code": error.code}
     if native is not None:
@@ -56,14 +57,14 @@ def document_of(error: StreamweirError) -> dict[str, Any]:
 
 def stream_members(error: StreamweirError) -> dict[str, Any]:
     """Of the frame `error`."""
-    words, message, param = STREAM_WORDS.get(error.code, _SERVER), error.message, error.param
+    names, message, param = STREAM_ERRORS.get(error.code, _SERVER), error.message, error.param
     native = _native_in(error)
     if native is not None:
-        own = StreamWords(native.code or words.code, native.type or words.type)
+        own = StreamErrorNames(native.code or names.code, native.type or names.type)
         return {"type": own.type, "code": own.code, "message": native.message, "param": native.param}
-    if words is _RATE and error.retry_after_s is not None and not _SAYS_WHEN.search(message):
-        message = f"{message} Please try again in {error.retry_after_s:g}s."  # agents wait for as long as this says
-    return {"type": words.type, "code": words.code, "message": message, "param": param}
+    if names is _RATE and error.retry_after_s is not None and not _RETRY_HINT.search(message):
+        message = f"{message} Please try again in {error.retry_after_s:g}s."  # agents read the seconds from it
+    return {"type": names.type, "code": names.code, "message": message, "param": param}
 
 
 def _native_in(error: StreamweirError) -> NativeError | None:

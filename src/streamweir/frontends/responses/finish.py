@@ -1,6 +1,6 @@
-"""Why an answer ended, in the words of the Responses API.
+"""Why an answer ended, as status and reason of the Responses API.
 
-Agents take an incomplete answer for an error, so it is told for a limit and a filter alone.
+Agents treat an incomplete answer as an error, so only a limit and a filter make it incomplete.
 """
 
 from typing import NamedTuple

@@ -29,7 +29,7 @@ class ResponsesFrontend(Frontend):
     always_includes_usage = True
     max_quiet_s = 15.0
     has_own_headers = True
-    body_factor = 4  # pictures and documents stand in the body
+    body_factor = 4  # images and documents are in the body
 
     def parse(self, document: dict[str, Any], _: Mapping[str, str], /) -> ChatRequest:
         return read_responses_request(document)

@@ -1,9 +1,9 @@
 """The conversation: the items of `input` to the messages of chat completions.
 
-Items of the assistant in a row are one message: its reasoning, its text, its calls. Results stand right behind the
-message with their calls, wherever they came: providers refuse anything else. A result without a call is shown as the
-user's text, and a call without a result gets one that says so. Reasoning comes back in entries of `reasoning_details`;
-what other families need was carried in our own envelope (`frontends.carried`).
+Items of the assistant in a row are one message: its reasoning, its text, its calls. Results are placed
+directly after the message with their calls, because providers refuse any other order. A result without a call becomes
+text of the user, and a call without a result gets one with a note. Reasoning becomes entries of `reasoning_details`;
+reasoning of other families is in the gateway's envelope (`frontends.carried`).
 """
 
 from collections import deque
@@ -92,16 +92,16 @@ class Conversation:
         if role == "assistant":
             self._turn().add_text(parts)
         elif parts:
-            self._say(role, parts)
+            self._append(role, parts)
 
-    def _say(self, role: str, parts: list[Part]) -> None:
+    def _append(self, role: str, parts: list[Part]) -> None:
         self._turns.append({"role": role, "content": written(parts)})
 
     def _add_call(self, item: Item, path: str, kind: str) -> None:
-        id, name, said = (text_in(item, member, path) for member in ("call_id", "name", _CALLS[kind]))
+        id, name, sent = (text_in(item, member, path) for member in ("call_id", "name", _CALLS[kind]))
         is_custom = kind == "custom_tool_call"
         flat = self._names.flat(namespace_in(item, path), name, custom=is_custom)
-        arguments = jsonio.encode({"input": said}).decode() if is_custom else said or "{}"
+        arguments = jsonio.encode({"input": sent}).decode() if is_custom else sent or "{}"
         turn = self._turn()
         turn.add_call({"id": id, "type": "function", "function": {"name": flat, "arguments": arguments}})
         self._open.setdefault(id, deque()).append(turn)
@@ -113,27 +113,27 @@ class Conversation:
         if waiting:
             waiting.popleft().answer(id, result_of(parts))
         elif parts:
-            self._say("user", parts)
+            self._append("user", parts)
 
 
 class _Turn:
-    """What the assistant said in one go, and the results of its calls."""
+    """One message of the assistant, and the results of its calls."""
 
     def __init__(self, carried: CarriedReader) -> None:
         self.models: dict[int, str] = {}
         """Which model wrote an entry of its reasoning, where that is known."""
         self.reasoning_paths: list[str] = []
         self.is_over = False
-        """A call was answered: what the assistant says next is another turn."""
+        """A call has a result: the next item of the assistant begins another turn."""
         self._carried = carried
         self._calls: list[dict[str, Any]] = []
         self._answers: dict[str, deque[str | list[Part]]] = {}
-        self._said: list[Part] = []
+        self._parts: list[Part] = []
         self._thoughts: list[str] = []
         self._details: list[dict[str, Any]] = []
 
     def add_text(self, parts: list[Part]) -> None:
-        self._said += [part for part in parts if part["type"] in ("text", "refusal")]
+        self._parts += [part for part in parts if part["type"] in ("text", "refusal")]
 
     def add_call(self, call: dict[str, Any]) -> None:
         self._calls.append(call)
@@ -145,36 +145,36 @@ class _Turn:
     def add_reasoning(self, item: Item, path: str) -> None:
         self.reasoning_paths.append(path)
         text = _texts_in(item, "content", path) or _texts_in(item, "summary", path)
-        sealed = item.get("encrypted_content")
-        if sealed is not None and not isinstance(sealed, str):
+        encrypted = item.get("encrypted_content")
+        if encrypted is not None and not isinstance(encrypted, str):
             at = f"{path}.encrypted_content"
             raise CallerError("invalid_type", f"{at} must be a string.", param=at)
-        if sealed is not None and is_carried(sealed):
-            carried = self._carried.open(sealed, text)
+        if encrypted is not None and is_carried(encrypted):
+            carried = self._carried.open(encrypted, text)
             if carried.model is not None:
                 first = len(self._details)
                 self.models |= dict.fromkeys(range(first, first + len(carried.entries)), carried.model)
             self._details += carried.entries
             text = text or carried.text
-        elif sealed:
-            self._add_own(item, sealed, text)
+        elif encrypted:
+            self._add_own(item, encrypted, text)
         if text:
             self._thoughts.append(text)
 
-    def _add_own(self, item: Item, sealed: str, text: str) -> None:
-        """Of this API's own family: as its provider gave it out."""
+    def _add_own(self, item: Item, encrypted: str, text: str) -> None:
+        """Of this API's own family: as its provider sent it."""
         entry: dict[str, Any] = {"format": REASONING_FORMAT, "index": len(self.reasoning_paths) - 1}
         if isinstance(item.get("id"), str):
             entry["id"] = item["id"]
         if text:
             self._details.append({"type": "reasoning.summary", "summary": text, **entry})
-        self._details.append({"type": "reasoning.encrypted", "data": sealed, **entry})
+        self._details.append({"type": "reasoning.encrypted", "data": encrypted, **entry})
 
     def message(self) -> Message | None:
-        """None: it says nothing. Reasoning alone, which nothing followed, is refused by providers."""
-        if not (self._said or self._calls):
+        """None: it has neither text nor calls. Providers refuse a message with reasoning only."""
+        if not (self._parts or self._calls):
             return None
-        message: Message = {"role": "assistant", "content": written(self._said) if self._said else None}
+        message: Message = {"role": "assistant", "content": written(self._parts) if self._parts else None}
         if self._thoughts:
             message["reasoning_content"] = "\n\n".join(self._thoughts)
         if self._details:

@@ -1,9 +1,9 @@
-"""The request for an upstream that speaks the Responses API itself: the caller's own body.
+"""The request for an upstream with the Responses API: the caller's own body.
 
-It goes on as it came, in the order of its members. Nothing is stored upstream, so reasoning has to come back sealed:
-both are asked for. Left out and named is what would change who answers or what a token costs, and items that cannot be
-sent back: another family's reasoning, an id without its content, and a program's run, for its container may be another
-caller's. Refused is what else names things of the account, which serves many keys.
+It is sent unchanged, in the order of its members, with two additions: nothing is stored upstream, and therefore
+encrypted reasoning is requested. Left out and named in `dropped`: members that change the model or the price, and items
+that cannot be sent back (reasoning of another family, an id without its content, the run of a program, whose container
+may be another caller's). Other ids of the account are refused, because the account serves many keys.
 """
 
 from typing import Any
@@ -13,16 +13,16 @@ from streamweir.core.request import NativeRequest
 from streamweir.frontends.carried import is_carried
 from streamweir.wire.native import NativeWire
 
-SEALED = "reasoning.encrypted_content"
-"""The value of `include` by which reasoning comes with what sends it back."""
+ENCRYPTED_REASONING = "reasoning.encrypted_content"
+"""The value of `include` that requests reasoning in a form that can be sent back."""
 _TIERS = (None, "auto", "default", "flex", "priority")
-"""Those that price lists know."""
+"""Those with a price in price lists."""
 _ACCOUNT_MEMBERS = frozenset({"vector_store_ids", "file_ids", "file_id", "container_id", "skill_id"})
-"""Ids of things in the account, wherever in a tool or an item they stand."""
+"""Ids of objects of the account, anywhere in a tool or an item."""
 _TOOL_ITEMS = ("additional_tools", "tool_search_output")
-"""Items that bring tools, which may be any."""
+"""Items with tools of any kind."""
 _OWN_TOOLS = ("function", "custom")
-"""Which the caller runs: what stands in their schemas are the caller's own names."""
+"""Tools that the caller runs: the names in their schemas are the caller's own."""
 
 
 def native_of(document: dict[str, Any]) -> NativeRequest:
@@ -40,7 +40,7 @@ def native_of(document: dict[str, Any]) -> NativeRequest:
 
 def _include(sent: Any) -> list[Any]:
     wanted = list(sent) if isinstance(sent, list) else []
-    return wanted if SEALED in wanted else [*wanted, SEALED]
+    return wanted if ENCRYPTED_REASONING in wanted else [*wanted, ENCRYPTED_REASONING]
 
 
 def _items(items: list[dict[str, Any]], dropped: list[str]) -> list[dict[str, Any]]:
@@ -61,7 +61,7 @@ def _items(items: list[dict[str, Any]], dropped: list[str]) -> list[dict[str, An
 
 
 def _is_unreadable(item: dict[str, Any]) -> bool:
-    """For the provider: there is only its id, or what another family sealed."""
+    """For the provider: it has only an id, or reasoning that another family encrypted."""
     if item.get("type") == "image_generation_call":
         return not item.get("result")
     return item.get("type") == "reasoning" and (

@@ -1,10 +1,10 @@
-"""Events to output items: what is open, under which index, and what an item ends with.
+"""Events to output items: the open items, their indexes, and how an item ends.
 
-It gives the documents of `response.output_item.added` and everything up to `response.output_item.done`, without their
-numbers; a stream writes them as frames, a whole body takes the items, so both say the same. A message or a reasoning
-item ends where the kind of content changes. A call ends when something follows it and its arguments are whole, else
-with the answer. An item of reasoning ends with what sends it back: the sealed content of this API's own models as it
-came, else an envelope (`frontends.carried`).
+It makes the documents of `response.output_item.added` and everything up to `response.output_item.done`, without their
+numbers; a stream writes them as frames, a whole body has the items, so both are equal. A message or a reasoning
+item ends where the kind of content changes. A call ends when something follows it and its arguments are complete,
+else with the answer. An item of reasoning ends with the value that the caller sends back: the encrypted content of this
+API's own models unchanged, else an envelope (`frontends.carried`).
 """
 
 import hashlib
@@ -65,7 +65,7 @@ class _Call(Struct):
     call_id: str
     shape: ToolShape
     is_wrapped: bool = False
-    """A custom call whose input stands in the arguments of a function."""
+    """A custom call whose input is in the arguments of a function."""
     text: StringIO = field(default_factory=StringIO)
     size: int = 0
     """Of the arguments, in characters."""
@@ -76,7 +76,7 @@ class _Call(Struct):
 
     @property
     def has_json(self) -> bool:
-        """Else it is any text, and only the end of the answer says that it is whole."""
+        """False: it is any text, and is complete only at the end of the answer."""
         return self.is_wrapped or not self.shape.custom
 
 
@@ -96,7 +96,7 @@ class Output:
         self._calls: dict[int, _Call] = {}  # those that are open, by their ordinal
         self._newest = _NO_CALL  # the ordinal of a call that nothing followed yet
         self._call_ids: set[str] = set()
-        self._unplaced: list[Document] = []  # annotations that came before their text
+        self._early_annotations: list[Document] = []  # annotations that arrived before their text
 
     @property
     def items(self) -> list[Document]:
@@ -114,12 +114,12 @@ class Output:
         self.size += len(jsonio.encode(annotations))
         message, part = self._message, self.part
         if message is None or part is None:
-            self._unplaced += annotations
+            self._early_annotations += annotations
             return []
         documents: list[Document] = []
         for annotation in annotations:
-            place = {**_place(message), "content_index": part.index, "annotation_index": len(part.annotations)}
-            documents.append({"type": "response.output_text.annotation.added", **place, "annotation": annotation})
+            position = {**_position(message), "content_index": part.index, "annotation_index": len(part.annotations)}
+            documents.append({"type": "response.output_text.annotation.added", **position, "annotation": annotation})
             part.annotations.append(annotation)
         return documents
 
@@ -198,11 +198,11 @@ class Output:
             documents.append(_part_document("response.content_part.added", message, part, ""))
             if kind == "output_text":
                 self.part = part
-                held, self._unplaced = self._unplaced, []
+                held, self._early_annotations = self._early_annotations, []
                 documents += self.annotate(held)
         part.text.write(text)
-        place = {**_place(message), "content_index": part.index}
-        delta: Document = {"type": f"response.{kind}.delta", **place, "delta": text}
+        position = {**_position(message), "content_index": part.index}
+        delta: Document = {"type": f"response.{kind}.delta", **position, "delta": text}
         if kind == "output_text":
             delta["logprobs"] = self._keep_logprobs(part, logprobs)
         documents.append(delta)
@@ -222,12 +222,12 @@ class Output:
         if part is None:
             return []
         text = _text_in(part.text)
-        place = {**_place(message), "content_index": part.index}
+        position = {**_position(message), "content_index": part.index}
         if part.kind == "output_text":
-            done = {"type": "response.output_text.done", **place, "text": text}
+            done = {"type": "response.output_text.done", **position, "text": text}
             done["logprobs"] = part.shown_logprobs
         else:
-            done = {"type": "response.refusal.done", **place, "refusal": text}
+            done = {"type": "response.refusal.done", **position, "refusal": text}
         document = _part_document("response.content_part.done", message, part, text)
         message.content.append(document["part"])
         return [done, document]
@@ -236,11 +236,11 @@ class Output:
         if self._reply.hides_reasoning:
             return []
         documents: list[Document] = []
-        words = _SUMMARY if self._reply.summarizes_reasoning else _THOUGHT
+        names = _SUMMARY if self._reply.summarizes_reasoning else _THOUGHT
         if not reasoning.is_shown:
             reasoning.is_shown = True
-            documents.append(words.part(reasoning, "added", ""))
-        documents.append({"type": f"{words.text}.delta", **words.place(reasoning), "delta": text})
+            documents.append(names.part(reasoning, "added", ""))
+        documents.append({"type": f"{names.text}.delta", **names.position(reasoning), "delta": text})
         return documents
 
     def _leave(self, *, is_cut: bool = False) -> list[Document]:
@@ -271,34 +271,34 @@ class Output:
         text = _text_in(reasoning.text)
         item: Document = {"id": reasoning.id, "type": "reasoning", "summary": []}
         if reasoning.is_shown:
-            words = _SUMMARY if self._reply.summarizes_reasoning else _THOUGHT
-            documents.append({"type": f"{words.text}.done", **words.place(reasoning), "text": text})
-            documents.append(words.part(reasoning, "done", text))
-            item[words.member] = [documents[-1]["part"]]
-        sealed = _sealed_in(reasoning.details)
-        if sealed is None:
+            names = _SUMMARY if self._reply.summarizes_reasoning else _THOUGHT
+            documents.append({"type": f"{names.text}.done", **names.position(reasoning), "text": text})
+            documents.append(names.part(reasoning, "done", text))
+            item[names.member] = [documents[-1]["part"]]
+        encrypted = _encrypted_in(reasoning.details)
+        if encrypted is None:
             hidden = text if self._reply.hides_reasoning else ""
-            sealed = carry(self._reply.target_model, reasoning.details, hidden)
-        item["encrypted_content"] = sealed
+            encrypted = carry(self._reply.target_model, reasoning.details, hidden)
+        item["encrypted_content"] = encrypted
         return [*documents, self._finish(reasoning.index, item)]
 
     def _end_call(self, call: _Call, is_cut: bool) -> list[Document]:
-        said = _text_in(call.text)
+        input_text = _text_in(call.text)
         documents: list[Document] = []
         if call.is_wrapped:
-            said = _unwrapped(said)
-            if said:
-                documents.append(_input_delta(call, said))
-        elif not call.shape.custom and not is_cut and not said.strip():  # agents cannot parse an empty text
+            input_text = _unwrapped(input_text)
+            if input_text:
+                documents.append(_input_delta(call, input_text))
+        elif not call.shape.custom and not is_cut and not input_text.strip():  # agents cannot parse an empty text
             documents.append(_input_delta(call, "{}"))
-            said += "{}"
-        place = {"item_id": call.id, "output_index": call.index}
+            input_text += "{}"
+        position = {"item_id": call.id, "output_index": call.index}
         if call.shape.custom:
-            documents.append({"type": "response.custom_tool_call_input.done", **place, "input": said})
+            documents.append({"type": "response.custom_tool_call_input.done", **position, "input": input_text})
         else:
-            done = {"type": "response.function_call_arguments.done", **place, "arguments": said}
+            done = {"type": "response.function_call_arguments.done", **position, "arguments": input_text}
             documents.append({**done, "name": call.shape.name})
-        item = _call_item(call, "incomplete" if is_cut else "completed", said)
+        item = _call_item(call, "incomplete" if is_cut else "completed", input_text)
         return [*documents, self._finish(call.index, item)]
 
     def _finish(self, index: int, item: Document) -> Document:
@@ -313,8 +313,8 @@ class Output:
         return index, _derived(ITEM_PREFIXES[kind], self._reply.id, str(index), 48)
 
 
-class _ReasoningWords(Struct, frozen=True):
-    """How the text of reasoning is written."""
+class _ReasoningNames(Struct, frozen=True):
+    """The names of members and events for the text of reasoning."""
 
     member: str
     index: str
@@ -322,22 +322,22 @@ class _ReasoningWords(Struct, frozen=True):
     text: str
     part_type: str
 
-    def place(self, reasoning: _Reasoning) -> Document:
+    def position(self, reasoning: _Reasoning) -> Document:
         return {"item_id": reasoning.id, "output_index": reasoning.index, self.index: 0}
 
     def part(self, reasoning: _Reasoning, change: str, text: str) -> Document:
         part = {"type": self.part_type, "text": text}
-        return {"type": f"{self.part_event}.{change}", **self.place(reasoning), "part": part}
+        return {"type": f"{self.part_event}.{change}", **self.position(reasoning), "part": part}
 
 
-_SUMMARY = _ReasoningWords(
+_SUMMARY = _ReasoningNames(
     "summary",
     "summary_index",
     "response.reasoning_summary_part",
     "response.reasoning_summary_text",
     "summary_text",
 )
-_THOUGHT = _ReasoningWords(
+_THOUGHT = _ReasoningNames(
     "content", "content_index", "response.content_part", "response.reasoning_text", "reasoning_text"
 )
 
@@ -346,7 +346,7 @@ def _added(index: int, item: Document) -> Document:
     return {"type": "response.output_item.added", "output_index": index, "item": item}
 
 
-def _place(message: _Message) -> Document:
+def _position(message: _Message) -> Document:
     return {"item_id": message.id, "output_index": message.index}
 
 
@@ -360,15 +360,15 @@ def _part_document(kind: str, message: _Message, part: Part, text: str) -> Docum
         }
     else:
         shown = {"type": "refusal", "refusal": text}
-    return {"type": kind, **_place(message), "content_index": part.index, "part": shown}
+    return {"type": kind, **_position(message), "content_index": part.index, "part": shown}
 
 
-def _call_item(call: _Call, status: str, said: str) -> Document:
+def _call_item(call: _Call, status: str, input_text: str) -> Document:
     item: Document = {"id": call.id, "type": call.kind, "status": status, "call_id": call.call_id}
     item["name"] = call.shape.name
     if call.shape.namespace is not None:
         item["namespace"] = call.shape.namespace
-    item["input" if call.shape.custom else "arguments"] = said
+    item["input" if call.shape.custom else "arguments"] = input_text
     return item
 
 
@@ -377,10 +377,10 @@ def _input_delta(call: _Call, text: str) -> Document:
     return {"type": f"response.{member}.delta", "item_id": call.id, "output_index": call.index, "delta": text}
 
 
-def _sealed_in(details: Sequence[Document]) -> str | None:
-    """What this API's own family needs back, if it is all that there is to carry."""
-    sealed = [entry for entry in details if entry.get("type") == "reasoning.encrypted"]
-    data = sealed[0].get("data") if len(sealed) == 1 and sealed[0].get("format") == REASONING_FORMAT else None
+def _encrypted_in(details: Sequence[Document]) -> str | None:
+    """The encrypted reasoning of this API's own family, if there is no other reasoning to send back."""
+    encrypted = [entry for entry in details if entry.get("type") == "reasoning.encrypted"]
+    data = encrypted[0].get("data") if len(encrypted) == 1 and encrypted[0].get("format") == REASONING_FORMAT else None
     return data if isinstance(data, str) and data else None
 
 
@@ -418,7 +418,7 @@ def _is_whole(call: _Call) -> bool:
 
 
 def _unwrapped(arguments: str) -> str:
-    """The input of a custom tool. Arguments of another form than it was told are given as they came."""
+    """The input of a custom tool. Arguments in another form than requested are returned unchanged."""
     try:
         value = jsonio.decode(arguments.encode("utf-8", "surrogatepass"))
     except jsonio.InvalidJson:

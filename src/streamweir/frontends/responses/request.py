@@ -1,7 +1,7 @@
 """A body of the Responses API to a `ChatRequest`.
 
-It is written in the format of chat completions, which every provider understands, and kept in its own for a provider
-that speaks it (`responses.native`). Every member is carried, mapped, refused, or left out and named in `dropped`; what
+It is translated to the format of chat completions, for every provider, and also kept unchanged for a provider with
+the Responses API (`responses.native`). Every member is kept, mapped, refused, or left out and named in `dropped`; what
 a provider then leaves out is named by the provider. Nothing is stored, so what refers to something stored is refused.
 """
 
@@ -35,7 +35,7 @@ _TEXT = ("format", "verbosity")
 _NOTHING: tuple[Any, ...] = (None, False, [], {}, "")
 
 OWN_NAMES = {
-    # Members of the chat body, as the caller knows them.
+    # Members of the chat body, by their names in this API.
     "response_format": "text.format",
     "verbosity": "text.verbosity",
     "logprobs": "include",
@@ -157,7 +157,7 @@ def read_responses_request(document: dict[str, Any], *, is_count: bool = False) 
 
 
 def _refuse_stored(document: dict[str, Any]) -> None:
-    """What refers to something that was stored. One account serves many keys, and it could be another's."""
+    """Members that refer to stored objects. One account serves many keys: the object may be another caller's."""
     id = document.get("previous_response_id")
     if id is not None:
         message = "Responses are not stored here: send the whole conversation in 'input'."
@@ -187,7 +187,7 @@ def _loaded_in(items: list[dict[str, Any]]) -> set[str]:
 
 
 def _add_reasoning(sent: _Body, body: dict[str, Any], drops: Drops) -> bool:
-    """Whether it is shown as a summary."""
+    """Whether the caller gets it as a summary."""
     if sent.reasoning is None:
         return False
     reasoning = convert(sent.reasoning, _Reasoning, "reasoning")

@@ -1,4 +1,4 @@
-"""What belongs to a text besides its characters: log probabilities and citations, from the form of chat completions."""
+"""Log probabilities and citations of a text, from the format of chat completions."""
 
 from typing import Any
 

@@ -1,7 +1,7 @@
 """Tools and the choice among them.
 
-Chat completions know functions with flat names. A tool of a namespace is sent as `NAMESPACE__NAME`, a custom tool as a
-function with one text; what it was for the caller is remembered (`ToolShape`), and its calls come back as such. Two
+Chat completions have functions with flat names. A tool of a namespace is sent as `NAMESPACE__NAME`, a custom tool as a
+function with one text; the caller's form of it is kept (`ToolShape`), and its calls are written in that form. Two
 tools that would have one flat name, and a name that other families do not take, get a derived one. A tool that is
 loaded on demand is sent once a search has found it. Tools that a provider runs itself are left out and named, except
 the web search, which some providers have.
@@ -23,7 +23,7 @@ from streamweir.frontends.tool_name import ToolNames
 Tool = dict[str, Any]
 
 _FUNCTIONS = "functions"
-"""The namespace whose tools are known by their own names: calls of them may name it or not."""
+"""The namespace whose tools have no prefix: calls of them may name it or not."""
 _WEB_SEARCH = re.compile(r"web_search(_preview)?(_20\d\d_?\d\d_?\d\d)?")
 _FUNCTION = frozenset({"type", "name", "description", "parameters", "strict", "defer_loading"})
 _CUSTOM = frozenset({"type", "name", "description", "format", "defer_loading"})
@@ -37,7 +37,7 @@ class FlatNames:
 
     def __init__(self) -> None:
         self.shapes: dict[str, ToolShape] = {}
-        """Of those that are something else for the caller."""
+        """Of tools that have another form for the caller."""
         self._names = ToolNames()
         self._flat: dict[tuple[str | None, str], str] = {}
         self._taken: set[str] = set()
@@ -77,7 +77,7 @@ class ToolPlan(Struct):
 
 
 class ToolReader:
-    """Reads the tools of one request, which stand in `tools` and in items of the input."""
+    """Reads the tools of one request, which are in `tools` and in items of the input."""
 
     def __init__(self, names: FlatNames, loaded: set[str], drops: Drops) -> None:
         """`loaded`: own names of tools that were found by a search."""
@@ -190,7 +190,7 @@ def _function(tool: Tool, name: str, path: str) -> Tool:
     if schema is not None and not isinstance(schema, dict):
         raise CallerError("invalid_type", f"{path}.parameters must be an object.", param=f"{path}.parameters")
     if schema:
-        # `$schema` says by which rules the schema is written, which no provider asks and some refuse.
+        # `$schema` names the version of JSON Schema. No provider needs it, and some refuse it.
         function["parameters"] = {key: value for key, value in schema.items() if key != "$schema"}
     if isinstance(tool.get("strict"), bool):
         function["strict"] = tool["strict"]

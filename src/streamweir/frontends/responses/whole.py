@@ -1,6 +1,6 @@
-"""A completion as one response: what a caller gets who did not ask for a stream.
+"""A completion as one response, for a caller that did not request a stream.
 
-The output is made of the same items that a stream shows, in the same order. Usage is always there.
+The output has the same items as a stream, in the same order. It always has usage.
 """
 
 from streamweir.core.completion import Completion, FoldedChoice, Run
