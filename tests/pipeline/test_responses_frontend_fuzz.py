@@ -25,7 +25,7 @@ from streamweir.providers.registry import provider_named
 from support.responses import documents_of, read_documents, read_stream
 from support.responses_body import ResponsesAnswer, frame_of
 
-CASES = 10_000 if SOAKS else 150
+CASES = 10_000 if SOAKS else 80
 MAX_FRAMES = 25
 INDICES = [0, 0, 0, 1, 1, 2, 3, -1, -5, 7, 10**20, 1.5, "0", None, True]
 TEXTS: list[Any] = ["a", "\u00e9", "", None, 5, [], "\ud83d", "\ude00", "\u2028\x00"]

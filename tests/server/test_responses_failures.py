@@ -261,6 +261,7 @@ async def test_g1_a_drain_waits_for_streams_and_tells_those_that_are_left(tmp_pa
             assert sorted(each["verdict"] for each in program.requests()) == [*["completed"] * 2, *["shutdown"] * 2]
 
 
+@pytest.mark.soak
 async def test_g3_a_killed_process_leaves_one_row_for_each_stream_and_sums_that_agree(tmp_path: Path) -> None:
     data = tmp_path / "data"
     data.mkdir()
@@ -350,7 +351,7 @@ def tools(count: int) -> dict[str, Any]:
 BODIES: dict[str, dict[str, Any]] = {
     "calls": calls(3_000),
     "thoughts": thoughts(10_000),
-    "tools": tools(8_000),
+    "tools": tools(8_000 if SOAKS else 2_000),
     "parts": {"input": [{"role": "user", "content": [{"type": "input_text", "text": "a"}] * 60_000}]},
     "metadata": {"metadata": {str(i): "x" * 1000 for i in range(9_000)}},
     "a picture": {
