@@ -1,7 +1,7 @@
 """A request for embeddings: the inputs, and how their vectors are wanted. And a vector, as it was read.
 
 A vector has two forms: packed (32-bit floats, little-endian, as base64 carries them), and, if the provider sent
-numbers, their JSON text. A caller that wants numbers gets that text, so no digit changes on the way.
+numbers, their JSON text. A caller that requests numbers gets that text, so no digit changes.
 """
 
 from typing import Literal
@@ -27,11 +27,11 @@ class EmbeddingOptions(Struct, frozen=True, kw_only=True):
     dimensions: int | None = None
     """The length of the vectors. None: the model's own."""
     input_type: str | None = None
-    """What the text is for, in the words of Cohere (`search_query`) or of the provider."""
+    """What the text is for, as a value of Cohere (`search_query`) or of the provider."""
     task_type: str | None = None
-    """The same in Google's words (`RETRIEVAL_QUERY`)."""
+    """The same as a value of Google (`RETRIEVAL_QUERY`)."""
 
     @property
     def first_tokens(self) -> int | None:
-        """The place of the first input that is given as tokens. None: all are texts."""
+        """The index of the first input that is a list of tokens. None: all are texts."""
         return next((i for i, each in enumerate(self.inputs) if not isinstance(each, str)), None)

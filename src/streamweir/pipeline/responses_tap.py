@@ -1,7 +1,7 @@
 """The tap of OpenAI's Responses wire: passes frames on unchanged, including those of unknown types.
 
-The callers use this wire themselves, so only the gateway's own promises are checked: the answer ends with its terminal
-frame, and an answer that breaks off ends with an error. A stream of this wire is never translated in mid-stream: a
+The callers use this wire themselves, so only two rules are checked: the answer ends with its terminal
+frame, and an answer that is cut ends with an error. A stream of this wire is never translated in mid-stream: a
 frame that cannot be passed on (`failure`) ends it. An error of the provider is one of these: its text may name the
 account. The provider's decoder reads every frame, so that the data for accounting is that of a translated answer.
 """
@@ -51,16 +51,16 @@ class ResponsesTap:
 
     @property
     def has_finished(self) -> bool:
-        """Of an answer that has failed: its usage may never come."""
+        """The answer has failed, and its usage may be missing."""
         return self._decoder.may_end_when_idle
 
     @property
     def next_number(self) -> int:
-        """The `sequence_number` of the frame behind the last one that was passed on. 0: there is none."""
+        """The `sequence_number` of the frame after the last one that was passed on. 0: there is none."""
         if self._last is None:
             return 0
         number = _number_in(self._last)
-        return number + 1 if isinstance(number, int) and number >= 0 else 1  # not everybody numbers them
+        return number + 1 if isinstance(number, int) and number >= 0 else 1  # some providers do not number them
 
     def feed(self, frame: Frame, /) -> bytes | None:
         data, raw = frame.data, frame.raw
@@ -101,7 +101,7 @@ class ResponsesTap:
             return self._fail(invalid_frame() if frame.terminated else truncated())
         if (
             _END_LINES.get(frame.event, event.type) != event.type
-        ):  # a client that reads the line alone takes it for the end
+        ):  # a client that reads only this line treats it as the end
             return self._fail(invalid_frame())
         start = self._start
         for each in self._decoder.read(event, frame):
@@ -132,7 +132,7 @@ class ResponsesTap:
         self.failure = error_in_dataless_block(frame.raw)
         if self.failure is not None:
             return None
-        if frame.event:  # clients would try to read its data, or take the line for the end
+        if frame.event:  # clients would try to read its data, or treat the line as the end
             return b""
         return frame.raw if frame.terminated and not self.has_finished else b""  # the rest of a frame that was cut
 
@@ -142,7 +142,7 @@ class ResponsesTap:
 
 
 def _number_in(data: bytes) -> object:
-    """Of a frame that was passed on: its other members may be nested deeper than we read."""
+    """Of a frame that was passed on: its other members may be nested deeper than is read."""
     try:
         return _decode_number(data).sequence_number
     except (DecodeError, RecursionError):

@@ -1,7 +1,7 @@
 """Embeddings as a `Provider`: requests for vectors out, their answers in, for every service that has them.
 
-An `EmbeddingService` knows one service: its path, its members, and where the vectors are in its answer. All that is
-common is here: how many inputs go into one call, and what an answer must have. The vectors must be as many as the
+An `EmbeddingService` describes one service: its path, its members, and where the vectors are in its answer. The common
+rules are here: how many inputs one call has, and what an answer must have. The vectors must be as many as the
 inputs, all of one length, and of the requested length; anything else is `upstream_bad_response`, and no vector is
 passed on.
 
@@ -42,7 +42,7 @@ PARALLEL_CALLS = 4
 
 
 class InvalidAnswer(Exception):
-    """The text says what is wrong with the upstream's answer."""
+    """The upstream's answer cannot be used. The text is the reason."""
 
 
 class ServiceAnswer(NamedTuple):
@@ -102,12 +102,12 @@ class EmbeddingProvider:
 
     def refusal_of(self, request: ChatRequest, _model: str, /) -> CallerError | None:
         options = request.embedding
-        place = options.first_tokens if options is not None else None
-        if place is None or self._service.takes_tokens:
+        index = options.first_tokens if options is not None else None
+        if index is None or self._service.takes_tokens:
             return None
         is_list = isinstance(request.body.get("input"), list) and isinstance(request.body["input"][0], list)
-        path = f"input[{place}]" if is_list else "input"
-        return CallerError("invalid_value", "This model takes texts, and not the numbers of tokens.", param=path)
+        path = f"input[{index}]" if is_list else "input"
+        return CallerError("invalid_value", "This model takes texts, not tokens.", param=path)
 
     def build_request(self, request: ChatRequest, target: Target, /) -> UpstreamRequest:
         assert request.embedding is not None  # noqa: S101 (see `ChatRequest.embedding`)
@@ -175,7 +175,7 @@ def provider_for(service: EmbeddingService, request: ChatRequest, target: Target
 
 
 class _NoStream:
-    """There is no stream of vectors: whatever arrives as one is an error. See `providers.base.Decoder`."""
+    """Vectors are not streamed: a stream is an error. See `providers.base.Decoder`."""
 
     may_end_when_idle = False
     lacks_terminator = False
@@ -199,14 +199,14 @@ class _NoStream:
         return [failure]
 
 
-def in_order(places: Sequence[int | None], values: Sequence[Raw]) -> list[Raw]:
-    """The values by their places; a value without one is where it is in the list. Raises `InvalidAnswer`."""
+def in_order(indexes: Sequence[int | None], values: Sequence[Raw]) -> list[Raw]:
+    """The values by their indexes; a value without one has its position in the list. Raises `InvalidAnswer`."""
     ordered: dict[int, Raw] = {}
-    for at, (place, value) in enumerate(zip(places, values, strict=True)):
-        ordered[at if place is None else place] = value
-    if len(ordered) != len(values) or not all(0 <= place < len(values) for place in ordered):
+    for at, (index, value) in enumerate(zip(indexes, values, strict=True)):
+        ordered[at if index is None else index] = value
+    if len(ordered) != len(values) or not all(0 <= index < len(values) for index in ordered):
         raise InvalidAnswer("The upstream numbered its vectors wrongly.")
-    return [ordered[place] for place in range(len(values))]
+    return [ordered[index] for index in range(len(values))]
 
 
 def _split(body: bytes, sizes: list[int] | None) -> Iterator[tuple[Raw | bytes, int | None]]:

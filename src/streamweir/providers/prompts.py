@@ -5,7 +5,7 @@ Their answers arrive one after the other and become one: the choices of the seco
 and usage is reported at the end, as the sum, if every call has reported it. Between the answers of two calls there is
 an event `PART` (streamed), or they are the members of `{"parts": [...]}` (whole).
 
-An answer is text, and reasoning, which is counted and not shown. A tool call, which nobody asked for, is
+An answer is text, and reasoning, which is counted and not shown. A tool call, which was not requested, is
 `upstream_bad_response`.
 """
 
@@ -56,7 +56,7 @@ class PromptsProvider:
 
     def refusal_of(self, request: ChatRequest, model: str, /) -> CallerError | None:
         if not request.messages:
-            message = "This model takes texts, and not the numbers of tokens."
+            message = "This model takes texts, not tokens."
             return CallerError("invalid_value", message, param="prompt")
         if request.max_output_tokens == 0:
             return CallerError("invalid_value", "max_tokens must be at least 1 for this model.", param="max_tokens")

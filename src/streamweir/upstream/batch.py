@@ -28,7 +28,7 @@ _MAX_WAITING = 1024 * 1024
 _MAX_REFUSAL = 64 * 1024
 _DOCUMENTS = (b'{"parts":[', b",", b"]}")
 _STREAMS = (b"", b"\n\n" + sse.write_event(PART, b"{}"), b"")
-"""What stands before, between and after the answers. A blank line ends an event that was not ended."""
+"""Written before, between and after the answers. A blank line ends an event that was not ended."""
 
 
 class BatchUpstream:
@@ -152,7 +152,7 @@ class BatchCall:
             self._receiver.call_failed(error)
 
     def resume_soon(self, part: "_Part") -> None:
-        """Its turn has come: what has waited is given out first."""
+        """It is its turn: the data that has waited is passed on first."""
         self._loop.call_soon(self._resume_part, part)
 
     def _resume_part(self, part: "_Part") -> None:

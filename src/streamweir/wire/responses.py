@@ -1,7 +1,7 @@
-"""What everybody who speaks OpenAI's Responses wire must agree on: reasons for an end, reasoning's format, its deltas.
+"""Names of OpenAI's Responses wire: reasons for an end, the format of reasoning, events of texts.
 
-The provider reads this wire and the frontend writes it; the client and the checker read what the frontend writes. None
-knows the other, so what they need stands here.
+The provider reads this wire and the frontend writes it; the client and the checker read what the frontend writes.
+They do not import each other, so the common names are here.
 """
 
 from collections.abc import Mapping
@@ -21,10 +21,10 @@ INCOMPLETE_REASONS = {
 
 
 class Text(Struct, frozen=True):
-    """Events that spell out a text: `KIND.delta`, then `KIND.done` with all of it."""
+    """Events of a text: `KIND.delta` for each piece, then `KIND.done` with all of it."""
 
     index: str
-    """The member that says to which part it belongs."""
+    """The member with the index of its part."""
     member: str
     """Of `.done`, which has the whole text."""
     part: str
@@ -32,7 +32,7 @@ class Text(Struct, frozen=True):
 
 
 class Input(Struct, frozen=True):
-    """Events that spell out what a tool is called with."""
+    """Events of the input of a tool call."""
 
     member: str
     """Of `.done` and of the item."""
@@ -53,4 +53,4 @@ PARTS: Mapping[str, str] = {
     "response.content_part": "content_index",
     "response.reasoning_summary_part": "summary_index",
 }
-"""Events of a part, and the member that says which."""
+"""Events of a part, and the member with its index."""

@@ -1,6 +1,6 @@
 """Events to the frames and the body of a text completion (docs/spec/completions.md).
 
-Only text is written: reasoning has no place in this API, and a refusal is text. The finish of a choice is a chunk with
+Only text is written: this API has no reasoning, and a refusal is text. The finish of a choice is a chunk with
 empty text. A stream ends with `[DONE]`, after an error frame too, as in chat completions.
 """
 

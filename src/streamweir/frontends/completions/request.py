@@ -1,7 +1,7 @@
 """The body of `POST /v1/completions` to a `ChatRequest`.
 
-Each prompt becomes one user message, for providers that only have chat completions; each is asked on its own, and its
-choices follow those of the prompt before it. The body as it came is kept in `native`, for providers that have this
+Each prompt becomes one user message, for providers that only have chat completions; each is a call of its own, and its
+choices follow those of the prompt before it. The unchanged body is kept in `native`, for providers that have this
 path. Members without a counterpart in chat completions are named there (`untranslated`).
 """
 

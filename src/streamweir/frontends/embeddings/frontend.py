@@ -33,7 +33,7 @@ class EmbeddingsFrontend(Frontend):
         return ""
 
     def encoder(self, _reply: Reply, /) -> StreamEncoder:
-        raise TypeError("embeddings are not streamed")  # no request of this API asks for it
+        raise TypeError("embeddings are not streamed")  # no request of this API can request it
 
     def write_whole(self, completion: Completion, reply: Reply, /) -> WholeBody:
         usage = completion.usage or reply.count_usage()

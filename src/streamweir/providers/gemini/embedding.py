@@ -2,7 +2,7 @@
 
 AI Studio has `embedContent` for one input and `batchEmbedContents` for several. Vertex has `predict` for its older
 models, and `embedContent`, with one input, for those since gemini-embedding-2. The answers differ in where the
-vectors are; the reader finds them in any of these places. AI Studio reports no usage for most models.
+vectors are; the reader accepts all of these forms. AI Studio reports no usage for most models.
 """
 
 import re
@@ -26,9 +26,9 @@ _PER_BATCH, _PER_PREDICT = 100, 250
 _TAKES_ONE = re.compile(r"gemini-embedding-")
 """On Vertex: one input per call."""
 _IS_PREDICTED = re.compile(r"(gemini-embedding-001|text-|textembedding|multimodalembedding)")
-"""On Vertex: the models of the older method."""
+"""On Vertex: models of the older method."""
 _TASKS = {
-    # The words of Cohere and others for what a text is for.
+    # By the values of `input_type` of Cohere and others.
     "search_query": "RETRIEVAL_QUERY",
     "query": "RETRIEVAL_QUERY",
     "search_document": "RETRIEVAL_DOCUMENT",

@@ -1,7 +1,7 @@
 """Embeddings on OpenAI's wire: `POST /embeddings`, as a vendor's row describes it.
 
-The caller's body goes on whole, with what the row says changed in it. Base64 is requested if the caller wants it;
-a vendor that answers with numbers all the same is understood.
+The caller's body is sent, with the changes of the row. Base64 is requested if the caller requests it; numbers are
+accepted as an answer to that too.
 """
 
 import re
@@ -75,7 +75,7 @@ class OpenAIEmbeddings:
         is_single = not isinstance(request.body["input"], list) or isinstance(request.body["input"][0], int)
         body["input"] = inputs[0] if is_single else list(inputs)
         if options.encoding == "float" or not row.takes_base64:
-            body.pop("encoding_format", None)  # the default of all of them, and some know no other
+            body.pop("encoding_format", None)  # the default of all of them, and the only format of some
         if options.dimensions is not None:
             del body["dimensions"]
             if self.takes_dimensions(target.model):

@@ -1,7 +1,7 @@
 """OpenAI's legacy text completions as a `Provider`: `POST /completions` of vendors that have it.
 
-The caller's own body goes on, with the model replaced and what the vendor's row refuses left out. An answer differs
-from a chat completion only in its choices, which have a `text` instead of a message; it is decoded by the same decoder.
+The caller's own body is sent, with the model replaced and without the members that the vendor's row refuses. An answer
+differs from a chat completion only in its choices, which have a `text` instead of a message; the same decoder reads it.
 A tool call in it is `upstream_bad_response`.
 """
 

@@ -1,7 +1,7 @@
 """OpenAI's Responses wire, as a `Provider`: requests out, responses in.
 
-A second wire of vendors that speak chat completions as well: which of the two a target gets is its `wire`
-(`providers.registry`). Some models are served by this one alone, and only here does reasoning survive a turn of tools.
+A second wire of vendors that also have chat completions: the `wire` of a target decides which one is used
+(`providers.registry`). Some models are served only on this wire, and only this wire keeps reasoning across tool calls.
 """
 
 from collections.abc import Mapping, Sequence
@@ -22,7 +22,7 @@ class ResponsesProvider:
     """See `providers.base.Provider`."""
 
     max_event_bytes = 4 * 1024 * 1024
-    """The last event repeats the whole answer, and pictures are in single events."""
+    """The last event repeats the whole answer, and an image is one event."""
 
     def __init__(self, vendor: Vendor, wire: ResponsesWire) -> None:
         self.vendor = vendor
@@ -53,7 +53,7 @@ class ResponsesProvider:
 
 @cache
 def provider_of(vendor: Vendor) -> ResponsesProvider:
-    """`KeyError` where the vendor has no such wire."""
+    """Raises `KeyError` if the vendor does not have this wire."""
     if vendor.responses is None:
         raise KeyError(vendor.name)
     return ResponsesProvider(vendor, vendor.responses)

@@ -1,12 +1,12 @@
 """Frames of the Responses wire to events.
 
-A response is a row of output items, each with a start, pieces and an end (`item.py`). Messages, reasoning and the
-caller's calls become events; what the provider runs on its own side does not. The type of a frame is read from its
-JSON, for not everybody sends `event` lines. `output` of the last frame is not read: it may be empty.
+A response is a list of output items, each with a start, pieces and an end (`item.py`). Messages, reasoning and the
+caller's calls become events; tools that the provider runs itself do not. The type of a frame is read from its
+JSON, because some providers send no `event` lines. `output` of the last frame is not read: it may be empty.
 
 The terminal condition is `response.completed`, `.incomplete` or `.failed`, or an `error` frame: anything else is
 truncated. An `error` frame decides, but its usage comes in the `response.failed` that may follow it, so the failure is
-held for that. It must not know which frontend reads the events.
+held until then. The decoder does not depend on the frontend.
 """
 
 from collections.abc import Mapping, Sequence
@@ -54,7 +54,7 @@ class ResponsesDecoder:
 
     def __init__(self, reasoning_format: str = REASONING_FORMAT) -> None:
         self.items = ItemTable(reasoning_format)
-        """Of which the text that is being given out is known outside as well: nearly every frame is a piece of it."""
+        """The item whose text is being sent is also kept here: nearly every frame is a piece of that text."""
         self._started = False
         self._tier: str | UnsetType = UNSET
         self._failure: StreamweirError | None = None
@@ -62,7 +62,7 @@ class ResponsesDecoder:
 
     @property
     def may_end_when_idle(self) -> bool:
-        """Of an answer that has failed: its usage may never come."""
+        """The answer has failed, and its usage may be missing."""
         return self._failure is not None
 
     def feed(self, frame: Frame, /) -> Sequence[Event]:
@@ -74,7 +74,7 @@ class ResponsesDecoder:
         except jsonio.InvalidJson:
             return self._read_unreadable(frame, data)
         items = self.items
-        # The hot path. Only an item that has given text before has this index.
+        # The hot path. Only an item that has sent text before has this index.
         if (
             event.delta
             and event.output_index == items.text_index
@@ -112,7 +112,7 @@ class ResponsesDecoder:
             return self._read_created(event.response_members)
         name = kind.removeprefix(PREFIX)
         if name == kind:
-            return ()  # keepalive, and whatever is invented next
+            return ()  # keepalive, and types that are not known
         if name.endswith(".delta"):
             events = self._open()
             self.items.add(event, name, events)
@@ -139,7 +139,7 @@ class ResponsesDecoder:
         if not self._started:
             return self._start(response)
         # Another answer that begins in the midst of this one is not a part of it (fixture
-        # openai-responses/another_answer_spliced_in). Its id says nothing: Copilot's differ in every frame.
+        # openai-responses/another_answer_spliced_in). Ids are not compared: Copilot's differ in every frame.
         return [] if self.items.is_empty else self._end(truncated())
 
     def _start(self, response: Mapping[str, Any]) -> list[Event]:
@@ -175,7 +175,7 @@ class ResponsesDecoder:
                 return [*events, *self._end(invalid_frame())]
             finish = FinishReason.TOOL_CALLS if self.items.has_calls else FinishReason.STOP
             raw = told
-        else:  # cancelled; or not at its end at all, which only a whole body can say
+        else:  # cancelled, or (only in a whole body) still in progress
             return [*events, *self._end(truncated())]
         return [*events, ChoiceFinished(0, finish, raw), *self._end(StreamCompleted())]
 
@@ -200,13 +200,13 @@ class ResponsesDecoder:
             return [event for document in documents for event in self.feed(document)]
         if self._failure is None and frame.event == b"error":
             return self._end(StreamFailed(classify(ErrorDetails(data.decode("utf-8", "replace")))))
-        # quirk: a [DONE] that is not of this wire. What the end cut off is told by `finish`.
+        # quirk: a [DONE] that is not of this wire. `finish` reports an answer that was cut.
         if not frame.terminated or data.strip() in (b"[DONE]", b""):
             return []
         return self._end(invalid_frame() if self._failure is None else StreamFailed(self._failure))
 
     def _open(self) -> list[Event]:
-        """The events of a frame begin with StreamStarted where `response.created` was left out."""
+        """The events of a frame, after StreamStarted if `response.created` is missing."""
         if self._started:
             return []
         self._started = True

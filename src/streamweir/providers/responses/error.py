@@ -1,7 +1,7 @@
-"""Failures on the Responses wire, and the provider's own words for them, kept for callers who speak its API.
+"""Failures on the Responses wire, with the provider's own error for callers of the same API.
 
-An error stands in a failed response's body, in an `error` frame (inside `error`, or flat beside its type), or in the
-`error` of a response that failed.
+An error is in the body of a failed response, in an `error` frame (inside `error`, or next to its type), or in the
+`error` of a response with the status `failed`.
 """
 
 import re
@@ -18,7 +18,7 @@ IN_STREAM = 200
 
 
 def read_error(status: int, headers: Mapping[str, str], body: bytes) -> StreamweirError:
-    """A failed response. What cannot be read says nothing."""
+    """A failed response. A body that cannot be read is ignored."""
     try:
         value = jsonio.decode(body)
     except jsonio.InvalidJson:

@@ -1,8 +1,8 @@
-"""What a frame of the Responses wire holds, as far as we read it.
+"""The members of a frame of the Responses wire that are read.
 
-One flat typed decode per frame: every event type in one Struct, told apart by `type`. Members of the frequent frames
+One flat typed decode per frame: every event type in one Struct, distinguished by `type`. Members of the frequent frames
 are typed, those of the rare ones stay plain objects. A frame with a wrong type somewhere is read again without types
-and keeps what is usable. Nothing here knows what a frame means: that is the decoder's part.
+and keeps what is usable. The meaning of a frame is the decoder's part.
 """
 
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ from msgspec import Struct
 from streamweir.wire import jsonio
 
 NO_INDEX = -1
-"""Of a frame that does not say to which item it belongs."""
+"""Of a frame without the index of its item."""
 
 
 class Response(Struct, gc=False):

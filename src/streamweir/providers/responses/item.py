@@ -1,11 +1,11 @@
-"""The output items of one response: what is remembered of them between frames.
+"""The output items of one response: their state between frames.
 
-An item is known by its `output_index`: its id may be another in every frame (Copilot). Of its texts only the length so
-far is kept, for a `.done` frame and the item's end repeat them: what they say beyond the deltas is given out then.
-Items that are not the caller's (searches, programs, and every type that we do not know) give nothing.
+An item is identified by its `output_index`: its id can differ in every frame (Copilot). Of its texts only the length so
+far is kept: a `.done` frame and the end of the item repeat them, and text that was not in the deltas is sent then.
+Items that are not the caller's (searches, programs, and every unknown type) make no events.
 
-`index` of a reasoning detail is the place of its item among those that a message of ours can give back (reasoning, a
-run of text, a call), as in `providers.anthropic.block`: `message.py` puts them there again.
+`index` of a reasoning detail is the position of its item among those that a chat message can contain (reasoning,
+adjacent text, a call), as in `providers.anthropic.block`: `message.py` restores that order.
 """
 
 from collections.abc import Mapping
@@ -38,7 +38,7 @@ class _Item:
 
     def __init__(self, kind: str) -> None:
         self.kind = kind
-        self.lengths: dict[int, int] = {}  # of the texts that were given out, by part
+        self.lengths: dict[int, int] = {}  # of the texts that were sent, by part
         self.summaries: dict[int, int] = {}  # the same of the parts of a summary
         self.annotations = 0
         self.position: int | None = None
@@ -67,13 +67,13 @@ class ItemTable:
 
     def __init__(self, reasoning_format: str) -> None:
         self.text_index: int | None = None
-        """The item whose text is being given out, with its part and the length so far: the decoder adds to that."""
+        """The item whose text is being sent, with its part and the length so far, which the decoder updates."""
         self.text_part = 0
         self.text_length = 0
         self.parts = 0
         """All that were seen."""
         self.has_lost_call = False
-        """A call never got a name, so the caller cannot be told of it."""
+        """A call never got a name, so it cannot be sent to the caller."""
         self._items: dict[int, _Item] = {}
         self._last = NO_INDEX
         self._calls = 0
@@ -121,9 +121,9 @@ class ItemTable:
             self._add_refusal(self._find(event.output_index, _MESSAGE), event.content_index, delta, events)
 
     def complete(self, event: StreamEvent, kind: str, events: list[Event]) -> None:
-        """A `.done` frame: the rest of its text, where fewer deltas came than it says."""
+        """A `.done` frame: the rest of its text, if the deltas did not have all of it."""
         self.leave_text()
-        # quirk: arguments that come in this frame alone (fixture openai-responses/arguments_in_done).
+        # quirk: arguments that are only in this frame (fixture openai-responses/arguments_in_done).
         if kind == "output_text.done":
             item = self._find(event.output_index, _MESSAGE)
             self._complete_text(item, event.content_index, event.text, event.logprobs, events)
@@ -148,7 +148,7 @@ class ItemTable:
             self._give_annotations([annotation], events)
 
     def end(self, index: int, sent: Mapping[str, Any], events: list[Event]) -> None:
-        """The item is done, and `sent` is the last word on it."""
+        """The item is done, and `sent` is its final form."""
         self.leave_text()
         kind = _KINDS.get(text_of(sent, "type") or "", _OTHER)
         if index == NO_INDEX:
@@ -169,7 +169,7 @@ class ItemTable:
             _give_image(sent, events)
 
     def close(self, events: list[Event]) -> None:
-        """The answer is complete, and with it the items that got no end."""
+        """The answer is complete, and so are the items without an end."""
         self.leave_text()
         for _, item in sorted(self._items.items()):
             if item.kind is _CALL and item.call == _NOT_STARTED:
@@ -184,7 +184,7 @@ class ItemTable:
         return item
 
     def _find(self, index: int, kind: str) -> _Item | None:
-        """Where a piece belongs; without a start it is what the piece says. None: nowhere, or to what is done."""
+        """The item of a piece, which begins it if it has not begun. None: there is none, or it is done."""
         if index == NO_INDEX:
             index = self._last
         item = self._items.get(index)
@@ -195,7 +195,7 @@ class ItemTable:
         return item if item.kind is kind else None
 
     def leave_text(self) -> None:
-        """The next frame is not just another piece of the text."""
+        """The next frame is not a further piece of the text."""
         if self.text_index is not None:
             self._items[self.text_index].lengths[self.text_part] = self.text_length
             self.text_index = None
@@ -255,7 +255,7 @@ class ItemTable:
             self._add_summary(item, part, text[item.summaries.get(part, 0) :], events)
 
     def _add_arguments(self, item: _Item | None, text: str, events: list[Event]) -> None:
-        if item is not None and text and item.call != _NOT_STARTED:  # what has no name yet comes with its end
+        if item is not None and text and item.call != _NOT_STARTED:  # a call without a name is sent at its end
             self._grow(item.lengths, 0, text)
             events.append(ToolCallDelta(0, item.call, text))
 
@@ -263,8 +263,8 @@ class ItemTable:
         name, is_custom = text_of(sent, "name"), sent.get("type") == "custom_tool_call"
         if not name:
             return
-        # quirk: xAI shows its own searches as calls of tools that nobody declared (fixture
-        # xai-responses/calls_of_the_providers_own). A name that the model made up is the caller's to refuse.
+        # quirk: xAI shows its own searches as calls of tools that were not declared (fixture
+        # xai-responses/calls_of_the_providers_own). A name that the model invented is passed on: the caller refuses it.
         if self._names is not None and name not in self._names and (is_custom or not self._names):
             item.kind = _OTHER
             return
@@ -337,12 +337,12 @@ class ItemTable:
 
 
 def _rest(item: _Item | None, part: int, text: str | None) -> str:
-    """Of a text that is repeated as a whole: what was not given out yet."""
+    """Of a text that is repeated as a whole: the part that was not sent yet."""
     return text[item.lengths.get(part, 0) :] if item is not None and text else ""
 
 
 def _names_in(tool: Mapping[str, Any]) -> list[str]:
-    """The names that a tool of the caller's is called by; a tool that the provider runs has none."""
+    """The names under which the model calls a tool of the caller; a tool that the provider runs has none."""
     function = object_of(tool, "function") or tool
     if tool.get("type") == "namespace":
         return [name for inner in objects_in(tool, "tools") for name in _names_in(inner)]
@@ -351,7 +351,7 @@ def _names_in(tool: Mapping[str, Any]) -> list[str]:
 
 
 def _citation(annotation: Mapping[str, Any]) -> dict[str, Any] | None:
-    """As chat completions have it. Others than addresses have no form there."""
+    """As in chat completions, which have only citations with an address."""
     if annotation.get("type") != "url_citation":
         return None
     return {"type": "url_citation", "url_citation": {k: v for k, v in annotation.items() if k != "type"}}

@@ -1,8 +1,8 @@
 """The conversation: chat messages to the items of `input`.
 
-Every message is an item, and so is every call, every result and every piece of reasoning. Reasoning goes back as it
-came, encrypted and without its id, which a provider that stores nothing looks up in vain. It stands where it stood:
-its place says so. Reasoning of other families, and what has no part here, is left out and named.
+Every message is an item, and so is every call, every result and every piece of reasoning. Reasoning is sent back
+unchanged: encrypted, without its id (a provider that stores nothing cannot find it), and at its earlier position.
+Reasoning of other families, and parts without a counterpart, are left out and named.
 """
 
 import hashlib
@@ -49,7 +49,7 @@ class _Writer:
                 self._add_turn(message, path)
             case "tool":
                 self._add_result(message, message.tool_call_id or "", path)
-            case "function":  # legacy: it has no id, and answers the call before it
+            case "function":  # legacy: it has no id, and is the result of the call before it
                 self._add_result(message, self._legacy_id, path)
 
     def _add_message(self, role: str, message: Message, path: str) -> None:
@@ -61,7 +61,7 @@ class _Writer:
         reasoning = self._reasoning(message, path)
         said = self._said(message, path)
         rest: list[Items] = [*([said] if message.content or said else []), *([call] for call in self._calls(message))]
-        # Places count reasoning too, also that which is left out.
+        # Positions count reasoning too, also reasoning that is left out.
         taken = sorted({index for entry in message.reasoning_details if isinstance(index := entry.get("index"), int)})
         sent = 0
         for index, item in reasoning:
@@ -125,7 +125,7 @@ class _Writer:
                 self._dropped.append(f"{path}.content[{i}].cache_control")
 
     def _reasoning(self, message: Message, path: str) -> list[tuple[object, dict[str, Any]]]:
-        """The items of `reasoning_details`, each with its place. Entries of one place are one item."""
+        """The items of `reasoning_details`, each with its position. Entries with the same position are one item."""
         found: list[tuple[object, dict[str, Any]]] = []
         paths: list[list[str]] = []
         for j, entry in enumerate(message.reasoning_details):
@@ -150,7 +150,7 @@ class _Writer:
         self._dropped += [
             at for (_, item), ats in zip(found, paths, strict=True) if "encrypted_content" not in item for at in ats
         ]
-        kept = [each for each in found if "encrypted_content" in each[1]]  # a summary alone is not taken
+        kept = [each for each in found if "encrypted_content" in each[1]]  # providers do not take a summary alone
         if message.reasoning_content and not kept:
             if self._wire.takes_reasoning_text:
                 part = {"type": "reasoning_text", "text": message.reasoning_content}
@@ -195,7 +195,7 @@ def _file(part: FilePart) -> dict[str, Any] | None:
 
 
 def _own_part(part: TextPart | RefusalPart) -> Items:
-    """Of what the assistant said."""
+    """Of the text of the assistant."""
     if isinstance(part, RefusalPart):
         return [{"type": "refusal", "refusal": part.refusal}]
     return [{"type": "output_text", "text": part.text}] if part.text else []
@@ -207,7 +207,7 @@ def _function_call(call_id: str, name: str, arguments: str) -> dict[str, Any]:
 
 
 def _id_of(call_id: str) -> str:
-    """Longer ids than OpenAI takes are shortened, in calls and results alike."""
+    """An id that is too long for OpenAI is shortened, in calls and results alike."""
     if len(call_id) <= _MAX_ID_LENGTH:
         return call_id
     return "call_" + hashlib.sha256(call_id.encode("utf-8", "surrogatepass")).hexdigest()[:48]

@@ -1,8 +1,8 @@
 """A `ChatRequest` to the body and the headers of `POST /responses`.
 
-Members that mean the same are translated, the wire's own ones in the list below are taken as the caller wrote them,
-everything else is left out and named in `dropped`. Nothing is stored with the provider, and reasoning is always asked
-for in the form in which it can be sent back.
+Members with the same meaning are translated, members of this wire in the list below are sent unchanged, and all
+others are left out and named in `dropped`. Nothing is stored at the provider, and reasoning is always requested
+in a form that can be sent back.
 """
 
 from typing import Any
@@ -24,7 +24,7 @@ _LOGPROBS = "message.output_text.logprobs"
 
 _SAME = ("user", "safety_identifier", "prompt_cache_key", "metadata", "service_tier", "parallel_tool_calls")
 _OWN_MEMBERS = ("truncation", "prompt_cache_retention", "max_tool_calls")
-"""Of this wire alone, passed on as they are."""
+"""Only of this wire, sent unchanged."""
 _NOT_TAKEN = (
     "stop",
     "seed",
@@ -37,7 +37,7 @@ _NOT_TAKEN = (
     "store",
     "top_k",
 )
-"""Members of chat completions for which this wire has nothing, or which we decide."""
+"""Members of chat completions without a counterpart here, or that the gateway sets."""
 
 
 def build_request(
@@ -92,7 +92,7 @@ def _pass_on(
     wire: ResponsesWire,
     key: tuple[tuple[str, str], ...],
 ) -> UpstreamRequest:
-    """The caller's own body, in the order of its members, with the target's model and the limit that holds."""
+    """The caller's own body, in the order of its members, with the target's model and the effective limit."""
     body = {**native.body, "model": target.model}
     limit = request.max_output_tokens
     if limit is not None and limit != body.get("max_output_tokens"):
@@ -107,7 +107,7 @@ def _pass_on(
 
 
 def _reasoning(request: ChatRequest, model: str, vendor: Vendor, dropped: list[str]) -> dict[str, Any]:
-    """What the caller said of it. Without a summary no text of it comes at all."""
+    """As the caller requested it. Without a summary the provider sends no text of it."""
     requested = request.reasoning
     if requested is None:
         return {}

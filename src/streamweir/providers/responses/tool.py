@@ -1,8 +1,8 @@
 """Tools and the choice among them.
 
-Functions stand flat here, and `strict` is always written: without it, it is true. Tools that the provider runs itself
-are taken where they name nothing of the provider's account (a search); others (files, containers, other servers)
-could be another caller's, and are left out and named.
+Functions are flat on this wire, and `strict` is always written, because its default is true. Tools that the provider
+runs itself are sent if they refer to nothing in the provider's account (a search). Others (files, containers, other
+servers) may be another caller's, and are left out and named.
 """
 
 from typing import Any
@@ -43,7 +43,7 @@ def plan_tools(request: ChatRequest, wire: ResponsesWire, dropped: list[str]) ->
 
 
 def plan_tool_choice(request: ChatRequest, tools: list[dict[str, Any]], dropped: list[str]) -> Any:
-    """None: nothing is said, which is `auto`."""
+    """None: the member is not sent, which means `auto`."""
     choice = request.tool_choice
     if choice is None:
         return None
@@ -70,7 +70,7 @@ def _function(function: Function) -> dict[str, Any]:
 
 
 def _custom(custom: dict[str, Any]) -> dict[str, Any]:
-    """The same members, but a grammar stands flat in its format."""
+    """The same members, but a grammar is flat in `format`."""
     written = {"type": "custom", **{name: value for name, value in custom.items() if value is not None}}
     form = custom.get("format")
     if isinstance(form, dict) and isinstance(form.get("grammar"), dict):

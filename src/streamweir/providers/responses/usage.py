@@ -1,8 +1,8 @@
-"""The token counts of the Responses wire, in our buckets.
+"""The token counts of the Responses wire as `Usage`.
 
-`input_tokens` is the whole prompt, what was read from and written to a cache inside it; `output_tokens` holds the
-reasoning. The totals are always those that were reported: the parts are cut to fit inside them. A report without both
-totals says nothing. What a vendor says of its price (OpenRouter, xAI) is not read.
+`input_tokens` is the whole prompt, including tokens read from and written to a cache; `output_tokens` includes the
+reasoning. The totals are always those that were reported: the parts are reduced to fit into them. A report without
+both totals is ignored. Prices that a vendor reports (OpenRouter, xAI) are not read.
 """
 
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ CORE = ("input_tokens", "output_tokens")
 
 
 def read_usage(report: Mapping[str, Any]) -> Usage | None:
-    """The report, or None where its core counts are not valid."""
+    """The report. None: its totals are not valid."""
     prompt, completion = member_count(report, "input_tokens"), member_count(report, "output_tokens")
     if prompt is None or completion is None:
         return None

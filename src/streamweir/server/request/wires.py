@@ -1,7 +1,7 @@
-"""The wire (chat completions or Responses) on which a target is asked.
+"""The wire (chat completions or Responses) on which requests to a target are sent.
 
-The configured wire of the target holds, else that of its provider. Else the wire that a refusal of the target has named
-(`learned`), else what is known about the model. An attempt uses one result of `wire_of`: its request carries it.
+It is the configured wire of the target, else that of its provider, else the wire that a refusal of the target named
+(`learned`), else what is known about the model. An attempt uses one result of `wire_of`, which is in its request.
 """
 
 from collections.abc import Mapping
@@ -26,14 +26,14 @@ class ProviderWire(NamedTuple):
 
     @property
     def counts_tokens(self) -> bool:
-        """It can be asked for the number of tokens of a prompt."""
+        """It can count the tokens of a prompt."""
         return self.native_wire is NativeWire.ANTHROPIC_MESSAGES
 
 
 class WireTable:
     def __init__(self, config: Config, learned: TargetMemory | None = None) -> None:
         self.learned = learned if learned is not None else TargetMemory()
-        self._chosen: dict[TargetId, Wire] = {}  # asked for several times in every request
+        self._chosen: dict[TargetId, Wire] = {}  # needed several times in every request
         self._kinds: Mapping[str, str] = {provider.name: provider.kind for provider in config.providers}
         self._of_provider = {provider.name: Wire(provider.wire) for provider in config.providers if provider.wire}
         self._of_target = {
@@ -61,7 +61,7 @@ class WireTable:
         return Wire.RESPONSES if is_responses_only(kind, target.model) or target in self.learned else Wire.CHAT
 
     def note_responses_only(self, target: TargetId) -> bool:
-        """The target has said so. False: the operator chose its wire, or it has no other."""
+        """The target refused the other wire. False: the operator chose its wire, or it has no other."""
         if target in self._of_target or target.provider in self._of_provider:
             return False
         if not has_responses(self._kinds[target.provider]):
