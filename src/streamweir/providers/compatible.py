@@ -9,6 +9,7 @@ from functools import cache
 
 from msgspec import structs
 
+from streamweir.core.router_members import OTHER_MODEL_MEMBERS
 from streamweir.providers.openai.embedding import OpenAIEmbeddings
 from streamweir.providers.openai.provider import OpenAIProvider
 from streamweir.providers.openai.text import TextProvider
@@ -34,20 +35,6 @@ _OPENAI_ONLY = frozenset(
     }
 )
 """Members that strict vendors refuse as unknown."""
-_OTHER_MODELS = frozenset(
-    {
-        "content_policy_fallbacks",
-        "context_window_fallback_dict",
-        "context_window_fallbacks",
-        "fallbacks",
-        "model_list",
-        "models",
-        "preset",
-        "route",
-        "user_config",
-    }
-)
-"""With these members of a router, the caller could choose another model than the one that is allowed and billed."""
 _MESSAGE = frozenset({"role", "content", "tool_calls", "tool_call_id"})
 """The members of a message that every vendor accepts."""
 _LOGPROBS = frozenset({"logit_bias", "logprobs", "top_logprobs"})
@@ -79,7 +66,10 @@ _ROWS = (
     OPENAI,
     # Any other server: its members are not known, so only the gateway's own and a router's are left out.
     Vendor(
-        name="openai-compatible", base_url="http://localhost:8000/v1", refuses=_OTHER_MODELS, responses=ResponsesWire()
+        name="openai-compatible",
+        base_url="http://localhost:8000/v1",
+        refuses=OTHER_MODEL_MEMBERS,
+        responses=ResponsesWire(),
     ),
     Vendor(
         name="openrouter",
@@ -87,7 +77,7 @@ _ROWS = (
         base_url="https://openrouter.ai/api/v1",
         responses=ResponsesWire(server_tools=frozenset({"web_search"})),
         takes_developer_role=True,
-        refuses=_OTHER_MODELS,
+        refuses=OTHER_MODEL_MEMBERS,
         effort=Effort.OBJECT,
         takes_cache_control=True,
         reasoning_text="reasoning",
@@ -329,7 +319,7 @@ _ROWS = (
         base_url="http://localhost:4000/v1",
         responses=ResponsesWire(),
         takes_developer_role=True,
-        refuses=_OTHER_MODELS,
+        refuses=OTHER_MODEL_MEMBERS,
         takes_cache_control=True,
         reasoning_text="reasoning_content",
     ),
@@ -348,7 +338,9 @@ def embeddings_of(vendor: Vendor) -> OpenAIEmbeddings | None:
     row = vendor.embeddings
     if row is None:
         return None
-    return OpenAIEmbeddings(vendor.name, structs.replace(row, refuses=row.refuses | (vendor.refuses & _OTHER_MODELS)))
+    return OpenAIEmbeddings(
+        vendor.name, structs.replace(row, refuses=row.refuses | (vendor.refuses & OTHER_MODEL_MEMBERS))
+    )
 
 
 @cache

@@ -21,6 +21,7 @@ from streamweir.core.events import (
 )
 from streamweir.core.request import ToolShape
 from streamweir.frontends.base import Reply
+from streamweir.frontends.messages.frontend import MESSAGES
 from streamweir.frontends.responses.echo import MAX_ECHOED, echo_of
 from streamweir.frontends.responses.encoder import ResponsesEncoder
 from streamweir.frontends.responses.request import read_responses_request
@@ -163,6 +164,17 @@ def test_items_that_name_what_is_stored_are_left_out_and_the_callers_own_names_a
     assert native is not None
     assert native.dropped == ("input[1]", "input[2]")
     assert (native.body["input"], native.body["tools"]) == ([items[0], *items[3:]], tools)
+
+
+@pytest.mark.parametrize("member", ["models", "fallbacks", "route", "preset", "model_list"])
+def test_members_with_which_a_router_takes_another_model_are_left_out(member: str) -> None:
+    native = read_responses_request({"model": "m", "input": "x", member: ["big"], "zeta": 1}).native
+    assert native is not None
+    assert (member in native.body, native.body["zeta"], native.dropped) == (False, 1, (member,))
+    message = {"model": "m", "max_tokens": 9, "messages": [{"role": "user", "content": "x"}], member: ["big"]}
+    own = MESSAGES.parse(message, {}).native
+    assert own is not None
+    assert (member in own.body, own.dropped) == (False, (member,))
 
 
 def test_many_calls_with_one_id_have_their_results_in_turn() -> None:

@@ -11,10 +11,11 @@ from typing import Any
 
 from streamweir.core.errors import CallerError
 from streamweir.core.request import NativeRequest
+from streamweir.core.router_members import OTHER_MODEL_MEMBERS
 from streamweir.frontends.carried import is_carried
 from streamweir.wire.native import NativeWire
 
-_NOT_ASKED = ("fallbacks", "fallback_credit_token", "speed", "inference_geo")
+_NOT_ASKED = (*sorted(OTHER_MODEL_MEMBERS), "fallback_credit_token", "speed", "inference_geo")
 _NOT_IN_ID = re.compile(r"[^a-zA-Z0-9_-]")
 _OPERATORS = frozenset(
     {"anthropic-workspace-id", "anthropic-user-profile-id", "anthropic-dangerous-direct-browser-access"}

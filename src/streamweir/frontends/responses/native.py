@@ -10,6 +10,7 @@ from typing import Any
 
 from streamweir.core.errors import CallerError
 from streamweir.core.request import NativeRequest
+from streamweir.core.router_members import OTHER_MODEL_MEMBERS
 from streamweir.frontends.carried import is_carried
 from streamweir.wire.native import NativeWire
 
@@ -26,8 +27,10 @@ _OWN_TOOLS = ("function", "custom")
 
 
 def native_of(document: dict[str, Any]) -> NativeRequest:
-    dropped: list[str] = []
+    dropped = [name for name in document if name in OTHER_MODEL_MEMBERS]
     body = {**document, "store": False, "include": _include(document.get("include"))}
+    for name in dropped:
+        del body[name]
     if body.get("service_tier") not in _TIERS:
         del body["service_tier"]
         dropped.append("service_tier")
