@@ -67,7 +67,7 @@ def _packed(text: str) -> list[float]:
 
 
 def similarity(one: Vector, other: Vector) -> float:
-    """1 for vectors of the same direction, 0 for those that have nothing in common, or another length."""
+    """1 for vectors of the same direction, 0 for orthogonal ones and for vectors of different lengths."""
     lengths = math.hypot(*one) * math.hypot(*other)
     return sum(map(float.__mul__, one, other)) / lengths if lengths and len(one) == len(other) else 0.0
 

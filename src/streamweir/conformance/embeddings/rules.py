@@ -44,7 +44,7 @@ def members(answer: EmbeddingsAnswer, _: EmbeddingsApi) -> Iterator[Violation]:
     "entries",
     "An entry has its members",
     text="`data` has at least one entry; each is an object with `object` `embedding`, `index` and `embedding`.",
-    why="Clients read the first one without asking whether it is there.",
+    why="Clients read the first one without a check.",
     needs=lambda answer: isinstance(answer.document.get("data"), list),
     lacks="no `data` in it",
 )
@@ -62,9 +62,9 @@ def entries(answer: EmbeddingsAnswer, _: EmbeddingsApi) -> Iterator[Violation]:
 
 @LIST.rule(
     "index",
-    "Entries stand in their order",
+    "Entries are in order",
     text="The indexes are 0, 1, 2 and so on, in this order.",
-    why="Clients take the vectors one by one, and do not look at the index.",
+    why="Clients read the vectors by position, and ignore the index.",
     needs=lambda answer: answer.entries and all(type(entry.get("index")) is int for entry in answer.entries),
     lacks="no entries with an index in it",
 )
@@ -92,7 +92,7 @@ def numbers(answer: EmbeddingsAnswer, _: EmbeddingsApi) -> Iterator[Violation]:
     "length",
     "Vectors have one length",
     text="All vectors of an answer have the same number of numbers.",
-    why="They go into one column of a database, which has one length.",
+    why="They are stored in one column of a database, which has one length.",
     needs=lambda answer: len([vector for vector in answer.vectors if vector is not None]) > 1,
     lacks="fewer than two vectors in it",
 )
@@ -104,13 +104,13 @@ def length(answer: EmbeddingsAnswer, _: EmbeddingsApi) -> Iterator[Violation]:
 
 @COUNT.rule(
     "usage",
-    "Usage is there",
+    "The answer has usage",
     text="`usage` has `prompt_tokens` and `total_tokens`, which are counts, and equal: there is no other output.",
     why="Clients bill by it.",
 )
 def usage(answer: EmbeddingsAnswer, _: EmbeddingsApi) -> Iterator[Violation]:
-    told = answer.document.get("usage")
-    counts = [told.get(name) for name in ("prompt_tokens", "total_tokens")] if isinstance(told, dict) else [None]
+    found = answer.document.get("usage")
+    counts = [found.get(name) for name in ("prompt_tokens", "total_tokens")] if isinstance(found, dict) else [None]
     if not all(map(is_count, counts)):
         yield _violation(answer, "no `usage` with `prompt_tokens` and `total_tokens`")
     elif counts[0] != counts[1]:

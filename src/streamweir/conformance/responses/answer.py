@@ -30,7 +30,7 @@ class ResponseEvent:
 
     @property
     def stem(self) -> str:
-        """Without the last word: `response.output_text` of `response.output_text.delta`."""
+        """Without the last part: `response.output_text` of `response.output_text.delta`."""
         return self.type.rpartition(".")[0]
 
     @property
@@ -113,9 +113,9 @@ class ResponsesAnswer:
     events: list[ResponseEvent] = field(default_factory=list)
     items: dict[int, Item] = field(default_factory=dict)
     strays: list[tuple[ResponseEvent, str]] = field(default_factory=list)
-    """Events that belong to no open item, and why."""
+    """Events without an open item, with the reason."""
     part_strays: list[tuple[ResponseEvent, str]] = field(default_factory=list)
-    """Events that belong to no open part, and why."""
+    """Events without an open part, with the reason."""
 
     @property
     def recording(self) -> Recording:
@@ -162,7 +162,7 @@ class ResponsesAnswer:
 
     @property
     def text(self) -> str:
-        """What the model said, of a stream as it was spelled out."""
+        """The text of the answer; of a stream, the text of its deltas."""
         if self.kind is Kind.WHOLE:
             return "".join(said_in(item) for item in self.output)
         parts = [part for _, item in sorted(self.items.items()) for _, part in sorted(item.parts.items())]
@@ -235,7 +235,7 @@ def _collect_in(answer: ResponsesAnswer, item: Item, event: ResponseEvent) -> No
 
 def _spell(strays: list[tuple[ResponseEvent, str]], spelled: Spelled, event: ResponseEvent) -> None:
     if spelled.done is not None:
-        strays.append((event, f"`{event.stem}.done` came already"))
+        strays.append((event, f"`{event.stem}.done` was already sent"))
     elif event.change == "done":
         spelled.done = event
     else:

@@ -45,7 +45,7 @@ def members(answer: ResponsesAnswer, api: ResponsesApi) -> Iterator[Violation]:
     "id",
     "The id has its form",
     text="The id of a response begins with `resp_`.",
-    why="Clients tell ids by their beginning.",
+    why="Clients recognise the kind of an id by its prefix.",
     source=REFERENCE,
     severity=Severity.ODD,
     needs=lambda answer: isinstance(answer.document.get("id"), str),
@@ -58,9 +58,9 @@ def id_form(answer: ResponsesAnswer, api: ResponsesApi) -> Iterator[Violation]:
 
 @WHOLE.rule(
     "status",
-    "The status says how it went",
+    "The status is final",
     text="`status` is `completed`, `incomplete` with its reason, or `failed` with its error.",
-    why="Clients take any other for an answer that is still to come.",
+    why="Clients treat any other status as an answer that is still running.",
     source=REFERENCE,
     needs=lambda answer: isinstance(answer.document.get("status"), str),
     lacks="no `status` in it",
@@ -76,7 +76,7 @@ def status(answer: ResponsesAnswer, api: ResponsesApi) -> Iterator[Violation]:
     "some",
     "An answer has an item",
     text="`output` of a completed response has at least one item.",
-    why="Clients read the first one without asking whether it is there.",
+    why="Clients read the first one without a check.",
     source=REFERENCE,
     severity=Severity.ODD,
     needs=lambda answer: _has_output(answer) and answer.document.get("status") == "completed",
@@ -104,9 +104,9 @@ def items(answer: ResponsesAnswer, api: ResponsesApi) -> Iterator[Violation]:
 
 @WHOLE.rule(
     "calls",
-    "Calls can be carried out",
+    "Calls can be executed",
     text="Every call has a name and a `call_id` of its own; arguments of a complete call are one JSON object.",
-    why="Clients carry it out, and send the result back under its id.",
+    why="Clients execute the call and send the result back under its id.",
     source=REFERENCE,
     needs=lambda answer: any(item.get("type") in CALLS for item in answer.output),
     lacks="no call in it",
@@ -124,7 +124,7 @@ def calls(answer: ResponsesAnswer, _: ResponsesApi) -> Iterator[Violation]:
 
 @WHOLE.rule(
     "usage",
-    "Usage is there",
+    "The response has usage",
     text="`usage` of a response that did not fail has its three counts with their details, and the total is the sum.",
     why="Clients bill by it.",
     source=REFERENCE,
@@ -132,22 +132,22 @@ def calls(answer: ResponsesAnswer, _: ResponsesApi) -> Iterator[Violation]:
     lacks="the response failed",
 )
 def usage(answer: ResponsesAnswer, api: ResponsesApi) -> Iterator[Violation]:
-    told = answer.document.get("usage")
-    if wrong := wrong_counts(told, api) or wrong_details(answer.usage, api) or wrong_sum(answer.usage):
+    found = answer.document.get("usage")
+    if wrong := wrong_counts(found, api) or wrong_details(answer.usage, api) or wrong_sum(answer.usage):
         yield _violation(answer, wrong)
 
 
 @FAILURE.rule(
     "object",
-    "A failure says what it is",
+    "A failure has a message and a type",
     text="The body of a failure is an object with an `error` that has a `message` and a `type`, both texts.",
     why="SDKs show them in their exception.",
     source=ERRORS,
 )
 def failure_object(answer: ResponsesAnswer, _: ResponsesApi) -> Iterator[Violation]:
     error = answer.document.get("error")
-    told = [error.get(name) for name in ("message", "type")] if isinstance(error, dict) else [None]
-    if not all(isinstance(each, str) and each for each in told):
+    found = [error.get(name) for name in ("message", "type")] if isinstance(error, dict) else [None]
+    if not all(isinstance(each, str) and each for each in found):
         yield _violation(answer, "no `error` with a `message` and a `type`")
 
 
@@ -155,7 +155,7 @@ def failure_object(answer: ResponsesAnswer, _: ResponsesApi) -> Iterator[Violati
     "code",
     "A failure has a code and a param",
     text="`error` has a `code` and a `param`, each a text or null.",
-    why="By them a client tells which member of its request was wrong.",
+    why="They name the member of the request that is wrong.",
     source=ERRORS,
     needs=lambda answer: isinstance(answer.document.get("error"), dict),
     lacks="no `error` in it",
@@ -171,7 +171,7 @@ def failure_code(answer: ResponsesAnswer, _: ResponsesApi) -> Iterator[Violation
     "status",
     "A failure has the status of one",
     text="A failure that is neither a stream nor a response has a status of 400 or more.",
-    why="SDKs raise by the status: with 200 they take the error for a response.",
+    why="SDKs raise by the status: with 200 they treat the error as a response.",
     source=ERRORS,
     needs=lambda answer: answer.recording.status is not None,
     lacks="the status was not recorded",

@@ -48,7 +48,7 @@ _CASES = (
         name="wrong-key",
         code="invalid_api_key",
         title="A wrong key is refused",
-        text="A key that nobody has is refused as such.",
+        text="An unknown key is refused as such.",
     ),
     RefusalCase(
         name="no-key",
@@ -81,15 +81,15 @@ _CASES = (
         code="previous_response_not_found",
         title="An unknown conversation is refused",
         text="`previous_response_id` that is not known is refused, not ignored.",
-        why="The model would answer without what was said before, and the caller would not see it.",
+        why="The model would answer without the earlier conversation, and the caller would not notice.",
         param="previous_response_id",
     ),
     RefusalCase(
         name="unknown-response",
         code="not_found",
-        title="A response that is not kept is not found",
+        title="A response that is not stored is not found",
         text="A response that does not exist, or is not stored, cannot be fetched.",
-        why="Clients ask for it to go on with a stream that broke off, and wait for as long as they get no refusal.",
+        why="Clients fetch it to continue a stream that was cut, and wait until they get a refusal.",
     ),
 )
 
@@ -100,14 +100,14 @@ def _why_not_upgraded(session: ProbeSession, _: ResponsesApi) -> str | None:
 
 
 def _has_waited(session: ProbeSession) -> bool:
-    """In vain."""
+    """It got no answer in time."""
     kinds = [each.failure_kind for each in session.exchanges if each.name == "websocket" and each.recording is None]
     return FailureKind.TIMED_OUT in kinds
 
 
 def _websocket(session: ProbeSession, _: ResponsesApi) -> Iterator[Violation]:
     if _has_waited(session):
-        yield Violation("no answer came in the time that it was given", answer="websocket")
+        yield Violation("there was no answer in time", answer="websocket")
         return
     recording = session.recording("websocket")
     status = recording.status or 0
@@ -126,9 +126,9 @@ def _string(session: ProbeSession, _: ResponsesApi) -> Iterator[Violation]:
 
 
 def _limit(session: ProbeSession, _: ResponsesApi) -> Iterator[Violation]:
-    answer, told = _answer(session, "limited"), _answer(session, "long").usage.get("output_tokens")
-    if type(told) is int and told > 2 * LEAST_LIMIT and answer.response.get("status") == "completed":
-        yield Violation(f"the answer is completed, and the whole one has {told} tokens", answer.recording.body)
+    answer, reported = _answer(session, "limited"), _answer(session, "long").usage.get("output_tokens")
+    if type(reported) is int and reported > 2 * LEAST_LIMIT and answer.response.get("status") == "completed":
+        yield Violation(f"the answer is completed, and the whole one has {reported} tokens", answer.recording.body)
 
 
 def _calls(session: ProbeSession, name: str) -> list[dict[str, object]]:
@@ -191,7 +191,7 @@ SESSION_RULES: tuple[SessionRule, ...] = (
         id="refused.websocket",
         title="A WebSocket is accepted or refused",
         text="A request to upgrade the connection to a WebSocket is answered with 101, or with a status of 400 to 499.",
-        why="Codex tries it first where it is told to, and uses HTTP as soon as it is refused.",
+        why="Codex tries it first if it is configured to, and uses HTTP as soon as it is refused.",
         source="RFC 6455 section 4.2",
         skip_reason=_why_not_upgraded,
         check=_websocket,
@@ -228,7 +228,7 @@ SESSION_RULES: tuple[SessionRule, ...] = (
         id="asked.limit",
         title="`max_output_tokens` ends an answer",
         text="An answer that is longer than `max_output_tokens` ends as `incomplete`.",
-        why="Else a cut answer is taken for a whole one.",
+        why="Otherwise a cut answer is treated as a whole one.",
         source=REFERENCE,
         value=lambda _: f"{LEAST_LIMIT} tokens",
         skip_reason=answered("long", "limited"),
@@ -236,7 +236,7 @@ SESSION_RULES: tuple[SessionRule, ...] = (
     ),
     Rule(
         id="asked.tool",
-        title="The tool that was asked for is called",
+        title="The requested tool is called",
         text="With a `tool_choice` that names a function, this function is called.",
         why="The caller has no other.",
         source=REFERENCE,
@@ -246,8 +246,8 @@ SESSION_RULES: tuple[SessionRule, ...] = (
     Rule(
         id="asked.custom-tool",
         title="A custom tool is called as one",
-        text="A tool of the type `custom` is called by `custom_tool_call`, with its input as it is.",
-        why="Codex refuses a call of a function in its place: a patch is then never applied.",
+        text="A tool of the type `custom` is called by `custom_tool_call`, with its input unchanged.",
+        why="Codex refuses a function call instead of it: a patch is then never applied.",
         source=REFERENCE,
         skip_reason=_why_no_call("custom-tool"),
         check=_custom,
@@ -256,7 +256,7 @@ SESSION_RULES: tuple[SessionRule, ...] = (
         id="asked.ids-differ",
         title="Answers have ids of their own",
         text="No two answers have the same id.",
-        why="Clients keep responses by it.",
+        why="Clients store responses by id.",
         source=REFERENCE,
         skip_reason=answered("streamed", "string"),
         check=_ids,
@@ -265,7 +265,7 @@ SESSION_RULES: tuple[SessionRule, ...] = (
         id="buffered.text",
         title="Deltas add up to the whole response",
         text="The same question has the same text and status, streamed and whole.",
-        why="Clients choose between the two by need, not by result.",
+        why="Clients expect the same result from both.",
         source=REFERENCE,
         skip_reason=_why_answers_differ,
         check=_same_text,

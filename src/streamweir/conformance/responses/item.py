@@ -89,7 +89,7 @@ def wrong_item(item: Any, api: ResponsesApi) -> str:
     "id-form",
     "Ids of items have their form",
     text="The id of an item begins with the letters of its kind: `msg_`, `rs_`, `fc_`, `ctc_`.",
-    why="Items are sent back with the next request. Codex throws away an id without such a beginning.",
+    why="Items are sent back with the next request. Codex discards an id without such a prefix.",
     severity=Severity.ODD,
     needs=lambda answer: any(item.id is not None for item in items_of(answer)),
     lacks=_NO_ITEM,
@@ -104,7 +104,7 @@ def id_form(answer: ResponsesAnswer, api: ResponsesApi) -> Iterator[Violation]:
     "own-id",
     "Items have ids of their own",
     text="No two items have the same id.",
-    why="Clients keep items by it: of two with the same id one is lost.",
+    why="Clients store items by id: of two with the same id, one is lost.",
     needs=lambda answer: len(answer.items) > 1,
     lacks="fewer than two items in it",
 )
@@ -120,17 +120,17 @@ def own_id(answer: ResponsesAnswer, _: ResponsesApi) -> Iterator[Violation]:
     "same-id",
     "An item keeps its id",
     text="`item_id` of every event is the id that the item was added with, and so is the id when it is done.",
-    why="Clients find the item by either its index or its id: they must say the same.",
+    why="Clients find the item by either its index or its id: they must be the same item.",
     needs=_has_items,
     lacks=_NO_ITEM,
 )
 def same_id(answer: ResponsesAnswer, _: ResponsesApi) -> Iterator[Violation]:
     for item in items_of(answer):
         for event in item.events:
-            told = event.document.get("item_id")
+            found = event.document.get("item_id")
             must_have = event.type == ANNOTATION or event.stem in _STEMS
-            if item.id is not None and told != item.id and (must_have or told is not None):
-                yield violation_in(event.frame, f"`item_id` is {quote(told)}, the item is {quote(item.id)}")
+            if item.id is not None and found != item.id and (must_have or found is not None):
+                yield violation_in(event.frame, f"`item_id` is {quote(found)}, the item is {quote(item.id)}")
         if item.done is not None and isinstance(item.done.item.get("id"), str) and item.done.item["id"] != item.id:
             yield violation_in(item.done.frame, f"the id is {quote(item.done.item['id'])}, it was {quote(item.id)}")
 
@@ -155,7 +155,7 @@ def same_kind(answer: ResponsesAnswer, _: ResponsesApi) -> Iterator[Violation]:
     "empty",
     "An item is empty at first",
     text="An item is added with its content, summary, arguments or input empty.",
-    why="Clients append the deltas that follow: what is there already is there twice.",
+    why="Clients append the deltas that follow: content that is already there is doubled.",
     severity=Severity.ODD,
     needs=_has_items,
     lacks=_NO_ITEM,
@@ -169,7 +169,7 @@ def empty(answer: ResponsesAnswer, api: ResponsesApi) -> Iterator[Violation]:
 
 @ITEM.rule(
     "status",
-    "The status of an item goes with its event",
+    "The status of an item fits its event",
     text="The status of an item is `in_progress` when it is added, and `completed` or `incomplete` when it is done.",
     why="Clients wait for an item that is in progress. Reasoning need not have a status.",
     needs=_has_items,
@@ -178,16 +178,16 @@ def empty(answer: ResponsesAnswer, api: ResponsesApi) -> Iterator[Violation]:
 def status(answer: ResponsesAnswer, api: ResponsesApi) -> Iterator[Violation]:
     for item in items_of(answer, *api.items):
         for event in (item.added, item.done):
-            told = event.item.get("status") if event is not None else None
-            if event is not None and isinstance(told, str) and told not in _STATUSES[event.change]:
-                yield violation_in(event.frame, f"`status` is {quote(told)}", b'"status"')
+            found = event.item.get("status") if event is not None else None
+            if event is not None and isinstance(found, str) and found not in _STATUSES[event.change]:
+                yield violation_in(event.frame, f"`status` is {quote(found)}", b'"status"')
 
 
 @ITEM.rule(
     "open",
     "Events belong to an open item",
-    text="An event of an item comes after the item is added and before it is done; what is done does not grow.",
-    why="Before it, SDKs raise, and Codex shows nothing; after it, what comes is lost.",
+    text="An event of an item is sent after the item is added and before it is done.",
+    why="Before it, SDKs raise, and Codex shows nothing; after it, the content is lost.",
     needs=lambda answer: answer.items or answer.strays,
     lacks=_NO_ITEM,
 )
@@ -200,7 +200,7 @@ def is_open(answer: ResponsesAnswer, _: ResponsesApi) -> Iterator[Violation]:
     "done",
     "Every item is done",
     text="In a complete answer every item that was added is done.",
-    why="Codex takes an item from its `done` and from nowhere else: without it the turn ends with nothing.",
+    why="Codex reads an item only from its `done` event: without it the turn has no result.",
     needs=lambda answer: answer.items and answer.has_ended_well,
     lacks="no item, or no complete answer",
 )
@@ -214,7 +214,7 @@ def done(answer: ResponsesAnswer, _: ResponsesApi) -> Iterator[Violation]:
     "some",
     "An answer has an item",
     text="A completed answer has at least one item.",
-    why="Clients read the first one without asking whether it is there.",
+    why="Clients read the first one without a check.",
     severity=Severity.ODD,
     needs=lambda answer: answer.end is not None and answer.end.type == "response.completed",
     lacks="no `response.completed` in it",
@@ -228,19 +228,19 @@ def some(answer: ResponsesAnswer, _: ResponsesApi) -> Iterator[Violation]:
     "same",
     "The end repeats the items",
     text="`output` of the last response has the items that were done, in their order, with the same content.",
-    why="SDKs take the answer from the end, Codex takes it from the items: they must get the same.",
+    why="SDKs read the answer from the end, Codex from the items: both must be equal.",
     needs=lambda answer: answer.has_ended_well and all(item.done is not None for item in items_of(answer)),
     lacks="no complete answer in it, or an item that is not done",
 )
 def same(answer: ResponsesAnswer, api: ResponsesApi) -> Iterator[Violation]:
-    told = answer.response.get("output")
-    if answer.end is None or not isinstance(told, list):
+    found = answer.response.get("output")
+    if answer.end is None or not isinstance(found, list):
         return
     items = [item.done.item for item in items_of(answer) if item.done is not None]
-    if len(told) != len(items):
-        yield violation_in(answer.end.frame, f"{len(told)} items, done are {len(items)}", b'"output"')
+    if len(found) != len(items):
+        yield violation_in(answer.end.frame, f"{len(found)} items, done are {len(items)}", b'"output"')
         return
-    for number, (now, before) in enumerate(zip(told, items, strict=True)):
+    for number, (now, before) in enumerate(zip(found, items, strict=True)):
         now = now if isinstance(now, dict) else {}
         names = ("type", "id", *api.items.get(str(before.get("type")), ()))
         wrong = [name for name in dict.fromkeys(names) if now.get(name) != before.get(name)]
@@ -252,7 +252,7 @@ def same(answer: ResponsesAnswer, api: ResponsesApi) -> Iterator[Violation]:
     "complete",
     "A completed response has no incomplete item",
     text="In `response.completed` no item is `incomplete`.",
-    why="A part of an answer is else taken for all of it.",
+    why="Otherwise a part of an answer is treated as the whole answer.",
     needs=lambda answer: answer.of_type("response.completed"),
     lacks="no `response.completed` in it",
 )

@@ -15,7 +15,7 @@ PART = ResponsesGroup("part")
 DELTA = ResponsesGroup("delta")
 CALL = ResponsesGroup("call")
 
-CALLS = {words.item: words.member for words in INPUTS.values()}
+CALLS = {names.item: names.member for names in INPUTS.values()}
 """Kinds of items that call a tool, and the member that has the input."""
 _NO_PART = "no part in it"
 
@@ -76,7 +76,7 @@ def no_gaps(answer: ResponsesAnswer, _: ResponsesApi) -> Iterator[Violation]:
     "members",
     "A part has its members",
     text="A part has a `type`, and one of a known kind its text: empty when it is added.",
-    why="Clients append to it: to a member that is missing nothing can be appended, and what is there is there twice.",
+    why="Clients append to it: they cannot append to a missing member, and content that is already there is doubled.",
     needs=_parts,
     lacks=_NO_PART,
 )
@@ -98,8 +98,8 @@ def members(answer: ResponsesAnswer, _: ResponsesApi) -> Iterator[Violation]:
 @PART.rule(
     "open",
     "Text belongs to an open part",
-    text="A piece of text comes after its part is added and before the text and the part are done.",
-    why="Before it, SDKs raise; after it, what comes is lost.",
+    text="A piece of text is sent after its part is added and before the text and the part are done.",
+    why="Before it, SDKs raise; after it, the text is lost.",
     needs=lambda answer: _parts(answer) or answer.part_strays,
     lacks=_NO_PART,
 )
@@ -112,7 +112,7 @@ def is_open(answer: ResponsesAnswer, _: ResponsesApi) -> Iterator[Violation]:
     "done",
     "Every part is done",
     text="When an item is done, its parts are done, and their text is: `KIND.done`, then the part.",
-    why="Clients show and keep a text when it is done.",
+    why="Clients show and store a text when it is done.",
     needs=lambda answer: any(item.done is not None and item.parts for item in items_of(answer)),
     lacks="no part of an item that is done",
 )
@@ -134,10 +134,10 @@ def done(answer: ResponsesAnswer, _: ResponsesApi) -> Iterator[Violation]:
 )
 def member(answer: ResponsesAnswer, _: ResponsesApi) -> Iterator[Violation]:
     for event in answer.events:
-        words = TEXTS.get(event.stem) or INPUTS.get(event.stem)
-        if words is None:
+        names = TEXTS.get(event.stem) or INPUTS.get(event.stem)
+        if names is None:
             continue
-        wanted = "delta" if event.change == "delta" else words.member
+        wanted = "delta" if event.change == "delta" else names.member
         if event.text(wanted) is None:
             yield violation_in(event.frame, f"`{wanted}` missing, or no text")
 
@@ -153,8 +153,8 @@ def member(answer: ResponsesAnswer, _: ResponsesApi) -> Iterator[Violation]:
 def kind(answer: ResponsesAnswer, api: ResponsesApi) -> Iterator[Violation]:
     for item in items_of(answer, *api.items):
         for event in item.events:
-            words = TEXTS.get(event.stem) or INPUTS.get(event.stem)
-            if words is not None and words.item != item.kind:
+            names = TEXTS.get(event.stem) or INPUTS.get(event.stem)
+            if names is not None and names.item != item.kind:
                 yield violation_in(event.frame, f"`{event.type}` in an item of the kind {quote(item.kind)}")
         for part in item.parts.values():
             for event in part.spelled.deltas:
@@ -170,7 +170,7 @@ def kind(answer: ResponsesAnswer, api: ResponsesApi) -> Iterator[Violation]:
     "sum",
     "Deltas add up to the text",
     text="The deltas of a text, put together, are the text of its `.done`.",
-    why="Some clients take the pieces, some the whole: they must get the same.",
+    why="Some clients read the pieces, others the whole: both must be equal.",
     needs=lambda answer: any(part.spelled.done for part in _parts(answer)),
     lacks="no text that is done",
 )
@@ -185,7 +185,7 @@ def text_sum(answer: ResponsesAnswer, _: ResponsesApi) -> Iterator[Violation]:
     "repeated",
     "Part and item repeat the text",
     text="The text of a part that is done is that of its `.done`, and the item that is done has the same parts.",
-    why="Codex takes the text from the item, others take it from the deltas.",
+    why="Codex reads the text from the item, others from the deltas.",
     needs=lambda answer: any(part.done for part in _parts(answer)),
     lacks="no part that is done",
 )
@@ -204,7 +204,7 @@ def repeated(answer: ResponsesAnswer, _: ResponsesApi) -> Iterator[Violation]:
             in_item = kept[number] if isinstance(kept, list) and 0 <= number < len(kept) else None
             in_item = in_item if isinstance(in_item, dict) else {}
             if item.done is not None and in_item.get(PART_TEXTS[shown["type"]]) != text:
-                yield violation_in(item.done.frame, f"part {number} of the item is another")
+                yield violation_in(item.done.frame, f"part {number} of the item differs")
 
 
 def _whole_of(spelled: Spelled) -> str | None:
@@ -233,8 +233,8 @@ def call_id(answer: ResponsesAnswer, _: ResponsesApi) -> Iterator[Violation]:
 @CALL.rule(
     "sum",
     "Deltas add up to the input",
-    text="What a tool is called with is the same in the deltas, if there are any, in their `.done` and in the item.",
-    why="Some clients take the pieces, some the whole: they must call the tool with the same.",
+    text="The input of a call is the same in the deltas, if there are any, in their `.done` and in the item.",
+    why="Some clients read the pieces, others the whole: both must be equal.",
     needs=lambda answer: any(item.done for item in items_of(answer, *CALLS)),
     lacks="no call that is done",
 )
@@ -244,9 +244,9 @@ def call_sum(answer: ResponsesAnswer, _: ResponsesApi) -> Iterator[Violation]:
         whole = item.done.item.get(member_name) if item.done is not None else None
         if item.done is None or not isinstance(whole, str):
             continue
-        told = item.input.done.text(member_name) if item.input.done is not None else None
-        if told is not None and told != whole:
-            yield violation_in(item.done.frame, f"the item has {quote(whole)}, `.done` has {quote(told)}")
+        found = item.input.done.text(member_name) if item.input.done is not None else None
+        if found is not None and found != whole:
+            yield violation_in(item.done.frame, f"the item has {quote(whole)}, `.done` has {quote(found)}")
         elif item.input.deltas and item.input.text != whole:
             yield violation_in(item.done.frame, f"the item has {quote(whole)}, the deltas {quote(item.input.text)}")
 
@@ -254,8 +254,8 @@ def call_sum(answer: ResponsesAnswer, _: ResponsesApi) -> Iterator[Violation]:
 @CALL.rule(
     "done",
     "The input of a call is done",
-    text="Before a call is done comes `.done` of its arguments or its input.",
-    why="Clients that read no items call the tool then.",
+    text="`.done` of the arguments or the input is sent before the call is done.",
+    why="Clients that do not read items call the tool at this event.",
     needs=lambda answer: any(item.done for item in items_of(answer, *CALLS)),
     lacks="no call that is done",
 )
@@ -267,9 +267,9 @@ def call_done(answer: ResponsesAnswer, _: ResponsesApi) -> Iterator[Violation]:
 
 @CALL.rule(
     "spelled",
-    "The input of a call comes in deltas",
-    text="Arguments and input that are not empty come as at least one delta.",
-    why="Clients that show a call while it is made show nothing.",
+    "The input of a call is sent in deltas",
+    text="Arguments and input that are not empty are sent in at least one delta.",
+    why="Clients that show a call while it is streamed show nothing.",
     severity=Severity.ODD,
     needs=lambda answer: any(item.done for item in items_of(answer, *CALLS)),
     lacks="no call that is done",

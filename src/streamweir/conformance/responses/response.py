@@ -58,7 +58,7 @@ def members(answer: ResponsesAnswer, api: ResponsesApi) -> Iterator[Violation]:
     "id",
     "The id has its form",
     text="The id of a response begins with `resp_`.",
-    why="Clients tell ids by their beginning.",
+    why="Clients recognise the kind of an id by its prefix.",
     source=REFERENCE,
     severity=Severity.ODD,
     needs=lambda answer: any(isinstance(event.response.get("id"), str) for event in _responses(answer)),
@@ -75,7 +75,7 @@ def id_form(answer: ResponsesAnswer, api: ResponsesApi) -> Iterator[Violation]:
     "same-id",
     "A response keeps its id",
     text="`id` and `created_at` are the same in every `response` of a stream.",
-    why="Clients keep a response by its id: with another one at the end it is another response.",
+    why="Clients store a response by its id: another id at the end is another response.",
     needs=lambda answer: len(_responses(answer)) > 1,
     lacks="fewer than two response objects in it",
 )
@@ -90,24 +90,24 @@ def same_id(answer: ResponsesAnswer, _: ResponsesApi) -> Iterator[Violation]:
 
 @RESPONSE.rule(
     "status",
-    "The status goes with the event",
+    "The status fits the event",
     text="The `status` of a response is that of its event: `completed` in `response.completed` and so on.",
-    why="Some clients read the one, some the other.",
+    why="Some clients read the status, others the event.",
     needs=_responses,
     lacks=_NO_RESPONSE,
 )
 def status(answer: ResponsesAnswer, _: ResponsesApi) -> Iterator[Violation]:
     for event in _responses(answer):
-        told = event.response.get("status")
-        if isinstance(told, str) and told not in _STATUSES[event.type]:
-            yield violation_in(event.frame, f"`status` is {quote(told)}", b'"status"')
+        found = event.response.get("status")
+        if isinstance(found, str) and found not in _STATUSES[event.type]:
+            yield violation_in(event.frame, f"`status` is {quote(found)}", b'"status"')
 
 
 @RESPONSE.rule(
     "empty",
     "A response is empty at first",
     text="Before the end `output` is empty, and `usage`, `error` and `incomplete_details` are null.",
-    why="Clients add the items that follow: what is there already is there twice.",
+    why="Clients add the items that follow: items that are already there are doubled.",
     needs=_early,
     lacks="no `response.created` in it",
 )
@@ -120,9 +120,9 @@ def empty(answer: ResponsesAnswer, _: ResponsesApi) -> Iterator[Violation]:
 
 @RESPONSE.rule(
     "incomplete",
-    "An incomplete response says why",
-    text="`incomplete_details` has one of the API's words as `reason` if the response is incomplete, else it is null.",
-    why="Agents act on it: they shorten, ask for more, or stop.",
+    "An incomplete response has a reason",
+    text="`incomplete_details` has one of the API's values as `reason` if the response is incomplete, else it is null.",
+    why="It decides whether agents shorten the conversation, request more, or stop.",
     source=REFERENCE,
     needs=lambda answer: answer.end,
     lacks="no end in it",
@@ -143,9 +143,9 @@ def wrong_reason(response: dict[str, Any], api: ResponsesApi) -> str:
 
 @RESPONSE.rule(
     "error",
-    "A failed response says why",
+    "A failed response has an error",
     text="`error` has a `code` and a `message`, both texts, if the response failed, else it is null.",
-    why="Agents decide by the code whether to shorten the conversation, to stop or to try again.",
+    why="The code decides whether agents shorten the conversation, stop or try again.",
     source=ERRORS,
     needs=lambda answer: answer.end,
     lacks="no end in it",
@@ -160,16 +160,16 @@ def wrong_error(response: dict[str, Any]) -> str:
     error = response.get("error")
     if response.get("status") != "failed":
         return "`error` is set, and the response did not fail" if error else ""
-    told = [error.get(name) for name in ("code", "message")] if isinstance(error, dict) else [None]
-    return "" if all(isinstance(each, str) and each for each in told) else "no `error` with a `code` and a `message`"
+    found = [error.get(name) for name in ("code", "message")] if isinstance(error, dict) else [None]
+    return "" if all(isinstance(each, str) and each for each in found) else "no `error` with a `code` and a `message`"
 
 
 @COUNT.rule(
     "usage",
-    "Usage stands at the end",
+    "Usage is at the end",
     text="The last response of a complete answer has `usage` with `input_tokens`, `output_tokens` and `total_tokens`, "
     "which are counts.",
-    why="Clients bill by it. Codex refuses the end, and asks again, where one of the three is missing.",
+    why="Clients bill by it. Codex refuses the end, and sends the request again, if one of the three is missing.",
     needs=_ended_well,
     lacks="no complete answer in it",
 )
@@ -248,25 +248,25 @@ def parts(answer: ResponsesAnswer, api: ResponsesApi) -> Iterator[Violation]:
 
 @ERROR.rule(
     "object",
-    "An error says what it is",
+    "An error has a code and a message",
     text="An `error` event has an `error` object with a `code` and a `message`, both texts that are not empty.",
-    why="SDKs raise an exception where the members stand in `error`. Beside `type`, one raises nothing.",
+    why="SDKs raise an exception if the members are in `error`. If they are next to `type`, one SDK raises nothing.",
     source=ERRORS,
     needs=lambda answer: answer.of_type("error"),
     lacks="no error in it",
 )
 def error_object(answer: ResponsesAnswer, _: ResponsesApi) -> Iterator[Violation]:
     for event in answer.of_type("error"):
-        told = [event.member("error").get(name) for name in ("code", "message")]
-        if not all(isinstance(each, str) and each for each in told):
+        found = [event.member("error").get(name) for name in ("code", "message")]
+        if not all(isinstance(each, str) and each for each in found):
             yield violation_in(event.frame, "no `error` with a `code` and a `message`")
 
 
 @ERROR.rule(
     "both",
-    "An error is told twice",
-    text="`error` and `response.failed` come together, in this order.",
-    why="SDKs raise at `error` and not at `response.failed`; Codex reads `response.failed` alone.",
+    "An error is sent as two events",
+    text="`error` and `response.failed` are sent together, in this order.",
+    why="SDKs raise at `error` and not at `response.failed`; Codex reads only `response.failed`.",
     source=ERRORS,
     needs=lambda answer: answer.of_type("error", "response.failed") and not answer.parsed.was_cut,
     lacks="no error in it, or the recording was cut",
@@ -283,7 +283,7 @@ def both(answer: ResponsesAnswer, _: ResponsesApi) -> Iterator[Violation]:
     "code",
     "The code of a failure is known",
     text="The code of `response.failed` is one that clients know.",
-    why="By it they decide whether to try again: a code that they do not know is tried again.",
+    why="The code decides whether they try again: with an unknown code they do.",
     source=ERRORS,
     severity=Severity.ODD,
     needs=lambda answer: any(isinstance(_code(event), str) for event in answer.of_type("response.failed")),
@@ -291,9 +291,9 @@ def both(answer: ResponsesAnswer, _: ResponsesApi) -> Iterator[Violation]:
 )
 def code(answer: ResponsesAnswer, api: ResponsesApi) -> Iterator[Violation]:
     for event in answer.of_type("response.failed"):
-        told = _code(event)
-        if isinstance(told, str) and told and told not in api.stream_codes:
-            yield violation_in(event.frame, f"no failure is named {quote(told)}", b'"error"')
+        found = _code(event)
+        if isinstance(found, str) and found and found not in api.stream_codes:
+            yield violation_in(event.frame, f"no failure is named {quote(found)}", b'"error"')
 
 
 def _code(event: ResponseEvent) -> object:

@@ -27,7 +27,7 @@ def _numbered(answer: ResponsesAnswer) -> list[ResponseEvent]:
     "typed",
     "Every document has a type",
     text="The document of every frame has a `type`, which is a text.",
-    why="Clients tell events apart by it, and pass over a document without one.",
+    why="Clients distinguish events by it, and skip a document without one.",
 )
 def typed(answer: ResponsesAnswer, _: ResponsesApi) -> Iterator[Violation]:
     for frame in answer.parsed.data_frames:
@@ -39,7 +39,7 @@ def typed(answer: ResponsesAnswer, _: ResponsesApi) -> Iterator[Violation]:
     "name",
     "The `event` line names the type",
     text="Every frame has one `event` line, whose value is the `type` of the document.",
-    why="Some clients choose by this line, some by the type: they must say the same.",
+    why="Some clients read this line, others the type: both must be equal.",
 )
 def name(answer: ResponsesAnswer, _: ResponsesApi) -> Iterator[Violation]:
     for event in answer.events:
@@ -52,7 +52,7 @@ def name(answer: ResponsesAnswer, _: ResponsesApi) -> Iterator[Violation]:
     "known",
     "Events are known",
     text="The type of an event is one of the API's.",
-    why="Clients pass over what they do not know: if it carries content, that is lost.",
+    why="Clients skip unknown events: if one has content, that is lost.",
     severity=Severity.ODD,
     needs=lambda answer: answer.events,
     lacks="no event in it",
@@ -66,7 +66,7 @@ def known(answer: ResponsesAnswer, _: ResponsesApi) -> Iterator[Violation]:
 @EVENT.rule(
     "created-first",
     "`response.created` is first",
-    text="The first event is `response.created`, or `error`. A `keepalive` comes after it.",
+    text="The first event is `response.created`, or `error`. A `keepalive` is sent after it.",
     why="SDKs build the response from it: any other event before it is an exception in them.",
     needs=lambda answer: answer.events,
     lacks="no event in it",
@@ -79,9 +79,9 @@ def created_first(answer: ResponsesAnswer, _: ResponsesApi) -> Iterator[Violatio
 
 @EVENT.rule(
     "created-once",
-    "`response.created` comes once",
+    "`response.created` is sent once",
     text="There is one `response.created`.",
-    why="Clients begin a new response with it: what came before is lost.",
+    why="Clients begin a new response with it: earlier content is lost.",
     needs=_created,
     lacks="no `response.created` in it",
 )
@@ -92,9 +92,9 @@ def created_once(answer: ResponsesAnswer, _: ResponsesApi) -> Iterator[Violation
 
 @EVENT.rule(
     "end",
-    "The end says how it went",
+    "The last event is a terminal event",
     text="A stream ends with `response.completed`, `response.incomplete` or `response.failed`.",
-    why="Without it a cut answer cannot be told from a whole one: SDKs end in silence, and Codex asks again.",
+    why="Without it a cut answer looks like a complete one: SDKs report no error, and Codex sends the request again.",
     needs=lambda answer: answer.events and not answer.parsed.was_cut and not answer.of_type("error"),
     lacks="no event in it, an error, or the recording was cut",
 )
@@ -106,7 +106,7 @@ def end(answer: ResponsesAnswer, _: ResponsesApi) -> Iterator[Violation]:
 @EVENT.rule(
     "nothing-after-the-end",
     "Nothing follows the end",
-    text="There is one end, and nothing follows it: no `keepalive` either. After `error` comes only `response.failed`.",
+    text="There is one end, and nothing follows it: no `keepalive` either. Only `response.failed` follows `error`.",
     why="Clients stop reading there: what follows is lost, or the connection cannot be used again.",
     needs=lambda answer: answer.of_type("error", *TERMINAL),
     lacks="no end in it",
@@ -125,7 +125,7 @@ def nothing_after_the_end(answer: ResponsesAnswer, _: ResponsesApi) -> Iterator[
 @EVENT.rule(
     "no-done",
     "No `[DONE]`",
-    text="There is no `[DONE]`: it belongs to chat completions.",
+    text="There is no `[DONE]`, which is part of chat completions.",
     why="The end of this API is an event. Clients that parse every frame as JSON fail at it.",
     severity=Severity.ODD,
 )
@@ -152,7 +152,7 @@ def present(answer: ResponsesAnswer, _: ResponsesApi) -> Iterator[Violation]:
     "no-gaps",
     "Events are numbered without gaps",
     text="The numbers are 0, 1, 2 and so on.",
-    why="By them a client sees that an event was lost, and puts events into their order.",
+    why="Clients use them to detect lost events and to order events.",
     needs=_numbered,
     lacks="no event with a number in it",
 )
