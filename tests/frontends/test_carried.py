@@ -5,7 +5,17 @@ import zlib
 
 import pytest
 
-from streamweir.frontends.carried import MARK, MAX_PACKED, MAX_UNPACKED, Carried, CarriedReader, carry, is_carried
+from streamweir.frontends.carried import (
+    MARK,
+    MAX_PACKED,
+    MAX_UNPACKED,
+    MAX_VALUES,
+    Carried,
+    CarriedReader,
+    carry,
+    is_carried,
+)
+from streamweir.wire import jsonio
 
 ENTRIES = [
     {"type": "reasoning.text", "text": "hm", "signature": "c2ln", "index": 0, "format": "google-gemini-v1"},
@@ -54,6 +64,20 @@ def packed(data: bytes) -> str:
 )
 def test_what_cannot_be_read_is_ignored(value: str) -> None:
     assert CarriedReader().open(value) == Carried(None, [], "")
+
+
+@pytest.mark.parametrize("value", [b"{}", b"[[]]", b"1", b'""', b'"\\\\"', b'{"a":{"b":[1]}}'])
+def test_many_small_values_are_not_unpacked(value: bytes) -> None:
+    few, many = (b'{"m":"m","e":[{"a":[' + b",".join([value] * count) + b"]}]}" for count in (1000, MAX_VALUES))
+    assert CarriedReader().open(packed(few)).model == "m"
+    assert CarriedReader().open(packed(many)) == Carried(None, [], "")
+    reader = CarriedReader()
+    assert sum(bool(reader.open(packed(few)).entries) for _ in range(50)) < 50  # they count together
+
+
+def test_a_long_text_is_one_value() -> None:
+    text = 'He said: "[a, b], {c}", \\ and so on, "\\' * 5000
+    assert CarriedReader(max_values=20).open(packed(jsonio.encode({"m": "m", "x": text}))).text == text
 
 
 def test_many_that_unpack_to_much_are_bounded_together() -> None:

@@ -23,6 +23,10 @@ MAX_PACKED = 256 * 1024
 """Bytes of an envelope before compression. If it would have more, the text is left out."""
 MAX_UNPACKED = 8 * 1024 * 1024
 """Bytes of all envelopes of a request, unpacked."""
+MAX_VALUES = 30_000
+"""Values in the objects and lists of all envelopes of a request: those of thousands of blocks. A few kilobytes could
+unpack to millions, which are parsed and checked on the event loop."""
+_QUOTES_PER_VALUE = 8
 _TEXT_MEMBERS = {"reasoning.text": "text", "reasoning.summary": "summary"}
 
 
@@ -68,10 +72,12 @@ def is_carried(value: object) -> bool:
 
 
 class CarriedReader:
-    """Opens the envelopes of one request. A few bytes can unpack to very many, so their total size is bounded."""
+    """Opens the envelopes of one request. A few bytes can unpack to very many, so their total size is bounded, and so
+    is the number of values."""
 
-    def __init__(self, max_bytes: int = MAX_UNPACKED) -> None:
+    def __init__(self, max_bytes: int = MAX_UNPACKED, max_values: int = MAX_VALUES) -> None:
         self._left = max_bytes
+        self._values_left = max_values
 
     def open(self, value: str, shown: str = "") -> Carried:
         """`shown`: the text of the block. It is put back into the entry that had it."""
@@ -92,19 +98,30 @@ class CarriedReader:
 
     def _unpack(self, text: str) -> dict[str, Any]:
         """Empty if it cannot be read, or is too large."""
-        if self._left <= 0:
+        if self._left <= 0 or self._values_left < 0:
             return {}
         try:
             packed = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
             unpacking = zlib.decompressobj()
             data = unpacking.decompress(packed, self._left)
             self._left -= len(data)
-            document = jsonio.decode(data) if unpacking.eof else None
+            self._values_left -= _values_in(data, self._values_left)
+            document = jsonio.decode(data) if unpacking.eof and self._values_left >= 0 else None
         except (binascii.Error, zlib.error, ValueError):
             return {}
         if not isinstance(document, dict) or (b"\\u" in data and jsonio.has_lone_surrogate(document)):
             return {}  # a body with half of a surrogate pair is refused, so an envelope must not contain one either
         return document
+
+
+def _values_in(data: bytes, limit: int) -> int:
+    """About how many values a JSON document has in its objects and lists; more than `limit` is any number above it."""
+    if b"\\" in data:
+        data = data.replace(b"\\\\", b"").replace(b'\\"', b"")
+    if data.count(b'"') > _QUOTES_PER_VALUE * limit:
+        return limit + 1
+    outside = b"".join(data.split(b'"')[::2])  # every second piece between quotes
+    return len(outside) - len(outside.translate(None, b",[{"))
 
 
 def _without_text(entry: dict[str, Any]) -> dict[str, Any]:
