@@ -158,6 +158,7 @@ def test_what_a_text_is_for(members: dict[str, Any], task: str | None, dropped: 
         ("text-embedding-005", "predict", 1, 1),
         ("gemini-embedding-001", "predict", 3, 4),
         ("gemini-embedding-2", "embedContent", 3, 4),
+        ("embeddinggemma-300m", "embedContent", 3, 4),
     ],
 )
 def test_vertex(model: str, method: str, calls: int, parallel: int) -> None:

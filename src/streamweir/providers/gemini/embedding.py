@@ -24,7 +24,7 @@ from streamweir.wire import jsonio
 
 _PER_BATCH, _PER_PREDICT = 100, 250
 _TAKES_ONE = re.compile(r"gemini-embedding-")
-"""On Vertex: one input per call."""
+"""On Vertex: one input per call, also by the older method. The newer one takes no more from any model."""
 _IS_PREDICTED = re.compile(r"(gemini-embedding-001|text-|textembedding|multimodalembedding)")
 """On Vertex: models of the older method."""
 _TASKS = {
@@ -84,7 +84,8 @@ class GeminiEmbeddings:
     def inputs_per_call(self, target: Target, /) -> int:
         if target.project is None:
             return _PER_BATCH
-        return 1 if _TAKES_ONE.match(_name_of(target)) else _PER_PREDICT
+        name = _name_of(target)
+        return _PER_PREDICT if _IS_PREDICTED.match(name) and not _TAKES_ONE.match(name) else 1
 
     def build_call(self, request: ChatRequest, target: Target, inputs: Sequence[Input], /) -> UpstreamRequest:
         options = request.embedding
