@@ -5,6 +5,9 @@ from typing import Any
 import pytest
 
 from streamweir.core.request import read_request
+from streamweir.frontends.carried import carry
+from streamweir.frontends.messages.frontend import MESSAGES
+from streamweir.frontends.responses.frontend import RESPONSES
 from streamweir.frontends.responses.request import read_responses_request
 from streamweir.pipeline.prompt_bound import IMAGE_TOKENS, bound_of, own_text_of, predicted_tokens, text_of
 from streamweir.wire import jsonio
@@ -105,6 +108,20 @@ def test_what_another_api_can_say_and_chat_completions_cannot_is_counted_too() -
     assert BIG in own_text_of(chat)
     assert "AAAA" not in own_text_of(chat)
     assert not own_text_of(read_request({"model": "m", "messages": [ASK]}))
+
+
+def test_reasoning_that_came_compressed_counts_as_it_is_sent() -> None:
+    envelope = carry("m", [], BIG)
+    assert len(envelope) < 1000
+    thought = {"type": "reasoning", "summary": [], "encrypted_content": envelope}
+    thinking = {"type": "thinking", "thinking": "", "signature": envelope}
+    said = {"role": "assistant", "content": "x"}
+    response = {"model": "m", "input": [ASK, thought, said, ASK]}
+    blocks = {"role": "assistant", "content": [thinking, {"type": "text", "text": "x"}]}
+    message = {"model": "m", "max_tokens": 9, "messages": [ASK, blocks, ASK]}
+    for request, body in ((RESPONSES.parse(response, {}), response), (MESSAGES.parse(message, {}), message)):
+        assert BIG in text_of(request)
+        assert bound_of(request, len(jsonio.encode(body))).by_bytes(WINDOW) > len(BIG)
 
 
 def test_a_prediction_is_billed_as_output_too() -> None:

@@ -216,6 +216,8 @@ class NativeRequest(Struct, frozen=True, kw_only=True):
     shows_logprobs: bool = False
     echoed: Mapping[str, Any] = {}
     """Members of the request that the answer repeats."""
+    unpacked_bytes: int = 0
+    """Of the reasoning that stands compressed in the caller's body."""
     reasoning_models: Mapping[str, str] = {}
     """The model that wrote an entry of `reasoning_details`, by the entry's path in the body of chat completions, if
     it is known."""

@@ -76,6 +76,7 @@ class CarriedReader:
     is the number of values."""
 
     def __init__(self, max_bytes: int = MAX_UNPACKED, max_values: int = MAX_VALUES) -> None:
+        self.unpacked_bytes = 0
         self._left = max_bytes
         self._values_left = max_values
 
@@ -105,6 +106,7 @@ class CarriedReader:
             unpacking = zlib.decompressobj()
             data = unpacking.decompress(packed, self._left)
             self._left -= len(data)
+            self.unpacked_bytes += len(data)
             self._values_left -= _values_in(data, self._values_left)
             document = jsonio.decode(data) if unpacking.eof and self._values_left >= 0 else None
         except (binascii.Error, zlib.error, ValueError):

@@ -63,6 +63,8 @@ def bound_of(
     """
     other = _TEMPLATE_TOKENS + (_TOOL_TOKENS if request.tools else 0)
     inline = 0
+    if request.native is not None:
+        body_bytes += request.native.unpacked_bytes
     is_remote = references_remote_content(request.body)
     for tool in request.tools:
         is_remote |= tool.function is None and tool.custom is None

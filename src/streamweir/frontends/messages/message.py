@@ -42,7 +42,7 @@ class Conversation:
         """The model that wrote an entry of `reasoning_details`, by its path in `messages`, if it is known."""
         self._names = names
         self._drops = drops
-        self._carried = CarriedReader()
+        self.carried = CarriedReader()
         self._open_calls: set[str] = set()  # ids of calls of the message before, without a result so far
 
     def add_system(self, system: Any, path: str = "system") -> None:
@@ -122,7 +122,7 @@ class Conversation:
         return parts
 
     def _add_answer(self, blocks: list[Block], path: str) -> None:
-        answer = _Answer(self._carried)
+        answer = _Answer(self.carried)
         for i, block in enumerate(blocks):
             at = f"{path}[{i}]"
             match type_of(block, at):

@@ -131,6 +131,7 @@ def read_messages_request(
             requires_server_tools=bool(tools.server_tools) and not tools.tools,
             hides_reasoning=hides_reasoning,
             reasoning_models=conversation.reasoning_models,
+            unpacked_bytes=conversation.carried.unpacked_bytes,
         ),
     )
 

@@ -30,7 +30,7 @@ class Conversation:
     def __init__(self, names: FlatNames, drops: Drops) -> None:
         self._names = names
         self._drops = drops
-        self._carried = CarriedReader()
+        self.carried = CarriedReader()
         self._turns: list[Message | _Turn] = []
         self._open: dict[str, deque[_Turn]] = {}  # turns with calls that are not answered yet, by the id of the call
 
@@ -79,7 +79,7 @@ class Conversation:
     def _turn(self) -> "_Turn":
         """The assistant's that is not over."""
         if not self._turns or not isinstance(last := self._turns[-1], _Turn) or last.is_over:
-            last = _Turn(self._carried)
+            last = _Turn(self.carried)
             self._turns.append(last)
         return last
 

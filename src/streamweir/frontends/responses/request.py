@@ -151,6 +151,7 @@ def read_responses_request(document: dict[str, Any], *, is_count: bool = False) 
             summarizes_reasoning=summarizes,
             shows_logprobs=shows_logprobs,
             reasoning_models=reasoning_models,
+            unpacked_bytes=conversation.carried.unpacked_bytes,
             echoed=echo_of(document),
         ),
     )
