@@ -45,10 +45,10 @@ def _path(target: Target, path: str) -> str:
     return f"/openai/deployments/{deployment}{path}?api-version={version}"
 
 
-def _place(target: Target, path: str) -> tuple[str, tuple[tuple[str, str], ...]]:
+def _path_and_key(target: Target, path: str) -> tuple[str, tuple[tuple[str, str], ...]]:
     return _path(target, path), (("api-key", target.api_key),) if target.api_key else ()
 
 
-EMBEDDINGS = OpenAIEmbeddings("azure", EmbeddingRow(), _place)
-TEXT = TextProvider(VENDOR, _place)
+EMBEDDINGS = OpenAIEmbeddings("azure", EmbeddingRow(), _path_and_key)
+TEXT = TextProvider(VENDOR, _path_and_key)
 PROVIDER = AzureProvider(VENDOR)

@@ -282,7 +282,7 @@ def both(answer: ResponsesAnswer, _: ResponsesApi) -> Iterator[Violation]:
 @ERROR.rule(
     "code",
     "The code of a failure is known",
-    text="The code of `response.failed` is one that clients know.",
+    text="The code of `response.failed` is one of the API's.",
     why="The code decides whether they try again: with an unknown code they do.",
     source=ERRORS,
     severity=Severity.ODD,

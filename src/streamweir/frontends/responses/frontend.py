@@ -63,7 +63,7 @@ class ResponsesFrontend(Frontend):
         return ErrorResponse(status_of(error), jsonio.encode(document_of(error)))
 
     def write_streamed_error(self, error: StreamweirError, reply: Reply, /) -> bytes | None:
-        if error.code != "context_length_exceeded":  # on which agents shorten the conversation, if a stream says it
+        if error.code != "context_length_exceeded":  # agents shorten the conversation if it is in a stream
             return None
         return b"".join(ResponsesEncoder(reply).feed(StreamFailed(error)))
 

@@ -24,7 +24,7 @@ from streamweir.wire import jsonio
 _OWN = ("input_type", "task_type")
 """Members that OpenAI's API does not have: only for vendors whose rows name them."""
 
-Place = Callable[[Target, str], tuple[str, tuple[tuple[str, str], ...]]]
+PathAndKey = Callable[[Target, str], tuple[str, tuple[tuple[str, str], ...]]]
 """The path and the key's header of a call, for a target and the path of the row."""
 
 
@@ -52,10 +52,10 @@ class OpenAIEmbeddings:
 
     takes_tokens = True
 
-    def __init__(self, name: str, row: EmbeddingRow, place: Place = bearer) -> None:
+    def __init__(self, name: str, row: EmbeddingRow, path_and_key: PathAndKey = bearer) -> None:
         self.name = name
         self._row = row
-        self._place = place
+        self._path_and_key = path_and_key
 
     def takes_dimensions(self, model: str, /) -> bool:
         only = self._row.dimensions_only
@@ -84,7 +84,7 @@ class OpenAIEmbeddings:
                 dropped.append("dimensions")
         if row.input_type and row.input_type not in body and row.default_input_type:
             body[row.input_type] = row.default_input_type
-        path, key = self._place(target, row.path)
+        path, key = self._path_and_key(target, row.path)
         return UpstreamRequest(
             path=path, headers=(*key, *json_headers(request)), body=jsonio.encode(body), dropped=tuple(dropped)
         )

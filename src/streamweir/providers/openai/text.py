@@ -15,7 +15,7 @@ from streamweir.providers.base import Target, UpstreamRequest, call_in_text, is_
 from streamweir.providers.openai.choice import ChoiceState
 from streamweir.providers.openai.chunk import Choice, Chunk, Delta, read_chunk
 from streamweir.providers.openai.decoder import OpenAIDecoder
-from streamweir.providers.openai.embedding import Place, bearer
+from streamweir.providers.openai.embedding import PathAndKey, bearer
 from streamweir.providers.openai.provider import OpenAIProvider
 from streamweir.providers.openai.vendor import Vendor
 from streamweir.wire import jsonio
@@ -79,10 +79,10 @@ class TextProvider(OpenAIProvider):
 
     decoder_type = TextDecoder
 
-    def __init__(self, vendor: Vendor, place: Place = bearer) -> None:
+    def __init__(self, vendor: Vendor, path_and_key: PathAndKey = bearer) -> None:
         super().__init__(vendor)
         self.name = PREFIX + vendor.name
-        self._place = place
+        self._path_and_key = path_and_key
 
     def refusal_of(self, request: ChatRequest, model: str, /) -> CallerError | None:
         sent = request.native.body.get("n") if request.native is not None else None
@@ -101,7 +101,7 @@ class TextProvider(OpenAIProvider):
         options = body.pop("stream_options", None)
         if request.stream and self.vendor.takes_stream_options and target.requests_usage:
             body["stream_options"] = {**(options or {}), "include_usage": True}
-        path, key = self._place(target, PATH)
+        path, key = self._path_and_key(target, PATH)
         return UpstreamRequest(
             path=path, headers=(*key, *json_headers(request)), body=jsonio.encode(body), dropped=tuple(dropped)
         )

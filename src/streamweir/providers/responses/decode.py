@@ -162,19 +162,19 @@ class ResponsesDecoder:
         if tier and tier != self._tier:
             events.append(StreamTagged(service_tier=tier))
         self._report(object_of(response, "usage"), events)
-        told = text_of(response, "status") or status
+        reported = text_of(response, "status") or status
         reason = text_of(object_of(response, "incomplete_details") or {}, "reason") or ""
-        if "failed" in (status, told) or response.get("error"):
+        if "failed" in (status, reported) or response.get("error"):
             error = error_of({"error": response.get("error")})
             return [*events, *self._end(StreamFailed(error))]
-        if "incomplete" in (status, told):
+        if "incomplete" in (status, reported):
             finish, raw = INCOMPLETE_REASONS.get(reason, FinishReason.OTHER), reason or "incomplete"
-        elif status == "completed" and told == "completed":
+        elif status == "completed" and reported == "completed":
             self.items.close(events)
             if self.items.has_lost_call:
                 return [*events, *self._end(invalid_frame())]
             finish = FinishReason.TOOL_CALLS if self.items.has_calls else FinishReason.STOP
-            raw = told
+            raw = reported
         else:  # cancelled, or (only in a whole body) still in progress
             return [*events, *self._end(truncated())]
         return [*events, ChoiceFinished(0, finish, raw), *self._end(StreamCompleted())]

@@ -246,8 +246,8 @@ class ItemTable:
         self._grow(item.summaries, part, text)
         if is_further:
             text = _SEPARATOR + text
-        place = self._place(item)
-        entry = {"type": "reasoning.summary", "summary": text, "format": self._reasoning_format, "index": place}
+        position = self._position(item)
+        entry = {"type": "reasoning.summary", "summary": text, "format": self._reasoning_format, "index": position}
         events.append(ReasoningDelta(0, text, (entry,)))
 
     def _complete_summary(self, item: _Item | None, part: int, text: str | None, events: list[Event]) -> None:
@@ -299,7 +299,7 @@ class ItemTable:
                 entry["id"] = id
             # quirk: OpenRouter names the family of a content that is not OpenAI's.
             entry["format"] = text_of(sent, "format") or self._reasoning_format
-            entry["index"] = self._place(item)
+            entry["index"] = self._position(item)
             events.append(ReasoningDelta(0, "", (entry,)))
 
     def _end_call(self, item: _Item, sent: Mapping[str, Any], events: list[Event]) -> None:
@@ -317,7 +317,7 @@ class ItemTable:
         if given:
             events.append(Extra(0, {"annotations": given}))
 
-    def _place(self, item: _Item) -> int:
+    def _position(self, item: _Item) -> int:
         if item.position is None:
             item.position = self._next_position()
         return item.position

@@ -59,8 +59,11 @@ class _Writer:
 
     def _add_turn(self, message: Message, path: str) -> None:
         reasoning = self._reasoning(message, path)
-        said = self._said(message, path)
-        rest: list[Items] = [*([said] if message.content or said else []), *([call] for call in self._calls(message))]
+        text_items = self._text_items(message, path)
+        rest: list[Items] = [
+            *([text_items] if message.content or text_items else []),
+            *([call] for call in self._calls(message)),
+        ]
         # Positions count reasoning too, also reasoning that is left out.
         taken = sorted({index for entry in message.reasoning_details if isinstance(index := entry.get("index"), int)})
         sent = 0
@@ -72,7 +75,7 @@ class _Writer:
         for others in rest[sent:]:
             self.items += others
 
-    def _said(self, message: Message, path: str) -> Items:
+    def _text_items(self, message: Message, path: str) -> Items:
         self._drop_marks(message, path)
         content: Items = []
         for i, part in enumerate(message.parts):

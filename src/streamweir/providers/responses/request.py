@@ -114,11 +114,11 @@ def _reasoning(request: ChatRequest, model: str, vendor: Vendor, dropped: list[s
     written: dict[str, Any] = {}
     is_off = requested.effort == "none" or requested.enabled is False
     effort = requested.effort or ("none" if is_off else None)
-    word = effort
+    sent_effort = effort
     if request.native is not None and effort is not None:
-        word = nearest_effort(effort, vendor.efforts or efforts_of(model))
-    if word is not None and "reasoning_effort" not in vendor.refused_by(model):
-        written["effort"] = word
+        sent_effort = nearest_effort(effort, vendor.efforts or efforts_of(model))
+    if sent_effort is not None and "reasoning_effort" not in vendor.refused_by(model):
+        written["effort"] = sent_effort
     elif effort is not None and requested.effort is not None:
         dropped.append(request.reasoning_path("effort"))
     if requested.max_tokens is not None:

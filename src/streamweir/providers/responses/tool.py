@@ -82,7 +82,7 @@ def _search(options: dict[str, Any]) -> dict[str, Any]:
     written: dict[str, Any] = {"type": _WEB_SEARCH}
     if options.get("search_context_size") is not None:
         written["search_context_size"] = options["search_context_size"]
-    place = options.get("user_location")
-    if isinstance(place, dict) and isinstance(place.get("approximate"), dict):
-        written["user_location"] = {"type": "approximate", **place["approximate"]}
+    location = options.get("user_location")
+    if isinstance(location, dict) and isinstance(location.get("approximate"), dict):
+        written["user_location"] = {"type": "approximate", **location["approximate"]}
     return written
