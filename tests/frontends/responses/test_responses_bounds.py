@@ -177,6 +177,18 @@ def test_members_with_which_a_router_takes_another_model_are_left_out(member: st
     assert (member in own.body, own.dropped) == (False, (member,))
 
 
+def test_what_nothing_can_come_of_is_named() -> None:
+    picture = {"type": "input_image", "image_url": "data:image/png;base64,AA=="}
+    said = {"role": "assistant", "content": [{"type": "output_text", "text": "See:"}, picture]}
+    request = read_responses_request({"model": "m", "input": [said], "tool_choice": "required", "tools": []})
+    assert request.native is not None
+    assert request.native.untranslated == ("input[0].content", "tool_choice")
+    assert (request.messages[0].content, request.tool_choice) == ("See:", None)
+    free = read_responses_request({"model": "m", "input": "x", "tool_choice": "auto"})
+    assert free.native is not None
+    assert free.native.untranslated == ()
+
+
 def test_many_calls_with_one_id_have_their_results_in_turn() -> None:
     count = 3000
     call = {"type": "function_call", "call_id": "c", "name": "f", "arguments": "{}"}

@@ -90,7 +90,10 @@ class Conversation:
             raise CallerError("invalid_value", message, param=f"{path}.role")
         parts = parts_of(item.get("content"), f"{path}.content", self._drops)
         if role == "assistant":
-            self._turn().add_text(parts)
+            said = [part for part in parts if part["type"] in ("text", "refusal")]
+            if len(said) < len(parts):
+                self._drops.add(f"{path}.content")
+            self._turn().add_text(said)
         elif parts:
             self._append(role, parts)
 
@@ -133,7 +136,7 @@ class _Turn:
         self._details: list[dict[str, Any]] = []
 
     def add_text(self, parts: list[Part]) -> None:
-        self._parts += [part for part in parts if part["type"] in ("text", "refusal")]
+        self._parts += parts
 
     def add_call(self, call: dict[str, Any]) -> None:
         self._calls.append(call)

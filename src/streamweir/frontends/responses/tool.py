@@ -137,6 +137,8 @@ class ToolReader:
             if choice not in _MODES:
                 message = f"tool_choice must be one of {', '.join(_MODES)}, or an object."
                 raise CallerError("invalid_value", message, param="tool_choice")
+            if choice == "required" and not self._functions:
+                self._drops.add("tool_choice")
             return choice if self._functions else None  # a choice among none is refused
         if not isinstance(choice, dict):
             raise CallerError("invalid_type", "tool_choice must be a string or an object.", param="tool_choice")
