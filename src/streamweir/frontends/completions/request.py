@@ -25,7 +25,6 @@ from streamweir.core.validation import convert, missing_parameter
 
 DEFAULT_MAX_TOKENS = 16
 """OpenAI's."""
-UNTRANSLATED = ("suffix", "echo", "best_of", "logprobs")
 _EMPTY: tuple[Any, ...] = (None, "", [], {})
 _CARRIED = (
     "model",
