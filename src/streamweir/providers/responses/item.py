@@ -259,9 +259,9 @@ class ItemTable:
             self._grow(item.lengths, 0, text)
             events.append(ToolCallDelta(0, item.call, text))
 
-    def _start_call(self, item: _Item, sent: Mapping[str, Any], events: list[Event]) -> None:
+    def _start_call(self, item: _Item, sent: Mapping[str, Any], events: list[Event], *, is_done: bool = False) -> None:
         name, is_custom = text_of(sent, "name"), sent.get("type") == "custom_tool_call"
-        if not name:
+        if name is None or (not name and not is_done):  # an empty one counts when no other can follow
             return
         # quirk: xAI shows its own searches as calls of tools that were not declared (fixture
         # xai-responses/calls_of_the_providers_own). A name that the model invented is passed on: the caller refuses it.
@@ -304,7 +304,7 @@ class ItemTable:
 
     def _end_call(self, item: _Item, sent: Mapping[str, Any], events: list[Event]) -> None:
         if item.call == _NOT_STARTED:
-            self._start_call(item, sent, events)
+            self._start_call(item, sent, events, is_done=True)
             self.has_lost_call |= item.kind is _CALL and item.call == _NOT_STARTED
         text = text_of(sent, "arguments") or text_of(sent, "input")
         self._add_arguments(item, _rest(item, 0, text), events)
