@@ -14,7 +14,10 @@ class Watchdog:
     def __init__(self, on_timeout: Callable[[], None]) -> None:
         self.has_fired = False
         self._on_timeout = on_timeout
-        self._changed = threading.Condition()
+        # The main thread enters the lock and not the condition, whose methods are Python code: Ctrl-C could interrupt
+        # them between taking the lock and the block, and the lock would never be released.
+        self._lock = threading.RLock()
+        self._changed = threading.Condition(self._lock)
         self._deadline: float | None = None
         self._wakes_at: float | None = None
         self._is_closed = False
@@ -22,7 +25,7 @@ class Watchdog:
 
     def set_timeout(self, limit_s: float | None) -> None:
         """Sets the deadline to `limit_s` from now; None: no deadline."""
-        with self._changed:
+        with self._lock:
             self._deadline = None if limit_s is None else time.monotonic() + limit_s
             if self._deadline is None:
                 return
@@ -33,7 +36,7 @@ class Watchdog:
                 self._changed.notify()
 
     def close(self) -> None:
-        with self._changed:
+        with self._lock:
             self._is_closed = True
             self._changed.notify()
         if self._thread is not None and self._thread is not threading.current_thread():
