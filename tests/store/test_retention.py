@@ -15,6 +15,7 @@ from conftest import SOAKS
 from streamweir.policy.redact import Redactor
 from streamweir.store.db.base import Store, StoreUnavailable
 from streamweir.store.db.counter import release_lease, take_lease
+from streamweir.store.db.engine import open_store
 from streamweir.store.db.tables import (
     SUMS,
     USAGE,
@@ -37,7 +38,7 @@ from streamweir.store.requests.requests import RequestFilter, list_requests
 from streamweir.store.requests.retention import LEASE, Erased, Purged, erase_key, purge, purge_regularly
 from support.contents import dump, file_bytes, make_content
 from support.request_rows import DAY_MS, NOW_MS, insert_key, insert_open, insert_rows, request_row
-from support.stores import each_database, store_on
+from support.stores import each_database, migrated_url, store_on
 
 OLD_MS = NOW_MS - 31 * DAY_MS
 YOUNG_MS = NOW_MS - 29 * DAY_MS
@@ -304,3 +305,13 @@ async def test_of_what_was_purged_nothing_is_left_in_the_file(tmp_path: Path) ->
         assert await purge(store, "me", now, pause_s=0) == Purged(requests=300, contents=30)
         assert traces(await store.read(dump), old) == []
     assert traces(file_bytes(tmp_path), old) == []
+
+
+async def test_a_close_leaves_no_log_file(tmp_path: Path) -> None:
+    """Connections of several threads are closed: if two were at once, neither would remove it."""
+    url = await migrated_url("sqlite", tmp_path)
+    for _ in range(20):
+        store = await open_store(url, tmp_path)
+        await asyncio.gather(*(store.read(dump) for _ in range(4)), store.write_content(dump), store.write(dump))
+        await store.close()
+        assert sorted(path.name for path in tmp_path.iterdir() if path.name.endswith("-wal")) == []

@@ -82,6 +82,11 @@ class Operation(Generic[T]):
             return True
 
 
+_CLOSING = threading.Lock()
+"""The last connection to a file writes its log (WAL) back and removes it, and with it what was erased. Of two that are
+closed at the same moment neither is the last."""
+
+
 class SqliteWorkers:
     """One connection per running thread. Workers that write share a `write_lock`."""
 
@@ -129,7 +134,7 @@ class SqliteWorkers:
                 if is_sound and not self._is_closed and not conn.in_transaction():
                     self._idle.append(conn)
                 else:
-                    conn.close()
+                    _close(conn)
 
     @contextmanager
     def _holding_write_lock(self, operation: Operation[Any]) -> Iterator[None]:
@@ -160,7 +165,12 @@ class SqliteWorkers:
 
     def _close_idle(self) -> None:
         while self._idle:
-            self._idle.pop().close()
+            _close(self._idle.pop())
+
+
+def _close(conn: Connection) -> None:
+    with _CLOSING:
+        conn.close()
 
 
 def make_engine(uri: str, begin: str, pragmas: Sequence[str]) -> Engine:
