@@ -7,7 +7,8 @@ Whatever a frame contains, nothing is raised: the decoder of the events decides 
 
 from typing import Any
 
-from streamweir.providers.anthropic.frame import StreamEvent, decode_stream_event, object_of
+from streamweir.providers.anthropic.frame import StreamEvent, decode_stream_event
+from streamweir.providers.members import object_of
 from streamweir.wire import jsonio
 from streamweir.wire.messages import DELTAS, read_input
 from streamweir.wire.sse import Frame

@@ -30,6 +30,43 @@ class RefusalCase(Struct, frozen=True, kw_only=True):
     """The member of the request that the refusal names."""
 
 
+INPUT_CASES = (
+    RefusalCase(
+        name="wrong-key",
+        code="invalid_api_key",
+        title="A wrong key is refused",
+        text="An unknown key is refused as such.",
+    ),
+    RefusalCase(
+        name="no-key",
+        code="missing_api_key",
+        title="No key is refused",
+        text="A request without a key is refused as such.",
+    ),
+    RefusalCase(
+        name="not-json",
+        code="invalid_json",
+        title="A body that is no JSON is refused",
+        text="A body that is no JSON is refused.",
+    ),
+    RefusalCase(
+        name="wrong-type",
+        code="invalid_type",
+        title="A wrong type is refused",
+        text="`input` that is neither a text nor a list is refused.",
+        param="input",
+    ),
+    RefusalCase(
+        name="no-input",
+        code="missing_required_parameter",
+        title="No input is refused",
+        text="A request without `input` is refused.",
+        param="input",
+    ),
+)
+"""Of every API whose requests have `input`."""
+
+
 def refuses(case: RefusalCase, source: str) -> Rule[ProbeSession, Any]:
     spec = CallerError(case.code, "").spec
 
@@ -98,6 +135,30 @@ def is_of_kind(name: str, kind: Kind) -> Check:
             yield Violation(f"the answer is of the kind {recording.kind}", recording.body, answer=name)
 
     return check
+
+
+def streamed_rule(source: str) -> Rule[ProbeSession, Any]:
+    return Rule(
+        id="asked.stream",
+        title="A stream is a stream",
+        text="With `stream: true` the answer is an event stream.",
+        why="A client that waits for events sees nothing.",
+        source=source,
+        skip_reason=answered("streamed"),
+        check=is_of_kind("streamed", Kind.STREAM),
+    )
+
+
+def whole_rule(source: str, why: str) -> Rule[ProbeSession, Any]:
+    return Rule(
+        id="asked.whole",
+        title="A whole answer is one body",
+        text="Without `stream` the answer is one JSON body.",
+        why=why,
+        source=source,
+        skip_reason=answered("buffered"),
+        check=is_of_kind("buffered", Kind.WHOLE),
+    )
 
 
 def before_stream(name: str, source: str) -> Rule[ProbeSession, Any]:

@@ -17,10 +17,11 @@ from streamweir.core.usage import has_invalid_count
 from streamweir.pipeline.meter import Record, note
 from streamweir.providers.anthropic.decode import AnthropicDecoder
 from streamweir.providers.anthropic.error import error_in
-from streamweir.providers.anthropic.frame import NO_INDEX, StreamEvent, decode_stream_event, object_of, text_of
+from streamweir.providers.anthropic.frame import NO_INDEX, StreamEvent, decode_stream_event
 from streamweir.providers.anthropic.usage import CORE, UsageFold
 from streamweir.providers.base import invalid_frame, truncated
 from streamweir.providers.failure import error_in_dataless_block
+from streamweir.providers.members import object_of, text_of
 from streamweir.wire import jsonio
 from streamweir.wire.messages import STOP_REASONS
 from streamweir.wire.sse import Frame

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 from streamweir.conformance.api_session import (
     COMPLETE,
+    INPUT_CASES,
     KEEPS_SECRETS,
     RefusalCase,
     answered,
@@ -36,38 +37,7 @@ _CASES = (
         text="A model that does not exist is refused as such.",
         why="Vectors of another model cannot be compared with those that are stored.",
     ),
-    RefusalCase(
-        name="wrong-key",
-        code="invalid_api_key",
-        title="A wrong key is refused",
-        text="An unknown key is refused as such.",
-    ),
-    RefusalCase(
-        name="no-key",
-        code="missing_api_key",
-        title="No key is refused",
-        text="A request without a key is refused as such.",
-    ),
-    RefusalCase(
-        name="not-json",
-        code="invalid_json",
-        title="A body that is no JSON is refused",
-        text="A body that is no JSON is refused.",
-    ),
-    RefusalCase(
-        name="wrong-type",
-        code="invalid_type",
-        title="A wrong type is refused",
-        text="`input` that is neither a text nor a list is refused.",
-        param="input",
-    ),
-    RefusalCase(
-        name="no-input",
-        code="missing_required_parameter",
-        title="No input is refused",
-        text="A request without `input` is refused.",
-        param="input",
-    ),
+    *INPUT_CASES,
     RefusalCase(
         name="empty",
         code="invalid_value",

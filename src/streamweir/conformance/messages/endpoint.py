@@ -13,8 +13,9 @@ from streamweir.conformance.api_session import (
     KEEPS_SECRETS,
     answered,
     before_stream,
-    is_of_kind,
     request_ids,
+    streamed_rule,
+    whole_rule,
 )
 from streamweir.conformance.evaluate import Report, apply_rules
 from streamweir.conformance.messages.answer import MessagesAnswer, parse_messages_answer
@@ -23,7 +24,6 @@ from streamweir.conformance.messages.evaluate import check_messages
 from streamweir.conformance.messages.group import ERRORS, REFERENCE
 from streamweir.conformance.plan import FUNCTION, TIGHT_LIMIT
 from streamweir.conformance.probe_session import ProbeSession, why_inconclusive
-from streamweir.conformance.recording import Kind
 from streamweir.conformance.rule import Rule, Severity, Violation
 from streamweir.conformance.rules.group import quote
 from streamweir.core.errors import CallerError
@@ -177,24 +177,8 @@ SESSION_RULES: tuple[SessionRule, ...] = (
     *[_refuses(case) for case in _CASES],
     before_stream("unknown-model-streamed", ERRORS),
     KEEPS_SECRETS,
-    Rule(
-        id="asked.stream",
-        title="A stream is a stream",
-        text="With `stream: true` the answer is an event stream.",
-        why="A client that waits for events sees nothing.",
-        source=REFERENCE,
-        skip_reason=answered("streamed"),
-        check=is_of_kind("streamed", Kind.STREAM),
-    ),
-    Rule(
-        id="asked.whole",
-        title="A whole answer is one body",
-        text="Without `stream` the answer is one JSON body.",
-        why="Clients parse it as such. Claude Code asks so after a stream that failed.",
-        source=REFERENCE,
-        skip_reason=answered("buffered"),
-        check=is_of_kind("buffered", Kind.WHOLE),
-    ),
+    streamed_rule(REFERENCE),
+    whole_rule(REFERENCE, "Clients parse it as such. Claude Code asks so after a stream that failed."),
     Rule(
         id="asked.key-header",
         title="Both key headers work",

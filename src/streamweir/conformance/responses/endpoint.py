@@ -8,20 +8,21 @@ from collections.abc import Iterator
 
 from streamweir.conformance.api_session import (
     COMPLETE,
+    INPUT_CASES,
     KEEPS_SECRETS,
     RefusalCase,
     SkipReason,
     answered,
     before_stream,
-    is_of_kind,
     refuses,
     refuses_by_name,
     request_ids,
+    streamed_rule,
+    whole_rule,
 )
 from streamweir.conformance.evaluate import Report, apply_rules
 from streamweir.conformance.plan import FUNCTION
 from streamweir.conformance.probe_session import FailureKind, ProbeSession
-from streamweir.conformance.recording import Kind
 from streamweir.conformance.responses.answer import ResponsesAnswer, parse_responses_answer
 from streamweir.conformance.responses.api import RESPONSES_API, ResponsesApi
 from streamweir.conformance.responses.evaluate import check_responses
@@ -44,38 +45,7 @@ _CASES = (
         text="A model that does not exist is refused as such.",
         why="With another model's answer the misspelled name stays unnoticed.",
     ),
-    RefusalCase(
-        name="wrong-key",
-        code="invalid_api_key",
-        title="A wrong key is refused",
-        text="An unknown key is refused as such.",
-    ),
-    RefusalCase(
-        name="no-key",
-        code="missing_api_key",
-        title="No key is refused",
-        text="A request without a key is refused as such.",
-    ),
-    RefusalCase(
-        name="not-json",
-        code="invalid_json",
-        title="A body that is no JSON is refused",
-        text="A body that is no JSON is refused.",
-    ),
-    RefusalCase(
-        name="wrong-type",
-        code="invalid_type",
-        title="A wrong type is refused",
-        text="`input` that is neither a text nor a list is refused.",
-        param="input",
-    ),
-    RefusalCase(
-        name="no-input",
-        code="missing_required_parameter",
-        title="No input is refused",
-        text="A request without `input` is refused.",
-        param="input",
-    ),
+    *INPUT_CASES,
     RefusalCase(
         name="previous",
         code="previous_response_not_found",
@@ -197,24 +167,8 @@ SESSION_RULES: tuple[SessionRule, ...] = (
         check=_websocket,
     ),
     KEEPS_SECRETS,
-    Rule(
-        id="asked.stream",
-        title="A stream is a stream",
-        text="With `stream: true` the answer is an event stream.",
-        why="A client that waits for events sees nothing.",
-        source=REFERENCE,
-        skip_reason=answered("streamed"),
-        check=is_of_kind("streamed", Kind.STREAM),
-    ),
-    Rule(
-        id="asked.whole",
-        title="A whole answer is one body",
-        text="Without `stream` the answer is one JSON body.",
-        why="Clients parse it as such.",
-        source=REFERENCE,
-        skip_reason=answered("buffered"),
-        check=is_of_kind("buffered", Kind.WHOLE),
-    ),
+    streamed_rule(REFERENCE),
+    whole_rule(REFERENCE, "Clients parse it as such."),
     Rule(
         id="asked.string",
         title="Input may be a text",

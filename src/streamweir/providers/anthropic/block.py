@@ -12,7 +12,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from streamweir.core.events import Event, ReasoningDelta, TextDelta, ToolCallDelta, ToolCallStarted
-from streamweir.providers.anthropic.frame import NO_INDEX, Delta, text_of
+from streamweir.providers.anthropic.frame import NO_INDEX, Delta
+from streamweir.providers.members import text_of
 from streamweir.wire import jsonio
 from streamweir.wire.messages import REASONING_FORMAT as FORMAT
 

@@ -29,10 +29,11 @@ from streamweir.core.events import (
 from streamweir.core.usage import has_invalid_count
 from streamweir.providers.anthropic.block import BlockTable
 from streamweir.providers.anthropic.error import error_in
-from streamweir.providers.anthropic.frame import StreamEvent, decode_stream_event, object_of, text_of
+from streamweir.providers.anthropic.frame import StreamEvent, decode_stream_event
 from streamweir.providers.anthropic.usage import CORE, UsageFold
 from streamweir.providers.base import documents_in, invalid_frame, truncated
 from streamweir.providers.failure import ErrorDetails, classify, error_in_dataless_block
+from streamweir.providers.members import object_of, text_of
 from streamweir.wire import jsonio
 from streamweir.wire.messages import STOP_REASONS
 from streamweir.wire.sse import Frame

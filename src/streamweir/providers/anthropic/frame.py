@@ -11,6 +11,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from streamweir.providers.members import object_of, text_of
 from streamweir.wire import jsonio
 
 NO_INDEX = -1
@@ -59,13 +60,3 @@ def read_stream_event(value: Any) -> StreamEvent:
 
 
 decode_stream_event = jsonio.typed(StreamEvent, read_stream_event)
-
-
-def text_of(value: Mapping[str, Any], name: str) -> str | None:
-    member = value.get(name)
-    return member if isinstance(member, str) else None
-
-
-def object_of(value: Mapping[str, Any], name: str) -> dict[str, Any] | None:
-    member = value.get(name)
-    return member if isinstance(member, dict) else None

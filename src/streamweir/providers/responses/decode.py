@@ -30,8 +30,9 @@ from streamweir.core.events import (
 from streamweir.core.usage import has_invalid_count, token_count
 from streamweir.providers.base import documents_in, invalid_frame, truncated
 from streamweir.providers.failure import ErrorDetails, classify, error_in_dataless_block
+from streamweir.providers.members import object_of, objects_in, text_of
 from streamweir.providers.responses.error import error_in, error_of
-from streamweir.providers.responses.frame import StreamEvent, decode_stream_event, object_of, objects_in, text_of
+from streamweir.providers.responses.frame import StreamEvent, decode_stream_event
 from streamweir.providers.responses.item import MAX_PARTS, ItemTable
 from streamweir.providers.responses.usage import CORE, read_usage
 from streamweir.wire import jsonio

@@ -10,6 +10,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from streamweir.providers.members import object_of, text_of
 from streamweir.wire import jsonio
 
 NO_INDEX = -1
@@ -82,22 +83,6 @@ def read_stream_event(value: Any) -> StreamEvent:
 
 
 decode_stream_event = jsonio.typed(StreamEvent, read_stream_event)
-
-
-def text_of(value: Mapping[str, Any], name: str) -> str | None:
-    member = value.get(name)
-    return member if isinstance(member, str) else None
-
-
-def object_of(value: Mapping[str, Any], name: str) -> dict[str, Any] | None:
-    member = value.get(name)
-    return member if isinstance(member, dict) else None
-
-
-def objects_in(value: Mapping[str, Any], name: str) -> list[dict[str, Any]]:
-    """The objects of a list."""
-    member = value.get(name)
-    return [each for each in member if isinstance(each, dict)] if isinstance(member, list) else []
 
 
 def _index_of(value: Mapping[str, Any], name: str, default: int) -> int:

@@ -21,7 +21,8 @@ from streamweir.core.events import (
     ToolCallDelta,
     ToolCallStarted,
 )
-from streamweir.providers.responses.frame import NO_INDEX, StreamEvent, object_of, objects_in, text_of
+from streamweir.providers.members import object_of, objects_in, text_of
+from streamweir.providers.responses.frame import NO_INDEX, StreamEvent
 
 MAX_PARTS = 20_000
 """Items and their parts, in one answer: more than the calls that a stream may have."""
