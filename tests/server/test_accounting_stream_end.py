@@ -201,7 +201,7 @@ async def test_so_is_an_end_that_comes_in_one_piece(dialect: str, tmp_path: Path
         await client.send(chat_request(path=path_of(dialect), key=secret, model="m", stream=True))
         body = await begun(client, SHORT[1])
         go_on.set()
-        body += await rest(client)
+        body += await client.rest()
         assert text_of(body) == "".join(SHORT)
         row = await setup.row()
         assert (row.verdict, row.usage_source, row.cost) == ("completed", "provider", sum(USED) * MILLI)
@@ -295,13 +295,6 @@ async def begun(client: RawClient, mark: str) -> bytes:
     return body
 
 
-async def rest(client: RawClient) -> bytes:
-    body = b""
-    while chunk := await client.chunk():
-        body += chunk
-    return body
-
-
 def in_the_midst(go_on: asyncio.Event) -> list[Step]:
     frames = openai_frames()
     return [Head(), Send(b"".join(frames[:3])), Wait(go_on), Send(b"".join(frames[3:])), End()]
@@ -324,10 +317,10 @@ async def test_a_stream_that_is_ended(code: str, bills_on: bool, dialect: str, t
             bodies.append(await begun(client, TEXTS[1]))
             if key == secret:
                 await end_it(setup, code, secret)
-        body = bodies[0] + await rest(clients[0])
+        body = bodies[0] + await clients[0].rest()
         assert assert_told(body, dialect, ENDINGS[code][dialect]) == "".join(TEXTS[:2])
         go_on.set()
-        bodies[1] += await rest(clients[1])
+        bodies[1] += await clients[1].rest()
         assert text_of(bodies[1]) == "".join(TEXTS), "nobody else's"
         for client in clients:
             client.close()
@@ -395,7 +388,7 @@ async def test_it_is_noticed_without_a_notification(code: str, tmp_path: Path) -
         body = await begun(client, TEXTS[1])
         setup.looks = False
         await end_it(setup, code, secret)
-        assert assert_told(body + await rest(client), "openai", ENDINGS[code]["openai"]) == "".join(TEXTS[:2])
+        assert assert_told(body + await client.rest(), "openai", ENDINGS[code]["openai"]) == "".join(TEXTS[:2])
         assert (await setup.row()).verdict == "stopped"
 
 
@@ -409,5 +402,5 @@ async def test_an_expired_key_ends_nothing_that_runs(tmp_path: Path) -> None:
         await until(lambda: now_ms() > expires_ms)
         assert (await setup.gate.ask(key=secret, model="m")).status == 401
         go_on.set()
-        assert text_of(body + await rest(client)) == "".join(TEXTS)
+        assert text_of(body + await client.rest()) == "".join(TEXTS)
         await setup.gate.settled(2)

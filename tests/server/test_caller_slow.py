@@ -25,16 +25,13 @@ from support.answers import TEXTS, USAGE, openai_frames, openai_whole
 from support.gateway import Gate, chat_request, gateway_to, text_of
 from support.raw_client import CutShort, RawClient, Reply
 from support.script import End, Flood, Hang, Head, Seen, Send, Step, stream, whole
-from support.scripted_upstream import ScriptedUpstream
+from support.slow_reader import MOST_TAKEN, PIECE, standing_still
 from support.system import resident_bytes
 
-PIECE = "0123456789abcdef" * 256
 FRAME = openai_frames([PIECE])[1]
 END = b"".join(openai_frames()[-3:])
 MOST_WAITING = 64 * 1024 + 256 * 1024
 """Inside the gateway, for one caller: up to the mark at which its upstream is paused, and one read beyond it."""
-MOST_TAKEN = 1_500_000
-"""From an upstream whose caller does not read: that, and what the kernel may hold for four sockets."""
 
 
 def long_answer(size: int) -> list[Step]:
@@ -44,16 +41,6 @@ def long_answer(size: int) -> list[Step]:
 def waiting_bytes(gate: Gate) -> int:
     """What the gateway holds for its callers outside the kernel."""
     return sum(line._transport.get_write_buffer_size() for line in gate.gateway.server._open)
-
-
-async def standing_still(gate: Gate, up: ScriptedUpstream) -> int:
-    """Waits until the upstream can send no more, or nearly so (kernels have timers too). How much it has sent."""
-    taken = -1
-    while taken != up.body_sent or not up.stalls:
-        taken = up.body_sent
-        for _ in range(3):
-            await gate.has_read()
-    return taken
 
 
 # C8: a reader that stops.

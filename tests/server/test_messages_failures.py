@@ -32,13 +32,14 @@ from support.answers import (
     openai_stream,
 )
 from support.forked_processes import fork_server
-from support.gateway import Gate, gateway_to, providers, until
+from support.gateway import gateway_to, providers, until
 from support.ledger_reader import open_ledger_reader
 from support.messages import ask, messages_request, read_stream, said_in
 from support.raw_client import CutShort, RawClient
 from support.script import End, Flood, Hang, Head, Seen, Send, Step, Wait, in_turn, stream, whole
 from support.scripted_upstream import ScriptedUpstream
 from support.serve_process import Program, Stream
+from support.slow_reader import MOST_TAKEN, PIECE, standing_still
 from support.stores import migrated_url
 
 pytestmark = pytest.mark.diagonal
@@ -57,13 +58,6 @@ def begun(kind: str) -> bytes:
 
 def rest_of(kind: str) -> bytes:
     return b"".join(FRAMES[kind][BEGUN[kind] :])
-
-
-async def read_rest(client: RawClient) -> bytes:
-    body = b""
-    while chunk := await client.chunk():
-        body += chunk
-    return body
 
 
 # C3, C4: a caller that leaves.
@@ -109,25 +103,12 @@ async def test_c4_a_caller_that_leaves_before_the_last_frame_pays_what_the_provi
 
 # C8, C9: a caller that reads slowly.
 
-PIECE = "0123456789abcdef" * 256
-MOST_TAKEN = 1_500_000
-"""From an upstream whose caller does not read: what the gateway holds, and the kernel for four sockets."""
-
 
 def long_answer(kind: str, pieces: int) -> list[Step]:
     make = {"openai": openai_frames, "anthropic": anthropic_frames}[kind]
     frames, at = make([PIECE]), {"openai": 1, "anthropic": 2}[kind]
     start, end = b"".join(frames[:at]), b"".join(frames[at + 1 :])
     return [Head(), Send(start), Flood(frames[at], pieces), Send(end), End()]
-
-
-async def standing_still(gate: Gate, up: ScriptedUpstream) -> None:
-    """Until the upstream can send no more."""
-    taken = -1
-    while taken != up.body_sent or not up.stalls:
-        taken = up.body_sent
-        for _ in range(3):
-            await gate.has_read()
 
 
 @each_way
@@ -154,7 +135,7 @@ async def test_c9_a_reader_that_pauses_loses_nothing(kind: str) -> None:
             await client.send(messages_request(stream=True, max_tokens=1_000_000))
             await standing_still(gate, up)
             await client.head()
-            body = await read_rest(client)
+            body = await client.rest()
         assert said_in(read_stream(body)) == PIECE * count
         (record,) = await gate.settled()
         assert (record.verdict, up.aborts) == (Verdict.COMPLETED, [])

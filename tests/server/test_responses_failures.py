@@ -33,13 +33,14 @@ from support.answers import (
     responses_stream,
 )
 from support.forked_processes import fork_server
-from support.gateway import KEY, Gate, gateway_to, providers, until
+from support.gateway import KEY, gateway_to, providers, until
 from support.ledger_reader import open_ledger_reader
 from support.raw_client import CutShort, RawClient
 from support.responses import ask, documents_of, read_stream, responses_request, said_in, text_so_far
 from support.script import End, Flood, Hang, Head, Seen, Send, Step, Wait, in_turn, stream, whole
 from support.scripted_upstream import ScriptedUpstream
 from support.serve_process import Program, Stream
+from support.slow_reader import MOST_TAKEN, PIECE, standing_still
 from support.stores import migrated_url
 
 pytestmark = pytest.mark.diagonal
@@ -69,13 +70,6 @@ def begun(kind: str) -> bytes:
 
 def rest_of(kind: str) -> bytes:
     return b"".join(FRAMES[kind][BEGUN[kind] :])
-
-
-async def read_rest(client: RawClient) -> bytes:
-    body = b""
-    while chunk := await client.chunk():
-        body += chunk
-    return body
 
 
 def assert_failed(body: bytes, code: str, text: str) -> None:
@@ -127,10 +121,6 @@ async def test_c4_a_caller_that_leaves_before_the_last_frame_pays_what_the_provi
 
 # C8, C9: a caller that reads slowly.
 
-PIECE = "0123456789abcdef" * 256
-MOST_TAKEN = 1_500_000
-"""From an upstream whose caller does not read: what the gateway holds, and the kernel for four sockets."""
-
 
 def long_answer(kind: str, pieces: int) -> list[Step]:
     """Its frames have one number: the end of one that is passed on repeats only one piece."""
@@ -138,15 +128,6 @@ def long_answer(kind: str, pieces: int) -> list[Step]:
     frames, at = make([PIECE]), {"openai": 1, "responses": 4}[kind]
     start, end = b"".join(frames[:at]), b"".join(frames[at + 1 :])
     return [Head(), Send(start), Flood(frames[at], pieces), Send(end), End()]
-
-
-async def standing_still(gate: Gate, up: ScriptedUpstream) -> None:
-    """Until the upstream can send no more."""
-    taken = -1
-    while taken != up.body_sent or not up.stalls:
-        taken = up.body_sent
-        for _ in range(3):
-            await gate.has_read()
 
 
 @each_way
@@ -173,7 +154,7 @@ async def test_c9_a_reader_that_pauses_loses_nothing(kind: str) -> None:
             await client.send(responses_request(stream=True, max_output_tokens=1_000_000))
             await standing_still(gate, up)
             await client.head()
-            body = await read_rest(client)
+            body = await client.rest()
         if kind == "openai":
             assert said_in(read_stream(body)) == PIECE * count
         assert body.count(PIECE.encode()) == (5 * count if kind == "openai" else count + 4)

@@ -105,6 +105,13 @@ class RawClient:
         assert chunk.endswith(b"\r\n")
         return chunk[:-2]
 
+    async def rest(self) -> bytes:
+        """The other chunks of a response that has begun."""
+        body = b""
+        while chunk := await self.chunk():
+            body += chunk
+        return body
+
     async def read_exactly(self, count: int) -> bytes:
         while len(self._buffer) < count:
             await self._more()
