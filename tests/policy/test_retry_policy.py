@@ -13,9 +13,10 @@ from streamweir.core.errors import (
     StreamweirError,
     UpstreamError,
 )
-from streamweir.policy.health import TargetId
-from streamweir.policy.retry import MAX_EXTRA_ATTEMPTS, RetryBudget, backoff_s, may_try_again, may_try_elsewhere
-from streamweir.policy.route import Router
+from streamweir.policy.health import Candidate, TargetId
+from streamweir.policy.retry import MAX_ATTEMPTS, RetryBudget, backoff_s, may_try_again, may_try_elsewhere
+from streamweir.policy.route import RouteTable
+from streamweir.policy.router import Router
 
 ELSEWHERE = set(UPSTREAM_CODES) - {"response_too_large", "stream_deadline_exceeded", "no_available_deployment"}
 AGAIN = {
@@ -74,8 +75,8 @@ def test_a_short_wait_is_waited_out(code: str, retry_after_s: float | None, may:
     assert may_try_again(error) is may
 
 
-def test_two_extra_attempts() -> None:
-    assert MAX_EXTRA_ATTEMPTS == 2
+def test_three_attempts() -> None:
+    assert MAX_ATTEMPTS == 3
 
 
 @pytest.mark.parametrize(("attempt", "ceiling_s"), [(0, 0.1), (1, 0.2), (2, 0.4), (4, 1.6), (5, 2.0), (5000, 2.0)])
@@ -95,49 +96,49 @@ def test_never_before_the_upstream_said() -> None:
 @pytest.mark.parametrize("retry_after_s", [0.0, 0.3, 1.0, 2.0])
 @pytest.mark.parametrize("code", ["upstream_rate_limited", "upstream_overloaded"])
 def test_after_the_wait_the_target_is_there_again(code: str, retry_after_s: float) -> None:
-    error, target = UpstreamError(code, "m", retry_after_s=retry_after_s), TargetId("p", "m")
-    router = Router([], {"p"})
-    router.failed(target, 50.0, error)
+    error, candidate = UpstreamError(code, "m", retry_after_s=retry_after_s), Candidate(TargetId("p", "m"))
+    router = Router(RouteTable([], {"p"}), {"p"})
+    router.failed(candidate, 50.0, error)
     assert may_try_again(error)
-    assert router.take(target, 50.0) is None
-    assert router.take(target, 50.0 + backoff_s(0, lambda: 0.0, retry_after_s)) is target
+    assert router.take(candidate, 50.0) is None
+    assert router.take(candidate, 50.0 + backoff_s(0, lambda: 0.0, retry_after_s)) is candidate
 
 
 def test_a_floor_for_the_few() -> None:
     budget = RetryBudget()
-    assert [budget.may_retry(0.0) for _ in range(12)] == [True] * 10 + [False] * 2
+    assert [budget.take(0.0) for _ in range(12)] == [True] * 10 + [False] * 2
 
 
 def test_a_share_for_the_many_not_on_top_of_the_floor() -> None:
     budget = RetryBudget()
     for _ in range(100):
         budget.note_request(0.0)
-    assert sum(budget.may_retry(0.0) for _ in range(100)) == 20
+    assert sum(budget.take(0.0) for _ in range(100)) == 20
 
 
 def test_no_part_of_a_retry_is_rounded_up() -> None:
     budget = RetryBudget()
     for _ in range(59):
         budget.note_request(0.0)
-    assert sum(budget.may_retry(0.0) for _ in range(100)) == 11
+    assert sum(budget.take(0.0) for _ in range(100)) == 11
 
 
 def test_the_budget_fills_up_again() -> None:
     budget = RetryBudget(minimum=1)
-    assert budget.may_retry(0.0)
-    assert not budget.may_retry(9.9)
-    assert budget.may_retry(10.6)
+    assert budget.take(0.0)
+    assert not budget.take(9.9)
+    assert budget.take(10.6)
 
 
-def test_at_total_failure_every_request_uses_all_its_attempts() -> None:
+def test_at_total_failure_repeats_are_a_fifth() -> None:
     """docs/spec/failures.md U10."""
     budget, attempts = RetryBudget(), 0
     for number in range(1000):
         now = number / 200
         budget.note_request(now)
         attempts += 1
-        for _ in range(MAX_EXTRA_ATTEMPTS):
-            attempts += budget.may_retry(now)
+        for _ in range(MAX_ATTEMPTS - 1):
+            attempts += budget.take(now)
     assert 1000 < attempts <= 1.2 * 1000
 
 
@@ -155,7 +156,7 @@ def test_attempts_are_at_most_a_fifth_more_than_requests(steps: list[tuple[bool,
         if not is_retry:
             budget.note_request(now)
             requests.append(now)
-        elif budget.may_retry(now):
+        elif budget.take(now):
             retries.append(now)
             # A moment counts until its tick of half a second is out of the window.
             first = (now // 0.5) * 0.5 - 10.0

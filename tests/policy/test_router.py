@@ -1,4 +1,4 @@
-"""Where a request may go, in which order, and what is kept of how it went."""
+"""In which order the candidates of a route are tried, and what is kept of how it went."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -11,11 +11,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamweir.core.errors import UpstreamError
-from streamweir.policy.health import MAX_FAILURES, Probe, State, TargetId
-from streamweir.policy.route import MAX_NAME_LENGTH, Route, Router, Strategy, WeightedTarget, matches_pattern
+from streamweir.policy.health import MAX_FAILURES, Candidate, Probe, State, TargetId
+from streamweir.policy.route import Route, RouteTable, RouteTarget, Strategy
+from streamweir.policy.router import Router
 
 BROKEN = UpstreamError("upstream_server_error", "m")
-A, B, C = (TargetId("p", name) for name in "abc")
+
+
+def named(provider: str, model: str) -> Candidate:
+    return Candidate(TargetId(provider, model))
+
+
+def entry(candidate: Candidate, weight: int = 1) -> RouteTarget:
+    return RouteTarget(candidate.target, weight)
+
+
+A, B, C = (named("p", name) for name in "abc")
 
 
 def chances(*values: float) -> Callable[[], float]:
@@ -27,116 +38,22 @@ def chances(*values: float) -> Callable[[], float]:
 NO_CHANCE = chances()
 
 
-def route(strategy: Strategy = "priority", *targets: WeightedTarget) -> Route:
-    return Route("alias", targets or tuple(WeightedTarget(target) for target in (A, B, C)), strategy)
+def route(strategy: Strategy = "priority", *targets: RouteTarget) -> Route:
+    return Route("alias", targets or tuple(map(entry, (A, B, C))), strategy)
 
 
 def router(*routes: Route) -> Router:
-    return Router(routes or (route(),), {"p", "q"})
+    return made(*(routes or (route(),)))
 
 
-def eject(router: Router, *targets: TargetId, at: float = 0.0) -> None:
-    for target in targets:
-        assert [router.failed(target, at, BROKEN) for _ in range(MAX_FAILURES)][-1]
+def made(*routes: Route, max_unrouted: int = 10_000, scripted: tuple[str, ...] = ()) -> Router:
+    providers = {"p", "q"}
+    return Router(RouteTable(routes, providers), providers, max_unrouted=max_unrouted, scripted=scripted)
 
 
-@pytest.mark.parametrize(
-    ("asked", "targets"),
-    [
-        ("alias", [A, B, C]),
-        ("p/a", [TargetId("p", "a")]),
-        ("q/meta/llama-3", [TargetId("q", "meta/llama-3")]),
-        ("p/sim?a=b&c=d e", [TargetId("p", "sim?a=b&c=d e")]),
-        ("p/" + "x" * (MAX_NAME_LENGTH - 2), [TargetId("p", "x" * (MAX_NAME_LENGTH - 2))]),
-        ("p/" + "x" * (MAX_NAME_LENGTH - 1), None),
-        ("p", None),
-        ("p/", None),
-        ("/a", None),
-        ("", None),
-        ("r/a", None),
-        ("P/a", None),
-        ("Alias", None),
-        ("p/a\n", None),
-        ("p/\x1b[31m", None),
-        ("p/\ud800", None),
-    ],
-)
-def test_what_a_name_stands_for(asked: str, targets: list[TargetId] | None) -> None:
-    found = router().resolve(asked)
-    assert ([entry.target for entry in found.targets] if found is not None else None) == targets
-    assert found is None or found.id == asked
-
-
-def test_an_alias_goes_before_a_provider() -> None:
-    own = Route("p/a", (WeightedTarget(B),))
-    assert router(own).resolve("p/a") == own
-
-
-@pytest.mark.parametrize(
-    ("pattern", "matching", "others"),
-    [
-        ("claude-*", ("claude-opus-5-5", "claude-"), ("claude", "Claude-x", "a-claude-x", "claude-x/y", "p/claude-x")),
-        ("claude-*haiku*", ("claude-haiku", "claude-3-5-haiku-20241022"), ("claude-opus", "claude-haik", "haiku")),
-        ("*", ("anything", ""), ("p/a", "/")),
-        ("p/*", ("p/a", "p/"), ("p", "p/a/b", "q/a")),
-        ("*/*-mini", ("p/o3-mini", "r/-mini"), ("o3-mini", "p/o3-mini-high")),
-        ("a*a", ("aa", "aba"), ("a",)),
-        ("*a*ab*b", ("aabb", "xaxabxb"), ("aab", "abb", "ab")),
-        ("a**b", ("ab", "acb"), ("a",)),
-        ("a.c", ("a.c",), ("abc",)),
-    ],
-)
-def test_what_a_pattern_matches(pattern: str, matching: tuple[str, ...], others: tuple[str, ...]) -> None:
-    assert [name for name in (*matching, *others) if matches_pattern(name, pattern)] == list(matching)
-
-
-def test_a_long_name_against_many_stars_takes_no_time() -> None:
-    assert not matches_pattern("a" * MAX_NAME_LENGTH, "*a" * 100 + "b")
-
-
-PATTERNS = ("claude-*", "*-5-5", "claude-*-5-5", "claude-opus-*", "*haiku*", "*opus*", "p/*", "claude-opus-4-1")
-
-
-@pytest.mark.parametrize(
-    ("asked", "counts"),
-    [
-        ("claude-opus-4-1", "claude-opus-4-1"),
-        ("claude-sonnet-4", "claude-*"),
-        ("claude-opus-4", "claude-opus-*"),
-        ("claude-opus-5-5", "claude-opus-*"),
-        ("claude-sonnet-5-5", "claude-*-5-5"),
-        ("my-haiku-5-5", "*haiku*"),
-        ("haiku-opus", "*haiku*"),
-        ("p/a", "p/*"),
-        ("claude-*", "claude-*"),
-        ("q/a", "q/a"),
-        ("claude-" + "x" * MAX_NAME_LENGTH, None),
-        ("claude-\n", None),
-        ("Claude-opus", "*opus*"),
-        ("gpt-4o", None),
-    ],
-)
-@pytest.mark.parametrize("listed", [PATTERNS, PATTERNS[::-1]], ids=["as listed", "the other way round"])
-def test_the_name_itself_counts_before_the_longest_pattern_and_that_before_a_provider(
-    asked: str, counts: str | None, listed: tuple[str, ...]
-) -> None:
-    found = router(*(Route(each, (WeightedTarget(A),)) for each in listed)).resolve(asked)
-    assert (found.configured_id if found is not None else None) == counts
-    assert found is None or found.id == asked
-
-
-@pytest.mark.parametrize("listed", [("a-*", "*-b"), ("*-b", "a-*")])
-def test_of_equally_long_patterns_the_first_counts(listed: tuple[str, str]) -> None:
-    found = router(*(Route(each, (WeightedTarget(A),)) for each in listed)).resolve("a-b")
-    assert found is not None
-    assert found.configured_id == listed[0]
-
-
-def test_what_a_pattern_stands_for_is_tried_like_any_alias() -> None:
-    made = router(Route("claude-*", (WeightedTarget(B), WeightedTarget(C, 3)), "weighted"))
-    found = made.resolve("claude-x")
-    assert found == Route("claude-x", (WeightedTarget(B), WeightedTarget(C, 3)), "weighted", "claude-*")
-    assert {target for target, _, is_configured in made.known() if is_configured} >= {B, C}
+def eject(router: Router, *candidates: Candidate, at: float = 0.0) -> None:
+    for candidate in candidates:
+        assert [router.failed(candidate, at, BROKEN) for _ in range(MAX_FAILURES)][-1]
 
 
 def test_priority_is_the_order_of_the_file() -> None:
@@ -172,7 +89,7 @@ def test_all_limit_their_rate() -> None:
 
 def test_nothing_to_wait_for() -> None:
     assert router().retry_after_s(route(), 0.0) == 0.0
-    assert router().retry_after_s(Route("p/x", (WeightedTarget(TargetId("p", "x")),)), 0.0) == 0.0
+    assert router().retry_after_s(Route("p/x", (entry(named("p", "x")),)), 0.0) == 0.0
 
 
 def test_the_first_choice_is_given_as_a_probe_to_one_caller() -> None:
@@ -198,7 +115,7 @@ def test_a_later_choice_is_taken_before_it_is_tried() -> None:
     assert router_.order(route(), 30.0, NO_CHANCE) == [A, C]
     router_.answered(probe, 31.0, 0.3)
     assert router_.take(second[1], 31.0) is second[1]
-    assert router_.take(TargetId("q", "new"), 31.0) == TargetId("q", "new")
+    assert router_.take(named("q", "new"), 31.0) == named("q", "new")
 
 
 def test_a_target_ejected_meanwhile_is_not_taken() -> None:
@@ -213,19 +130,19 @@ def test_success_and_failure_reach_the_target() -> None:
     eject(router_, A)
     probe, *_ = router_.order(route(), 30.0, NO_CHANCE)
     assert router_.failed(probe, 30.0, BROKEN)
-    assert router_.retry_after_s(Route("x", (WeightedTarget(A),)), 30.0) == 60.0
+    assert router_.retry_after_s(Route("x", (entry(A),)), 30.0) == 60.0
     probe, *_ = router_.order(route(), 90.0, NO_CHANCE)
     router_.succeeded(probe, 90.0, 0.5)
     assert router_.order(route(), 90.0, NO_CHANCE) == [A, B, C]
 
 
-def all_orders(weights: tuple[int, ...]) -> Counter[tuple[TargetId, ...]]:
+def all_orders(weights: tuple[int, ...]) -> Counter[tuple[Candidate, ...]]:
     """How often each order comes when every chance comes equally often: exactly, by trying them all."""
-    targets = tuple(WeightedTarget(TargetId("p", str(at)), weight) for at, weight in enumerate(weights))
+    targets = tuple(entry(named("p", str(at)), weight) for at, weight in enumerate(weights))
     weighted = route("weighted", *targets)
     total = lcm(*(sum(some) for size in range(2, len(weights) + 1) for some in combinations(weights, size)))
     points = [(at + 0.5) / total for at in range(total)]
-    router_ = Router([weighted], {"p"})
+    router_ = made(weighted)
     return Counter(
         tuple(router_.order(weighted, 0.0, chances(*chance))) for chance in product(points, repeat=len(weights) - 1)
     )
@@ -239,11 +156,11 @@ def test_weighted_orders_have_exactly_the_frequency_of_their_weights(weights: tu
         for at in order:
             share *= Fraction(weights[at], left)
             left -= weights[at]
-        assert Fraction(counted[tuple(TargetId("p", str(at)) for at in order)], counted.total()) == share
+        assert Fraction(counted[tuple(named("p", str(at)) for at in order)], counted.total()) == share
 
 
 def test_weighted_ignores_unavailable_targets() -> None:
-    weighted = route("weighted", WeightedTarget(A, 90), WeightedTarget(B, 1), WeightedTarget(C, 1))
+    weighted = route("weighted", entry(A, 90), entry(B, 1), entry(C, 1))
     router_ = router(weighted)
     eject(router_, A)
     assert router_.order(weighted, 0.0, chances(0.49)) == [B, C]
@@ -254,7 +171,7 @@ def test_weighted_ignores_unavailable_targets() -> None:
 
 @pytest.mark.parametrize("chance", [0.0, 1 - 2**-53, 1.0])
 def test_chance_at_its_edges(chance: float) -> None:
-    weighted = route("weighted", WeightedTarget(A, 1), WeightedTarget(B, 2))
+    weighted = route("weighted", entry(A, 1), entry(B, 2))
     assert router(weighted).order(weighted, 0.0, lambda: chance) == ([A, B] if chance == 0.0 else [B, A])
 
 
@@ -295,39 +212,40 @@ STRATEGIES = st.sampled_from(["priority", "weighted", "fastest"])
 def test_an_order_is_of_all_that_are_there_each_once(
     strategy: Strategy, targets: list[tuple[int, bool, float | None]], drawn: list[float]
 ) -> None:
-    entries = [WeightedTarget(TargetId("p", str(at)), weight) for at, (weight, _, _) in enumerate(targets)]
+    entries = [entry(named("p", str(at)), weight) for at, (weight, _, _) in enumerate(targets)]
     all_of_them = route(strategy, *entries)
     router_ = router(all_of_them)
-    for entry, (_, is_unavailable, ttft_s) in zip(entries, targets, strict=True):
+    candidates = [Candidate(each.target) for each in entries]
+    for candidate, (_, is_unavailable, ttft_s) in zip(candidates, targets, strict=True):
         if ttft_s is not None:
-            router_.succeeded(entry.target, 0.0, ttft_s)
+            router_.succeeded(candidate, 0.0, ttft_s)
         if is_unavailable:
-            eject(router_, entry.target)
-    there = [entry.target for entry, (_, is_unavailable, _) in zip(entries, targets, strict=True) if not is_unavailable]
+            eject(router_, candidate)
+    there = [each for each, (_, is_unavailable, _) in zip(candidates, targets, strict=True) if not is_unavailable]
     assert sorted(router_.order(all_of_them, 0.0, chances(*drawn))) == sorted(there)
     later = router_.order(all_of_them, 30.0, chances(*drawn))
-    assert sorted(later) == sorted(entry.target for entry in entries), "those on probation among them"
+    assert sorted(later) == sorted(candidates), "those on probation among them"
 
 
 def test_what_callers_name_is_kept_only_if_it_fails_and_only_so_many() -> None:
-    router_ = Router([route()], {"p"}, max_unrouted=3)
+    router_ = made(route(), max_unrouted=3)
     for number in range(10):
-        router_.succeeded(TargetId("p", f"good{number}"), 0.0, 1.0)
-        router_.answered(TargetId("p", f"good{number}"), 0.0, 1.0)
-        router_.abandoned(TargetId("p", f"good{number}"))
+        router_.succeeded(named("p", f"good{number}"), 0.0, 1.0)
+        router_.answered(named("p", f"good{number}"), 0.0, 1.0)
+        router_.abandoned(named("p", f"good{number}"))
     assert len(router_._unrouted) == 0
     eject(router_, A)
     for number in range(10):
-        eject(router_, TargetId("p", f"bad{number}"))
+        eject(router_, named("p", f"bad{number}"))
     assert len(router_._unrouted) == 3
-    assert router_.is_unavailable(TargetId("p", "bad9"), 0.0)
-    assert not router_.is_unavailable(TargetId("p", "bad0"), 0.0)
+    assert router_.is_unavailable(named("p", "bad9"), 0.0)
+    assert not router_.is_unavailable(named("p", "bad0"), 0.0)
     assert router_.is_unavailable(A, 0.0), "what the operator named is never pushed out"
 
 
 def test_a_target_that_is_in_use_is_evicted_last() -> None:
-    router_ = Router([], {"p"}, max_unrouted=2)
-    old, other, new = (TargetId("p", name) for name in ("old", "other", "new"))
+    router_ = made(max_unrouted=2)
+    old, other, new = (named("p", name) for name in ("old", "other", "new"))
     eject(router_, old, other)
     router_.is_unavailable(old, 0.0)
     eject(router_, new)
@@ -335,19 +253,22 @@ def test_a_target_that_is_in_use_is_evicted_last() -> None:
 
 
 def test_a_script_that_fails_on_purpose_is_ejected_only_as_a_target() -> None:
-    router_ = Router([Route("alias", (WeightedTarget(A),))], {"p"}, scripted={"p"})
+    router_ = made(Route("alias", (entry(A),)), scripted=("p",))
     for _ in range(20):
-        assert not router_.failed(TargetId("p", "error"), 0.0, BROKEN)
-    assert not router_.is_unavailable(TargetId("p", "error"), 0.0)
+        assert not router_.failed(named("p", "error"), 0.0, BROKEN)
+    assert not router_.is_unavailable(named("p", "error"), 0.0)
     eject(router_, A)
 
 
+OLD = {"p", "q", "gone"}
+
+
 def test_a_reload_keeps_what_is_known_of_those_that_stay() -> None:
-    old = Router([route()], {"p", "q", "gone"})
-    others = TargetId("p", "other"), TargetId("gone", "x"), TargetId("q", "changed")
+    old = Router(RouteTable([route()], OLD), OLD)
+    others = named("p", "other"), named("gone", "x"), named("q", "changed")
     eject(old, A, B, *others)
     probe, *_ = old.order(route(), 30.0, NO_CHANCE)
-    new = Router([Route("new", (WeightedTarget(A), WeightedTarget(others[0])))], {"p", "q"})
+    new = made(Route("new", (entry(A), entry(others[0]))))
     new.adopt(old, changed={"q"})
     assert [new.is_unavailable(target, 10.0) for target in (A, B, *others)] == [True, True, True, False, False]
     assert new.is_unavailable(A, 30.0), "the probe goes on"
@@ -358,7 +279,7 @@ def test_a_reload_keeps_what_is_known_of_those_that_stay() -> None:
 
 def test_the_known_state_can_be_read() -> None:
     looked_at = router()
-    made_up = TargetId("q", "made up")
+    made_up = named("q", "made up")
     eject(looked_at, B, made_up)
     found = [(target, health.state(1.0), is_own) for target, health, is_own in looked_at.known()]
     assert found == [
@@ -370,8 +291,8 @@ def test_the_known_state_can_be_read() -> None:
 
 
 def test_reading_the_health_of_a_target_is_not_a_use() -> None:
-    looked_at = Router([route()], {"p", "q"}, max_unrouted=2)
-    first, second, third = (TargetId("q", name) for name in ("first", "second", "third"))
+    looked_at = made(route(), max_unrouted=2)
+    first, second, third = (named("q", name) for name in ("first", "second", "third"))
     eject(looked_at, first, second)
     health = looked_at.health_of(first)
     assert health is not None

@@ -1,4 +1,4 @@
-"""When a target is ejected, for how long, and which request probes it."""
+"""When a candidate is ejected, for how long, and which request probes it."""
 
 import pytest
 from hypothesis import given
@@ -10,6 +10,7 @@ from streamweir.policy.health import (
     MAX_EJECTION_S,
     MAX_FAILURES,
     PROBE_LEASE_S,
+    Candidate,
     Health,
     Probe,
     Span,
@@ -17,7 +18,7 @@ from streamweir.policy.health import (
     TargetId,
 )
 
-TARGET = TargetId("openai", "gpt-4o")
+CANDIDATE = Candidate(TargetId("openai", "gpt-4o"))
 BROKEN = UpstreamError("upstream_server_error", "m")
 
 
@@ -27,22 +28,22 @@ def limited(retry_after_s: float | None, code: str = "upstream_rate_limited") ->
 
 def ejected(at: float = 0.0) -> Health:
     health = Health()
-    told = [health.failed(TARGET, at, BROKEN) for _ in range(MAX_FAILURES)]
+    told = [health.failed(CANDIDATE, at, BROKEN) for _ in range(MAX_FAILURES)]
     assert told == [False, False, False, False, True]
     return health
 
 
 def probe_of(health: Health, now: float) -> Probe:
-    taken = health.begin(TARGET, now)
+    taken = health.begin(CANDIDATE, now)
     assert isinstance(taken, Probe)
     return taken
 
 
 def test_a_targets_name() -> None:
-    assert str(TARGET) == "openai/gpt-4o"
-    assert Probe(*TARGET) == TARGET
-    assert hash(Probe(*TARGET)) == hash(TARGET)
-    assert str(Probe(*TARGET)) == "openai/gpt-4o"
+    assert str(CANDIDATE.target) == "openai/gpt-4o"
+    assert Probe(*CANDIDATE) == CANDIDATE
+    assert hash(Probe(*CANDIDATE)) == hash(CANDIDATE)
+    assert str(Probe(*CANDIDATE).target) == "openai/gpt-4o"
 
 
 def test_five_failures_in_a_row_eject_it_for_half_a_minute() -> None:
@@ -57,7 +58,7 @@ def test_a_success_between_them_resets_the_count() -> None:
     health = Health()
     for _ in range(3):
         for _ in range(MAX_FAILURES - 1):
-            assert not health.failed(TARGET, 0.0, BROKEN)
+            assert not health.failed(CANDIDATE, 0.0, BROKEN)
         health.succeeded(0.0, None)
     assert health.state(0.0) is State.HEALTHY
 
@@ -67,7 +68,7 @@ def test_a_first_token_alone_does_not() -> None:
     health = Health()
     for number in range(MAX_FAILURES):
         health.answered(0.0, 0.5)
-        assert health.failed(TARGET, 0.0, UpstreamError("upstream_stream_truncated", "m")) is (number == 4)
+        assert health.failed(CANDIDATE, 0.0, UpstreamError("upstream_stream_truncated", "m")) is (number == 4)
 
 
 def test_each_ejection_is_twice_as_long() -> None:
@@ -81,7 +82,7 @@ def test_each_ejection_is_twice_as_long() -> None:
     probe_of(health, now)
     health.succeeded(now, 0.1)
     for _ in range(MAX_FAILURES):
-        health.failed(TARGET, now, BROKEN)
+        health.failed(CANDIDATE, now, BROKEN)
     assert health.remaining_s(now) == 30.0, "a success forgives all"
 
 
@@ -91,7 +92,7 @@ def test_a_probe_that_only_began_to_answer_reopens_but_does_not_reset_the_count(
     health.answered(30.0, 0.1)
     assert health.state(30.0) is State.HEALTHY
     for _ in range(MAX_FAILURES):
-        health.failed(TARGET, 31.0, BROKEN)
+        health.failed(CANDIDATE, 31.0, BROKEN)
     assert health.remaining_s(31.0) == 60.0
 
 
@@ -109,8 +110,8 @@ def test_one_probe_at_a_time() -> None:
 def test_only_the_probing_request_can_release_the_probe() -> None:
     health = ejected()
     probe_of(health, 30.0)
-    health.abandoned(TARGET)  # an attempt from before it was sent away
-    health.abandoned(Probe(*TARGET))
+    health.abandoned(CANDIDATE)  # an attempt from before it was sent away
+    health.abandoned(Probe(*CANDIDATE))
     assert health.state(31.0) is State.UNAVAILABLE
 
 
@@ -127,16 +128,16 @@ def test_a_probe_without_a_report_expires() -> None:
 def test_a_late_failure_does_not_prolong_the_ejection() -> None:
     health = ejected()
     for _ in range(50):
-        assert not health.failed(TARGET, 5.0, BROKEN)
+        assert not health.failed(CANDIDATE, 5.0, BROKEN)
     assert health.remaining_s(5.0) == 25.0
     probe_of(health, 30.0)
-    assert not health.failed(TARGET, 31.0, BROKEN)
+    assert not health.failed(CANDIDATE, 31.0, BROKEN)
     assert health.remaining_s(31.0) == 1.0
 
 
 def test_a_failure_during_the_probe_counts_for_any_request() -> None:
     health = ejected()
-    assert health.failed(TARGET, 40.0, BROKEN)
+    assert health.failed(CANDIDATE, 40.0, BROKEN)
     assert health.remaining_s(40.0) == 60.0
 
 
@@ -160,7 +161,7 @@ def test_a_late_success_ends_the_ejection() -> None:
 def test_errors_that_do_not_concern_health(error: StreamweirError) -> None:
     health = Health()
     for number in range(50):
-        assert not health.failed(TARGET, number * 200.0, error)
+        assert not health.failed(CANDIDATE, number * 200.0, error)
     assert health.state(50 * 200.0) is State.HEALTHY
     health = ejected()
     health.failed(probe_of(health, 30.0), 30.0, error)
@@ -170,7 +171,7 @@ def test_errors_that_do_not_concern_health(error: StreamweirError) -> None:
 @pytest.mark.parametrize("code", ["upstream_auth_failed", "upstream_quota_exhausted", "upstream_timeout"])
 def test_what_does(code: str) -> None:
     health = Health()
-    assert [health.failed(TARGET, 0.0, UpstreamError(code, "m")) for _ in range(5)][-1]
+    assert [health.failed(CANDIDATE, 0.0, UpstreamError(code, "m")) for _ in range(5)][-1]
 
 
 @pytest.mark.parametrize(
@@ -178,7 +179,7 @@ def test_what_does(code: str) -> None:
 )
 def test_a_rate_limit_is_a_pause_of_the_length_it_asks_for(retry_after_s: float | None, pause_s: float) -> None:
     health = Health()
-    health.failed(TARGET, 10.0, limited(retry_after_s))
+    health.failed(CANDIDATE, 10.0, limited(retry_after_s))
     assert health.remaining_s(10.0) == pause_s
     assert health.is_limited(10.0)
     assert health.state(10.0 + pause_s - 0.01) is State.UNAVAILABLE
@@ -188,15 +189,15 @@ def test_a_rate_limit_is_a_pause_of_the_length_it_asks_for(retry_after_s: float 
 
 def test_a_pause_is_not_cut_short_by_a_shorter_one() -> None:
     health = Health()
-    health.failed(TARGET, 0.0, limited(60.0))
-    health.failed(TARGET, 1.0, limited(2.0))
+    health.failed(CANDIDATE, 0.0, limited(60.0))
+    health.failed(CANDIDATE, 1.0, limited(2.0))
     assert health.remaining_s(1.0) == 59.0
 
 
 def test_an_overload_that_says_how_long_is_a_pause_and_a_failure() -> None:
     health = Health()
     for _ in range(MAX_FAILURES):
-        health.failed(TARGET, 0.0, limited(40.0, "upstream_overloaded"))
+        health.failed(CANDIDATE, 0.0, limited(40.0, "upstream_overloaded"))
     assert health.remaining_s(0.0) == 40.0
     assert not health.is_limited(0.0)
     assert health.state(35.0) is State.UNAVAILABLE
@@ -245,7 +246,7 @@ class Probing(RuleBasedStateMachine):
         super().__init__()
         self.health = Health()
         self.now = 0.0
-        self.under_way: list[TargetId] = []
+        self.under_way: list[Candidate] = []
 
     @rule(step=st.sampled_from([0.0, 1.0, 10.0, 30.0]))
     def wait(self, step: float) -> None:
@@ -255,7 +256,7 @@ class Probing(RuleBasedStateMachine):
     @rule()
     def take(self) -> None:
         state = self.health.state(self.now)
-        taken = self.health.begin(TARGET, self.now)
+        taken = self.health.begin(CANDIDATE, self.now)
         assert (taken is None) is (state is State.UNAVAILABLE)
         assert isinstance(taken, Probe) is (state is State.PROBING)
         if taken is not None:
@@ -264,15 +265,15 @@ class Probing(RuleBasedStateMachine):
     @precondition(lambda self: self.under_way)
     @rule(data=st.data(), how=st.sampled_from(["succeeded", "failed", "failed", "failed", "abandoned"]))
     def report(self, data: st.DataObject, how: str) -> None:
-        target = self.under_way.pop(data.draw(st.integers(0, len(self.under_way) - 1)))
+        candidate = self.under_way.pop(data.draw(st.integers(0, len(self.under_way) - 1)))
         if how == "succeeded":
             self.health.succeeded(self.now, 0.1)
             # From now on it is well: who was probing is one of many.
-            self.under_way = [TargetId(*each) for each in self.under_way]
+            self.under_way = [Candidate(*each) for each in self.under_way]
         elif how == "failed":
-            self.health.failed(target, self.now, BROKEN)
+            self.health.failed(candidate, self.now, BROKEN)
         else:
-            self.health.abandoned(target)
+            self.health.abandoned(candidate)
 
     @invariant()
     def at_most_one_probe(self) -> None:
@@ -294,9 +295,9 @@ def test_the_total_of_ejections_is_never_reset() -> None:
     for number in range(3):
         now = number * 1000.0
         for _ in range(MAX_FAILURES):
-            health.failed(TARGET, now, BROKEN)
+            health.failed(CANDIDATE, now, BROKEN)
         assert health.times_ejected == 2 * number + 1
         health.failed(probe_of(health, now + 30), now + 30, BROKEN)
-        health.failed(TARGET, now + 31, BROKEN)
+        health.failed(CANDIDATE, now + 31, BROKEN)
         assert health.times_ejected == 2 * number + 2, "late news is none"
         health.succeeded(now + 500, None)

@@ -7,7 +7,7 @@ from typing import Any
 from sqlalchemy import update
 
 from streamweir.core.errors import UpstreamError
-from streamweir.policy.health import MAX_FAILURES, TargetId
+from streamweir.policy.health import MAX_FAILURES, Candidate, TargetId
 from streamweir.store.db.tables import accounts, audit
 from support.api import ADDRESSES, HIDDEN, Api, Role, api_on, bearer
 
@@ -139,9 +139,9 @@ async def test_how_providers_do(tmp_path: Path) -> None:
         }
         gone, limited = TargetId("up", "gpt-4o"), TargetId("up", "a caller's choice")
         for _ in range(MAX_FAILURES):
-            router.failed(gone, now, UpstreamError("upstream_server_error", "no"))
-        router.failed(limited, now, UpstreamError("upstream_rate_limited", "no", retry_after_s=60.0))
-        router.answered(TargetId("sim", "ok"), now, 0.25)
+            router.failed(Candidate(gone), now, UpstreamError("upstream_server_error", "no"))
+        router.failed(Candidate(limited), now, UpstreamError("upstream_rate_limited", "no", retry_after_s=60.0))
+        router.answered(Candidate(TargetId("sim", "ok")), now, 0.25)
         for role, names in (
             (api.operator, ["gpt-4o", "never-heard-of", "a caller's choice"]),
             (bearer(api.one.admin.secret), ["gpt-4o", "never-heard-of"]),

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from streamweir.core.errors import UpstreamError
-from streamweir.policy.health import MAX_FAILURES, TargetId
+from streamweir.policy.health import MAX_FAILURES, Candidate, TargetId
 from support.api import ADDRESSES, HIDDEN, TOML, Api, api_on, bearer
 
 MORE = """
@@ -67,8 +67,8 @@ async def test_how_the_targets_of_models_do(tmp_path: Path) -> None:
         router, now = api.context.runtime().router, time.monotonic()
         for target in (TargetId("up", "gpt-4o"), TargetId("listed", "gpt-4o-mini")):
             for _ in range(MAX_FAILURES):
-                router.failed(target, now, UpstreamError("upstream_server_error", "no"))
-        router.answered(TargetId("sim", "ok"), now, 0.25)
+                router.failed(Candidate(target), now, UpstreamError("upstream_server_error", "no"))
+        router.answered(Candidate(TargetId("sim", "ok")), now, 0.25)
         found = await models_of(api, api.secret)
         up, sim = found["smart"]["targets"]
         (listed,) = found["listed/gpt-4o-mini"]["targets"]

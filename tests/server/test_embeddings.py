@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from streamweir.core.errors import GatewayFault, UpstreamError
-from streamweir.policy.health import TargetId
+from streamweir.policy.health import Candidate, TargetId
 from support.accounting_gateway import error_of
 from support.embeddings import PATH, VECTORS, embed, openai_vectors, packed, vectors_of
 from support.gateway import chat_request, gateway, gateway_to, nothing_left, providers
@@ -233,7 +233,7 @@ async def test_an_answer_makes_a_target_healthy_again() -> None:
         assert len(vectors_of(await embed(gate))) == 2
         (record,) = await gate.settled()
         assert [attempt.error for attempt in record.attempts] == ["upstream_server_error", None]
-        health = gate.gateway.runtime.router.health_of(TargetId("up", "m"))
+        health = gate.gateway.runtime.router.health_of(Candidate(TargetId("up", "m")))
         assert health is not None
         assert health._failures == 0
 

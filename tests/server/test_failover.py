@@ -268,6 +268,41 @@ async def test_u10_retries_stay_within_a_fifth_of_the_requests(has_two_targets: 
         await up.vacated()
 
 
+@pytest.mark.parametrize("status", [429, 500])
+async def test_u10_a_failover_to_another_provider_is_not_limited_by_the_budget(status: int) -> None:
+    """Each request has a first target of its own, so that none of them is ejected."""
+    count = 100
+    async with ScriptedUpstream(whole(error_body(CANARY), status)) as failing, ScriptedUpstream(ANSWER) as well:
+        aliases = "".join(
+            f'[[models]]\nid = "alias-{number}"\n'
+            f'targets = [{{ provider = "failing", model = "a{number}" }}, {{ provider = "well", model = "b" }}]\n'
+            for number in range(count)
+        )
+        async with gateway(providers(failing=failing.base_url, well=well.base_url) + aliases) as gate:
+            asked = [gate.ask(model=f"alias-{number}", stream=True) for number in range(count)]
+            for reply in await asyncio.gather(*asked):
+                assert_completed(reply, text=FROM_SECOND)
+            records = await gate.settled(count)
+            assert {len(fact.attempts) for fact in records} == {2}
+            assert [len(failing.requests), len(well.requests)] == [count, count]
+
+
+async def test_u5_half_of_the_calls_limited_and_every_caller_is_served_by_the_second() -> None:
+    limited = whole(error_body(CANARY), 429, [("retry-after", "0")])
+
+    def script(request: Seen) -> Sequence[Step]:
+        return limited if request.number % 2 else ANSWER
+
+    async with ScriptedUpstream(script) as first, ScriptedUpstream(ANSWER) as second:
+        toml = providers(first=first.base_url, second=second.base_url) + alias("any", "first", "second")
+        async with gateway(toml) as gate:
+            for _ in range(5):
+                replies = await asyncio.gather(*(gate.ask(model="any", stream=True) for _ in range(20)))
+                for reply in replies:
+                    assert_completed(reply, text=FROM_SECOND)
+            assert second.requests
+
+
 # The time to the first token: U14.
 
 

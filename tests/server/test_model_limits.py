@@ -6,8 +6,8 @@ from streamweir.policy.health import TargetId
 from streamweir.policy.pricebook import PriceBook
 from streamweir.policy.pricelist import Model, Price, PriceList, Provider
 from streamweir.policy.pricetable import PriceTable
-from streamweir.policy.route import Route, WeightedTarget
-from streamweir.server.request.runtime import ModelLimitsTable
+from streamweir.policy.route import Route, RouteTarget
+from streamweir.server.request.model_limits import ModelLimitsTable
 
 KINDS = {"o": "openai", "g": "groq"}
 STORE = Store(answer_tokens=5000, remote_tokens=9000)
@@ -20,7 +20,7 @@ def table(**windows: int) -> PriceTable:
 
 
 def route(*names: str) -> Route:
-    return Route("alias", tuple([WeightedTarget(TargetId(*name.split("/"))) for name in names]))
+    return Route("alias", tuple([RouteTarget(TargetId(*name.split("/"))) for name in names]))
 
 
 def test_the_widest_window_the_narrowest_and_the_shortest_answer_count() -> None:

@@ -1,10 +1,10 @@
-"""The health of one target: healthy, ejected, or being probed.
+"""The health of one candidate: healthy, ejected, or being probed.
 
     healthy --5 failures in a row--> ejected (30 s, doubled each time, at most 300 s) --time--> being probed
     being probed: one request at a time may try (a `Probe`). It succeeds: healthy. It fails: ejected, for longer.
 
-A rate limit is not a failure: the target gets no requests for as long as it asked, and is then as before. Errors of
-the caller or of the gateway say nothing about a target. Time is an argument; a clock that was set back behind the
+A rate limit is not a failure: the candidate gets no requests for as long as it asked, and is then as before. Errors of
+the caller or of the gateway say nothing about a candidate. Time is an argument; a clock that was set back behind the
 beginning of a wait ends that wait.
 """
 
@@ -35,8 +35,16 @@ class TargetId(NamedTuple):
         return f"{self.provider}/{self.model}"
 
 
-class Probe(TargetId):
-    """A target that is being probed, for the one request that may try it. The object itself is the permission."""
+class Candidate(NamedTuple):
+    """What one attempt asks: a target, with one of the credentials of its provider."""
+
+    target: TargetId
+    credential: str = ""
+    """The name of the credential. Empty: the provider has only one."""
+
+
+class Probe(Candidate):
+    """A candidate that is being probed, for the one request that may try it. The object itself is the permission."""
 
     __slots__ = ()
 
@@ -105,17 +113,17 @@ class Health:
         probed_s = 1.0 if self._is_probed(now) else 0.0  # its answer may come at any moment
         return max(self._cooldown.remaining_s(now), ejected_s, probed_s)
 
-    def begin(self, target: TargetId, now: float) -> TargetId | None:
-        """The target as it must be reported later (a `Probe` if it is being probed); None: it is unavailable."""
+    def begin(self, candidate: Candidate, now: float) -> Candidate | None:
+        """The candidate as it must be reported later (a `Probe` if it is being probed); None: it is unavailable."""
         state = self.state(now)
         if state is not State.PROBING:
-            return target if state is State.HEALTHY else None
-        self._probe = Probe(*target)
+            return candidate if state is State.HEALTHY else None
+        self._probe = Probe(*candidate)
         self._probing = Span(now, PROBE_LEASE_S)
         return self._probe
 
     def answered(self, now: float, ttft_s: float) -> None:
-        """The first token arrived: the target works again. Whether it also completes its answer is reported later."""
+        """The first token arrived: it works again. Whether it also completes its answer is reported later."""
         self._measure(now, ttft_s)
         self._ejection = self._probe = None
 
@@ -125,10 +133,10 @@ class Health:
         self._failures = self._ejections = 0
         self._ejection = self._probe = None
 
-    def failed(self, target: TargetId, now: float, error: StreamweirError) -> bool:
+    def failed(self, candidate: Candidate, now: float, error: StreamweirError) -> bool:
         """True: this failure ejects it."""
-        was_probe = self._probe is target
-        self.abandoned(target)
+        was_probe = self._probe is candidate
+        self.abandoned(candidate)
         if not isinstance(error, UpstreamError):
             return False
         if error.retry_after_s is not None or error.code == "upstream_rate_limited":
@@ -147,8 +155,8 @@ class Health:
         self._eject(now)
         return True
 
-    def abandoned(self, target: TargetId) -> None:
-        if self._probe is target:
+    def abandoned(self, candidate: Candidate) -> None:
+        if self._probe is candidate:
             self._probe = None
 
     def _eject(self, now: float) -> None:

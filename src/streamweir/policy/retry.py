@@ -1,9 +1,9 @@
-"""Whether to try again, with which target, and after how long.
+"""Whether to try again, with which candidate, and after how long.
 
-Asked only while nothing has been sent to the caller. There are two kinds of retry: with another target, which helps
-against every problem of one target, and with the same target, which helps only against temporary problems. A budget
-over all requests limits the extra load, so that retries do not overload a failing provider (docs/spec/failures.md
-U10).
+Asked only while nothing has been sent to the caller. There are two kinds of further attempts. A failover, to another
+candidate, helps against every problem of one; the number of attempts of the request bounds it, and the health and the
+limits of that candidate. A repeat, at the same provider, helps only against temporary problems; a budget over all
+requests limits the extra load, so that repeats do not overload a failing provider (docs/spec/failures.md U10).
 """
 
 from collections.abc import Callable
@@ -12,7 +12,8 @@ from streamweir.core.errors import GatewayFault, StreamweirError, UpstreamError
 from streamweir.policy.health import MIN_COOLDOWN_S
 from streamweir.policy.window import SlidingCount
 
-MAX_EXTRA_ATTEMPTS = 2
+MAX_ATTEMPTS = 3
+"""Of one request."""
 SHORT_WAIT_S = 2.0
 """The longest `Retry-After` that is worth waiting out while a caller waits."""
 _BASE_S = 0.1
@@ -30,6 +31,20 @@ _TRANSIENT = frozenset(
         "upstream_stream_reset",
     }
 )
+
+
+_OF_CREDENTIAL = frozenset({"upstream_auth_failed", "upstream_quota_exhausted", "upstream_rate_limited"})
+_OF_MODEL = frozenset({"upstream_model_not_found"})
+
+
+def is_of_credential(error: StreamweirError) -> bool:
+    """The same target could answer with another credential."""
+    return error.code in _OF_CREDENTIAL
+
+
+def is_of_provider(error: StreamweirError) -> bool:
+    """The provider's other models probably have the same problem: to ask it again is a repeat."""
+    return error.code not in _OF_CREDENTIAL and error.code not in _OF_MODEL
 
 
 def may_try_elsewhere(error: StreamweirError) -> bool:
@@ -54,24 +69,24 @@ def backoff_s(attempt: int, random: Callable[[], float], retry_after_s: float | 
 
 
 class RetryBudget:
-    """Extra attempts in the last `window_s`: at most `share` of the requests, or `minimum` if that is more."""
+    """Repeats in the last `window_s`: at most `share` of the requests, or `minimum` if that is more."""
 
     def __init__(self, share: float = 0.2, minimum: int = 10, window_s: float = 10.0) -> None:
         self._share = share
         self._minimum = minimum
         self._requests = SlidingCount(window_s, window_s / 20)
-        self._retries = SlidingCount(window_s, window_s / 20)
+        self._repeats = SlidingCount(window_s, window_s / 20)
 
     def note_request(self, now: float) -> None:
         self._requests.add(now)
 
     def has_budget(self, now: float) -> bool:
-        needed = self._retries.count(now) + 1
+        needed = self._repeats.count(now) + 1
         return needed <= self._minimum or needed <= self._share * self._requests.count(now)
 
-    def may_retry(self, now: float) -> bool:
+    def take(self, now: float) -> bool:
         """Takes one from the budget, if there is one."""
         if not self.has_budget(now):
             return False
-        self._retries.add(now)
+        self._repeats.add(now)
         return True

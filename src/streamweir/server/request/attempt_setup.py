@@ -1,11 +1,7 @@
-"""The targets that a request may try, and the parts of each attempt.
+"""The route of a request, and the parts of each attempt.
 
-`Candidates` is the list of targets. Another target, or the same one again, is tried only within the retry budget and
-before the time at which the status has to be sent. A target that cannot serve the request is not in the list. Whether
-a retry is allowed at all (nothing has been sent) is known in `server.request.request`.
-
-For each attempt the upstream's request, the exchange and the timeouts are made from the request and the
-`RuntimeConfig` that it began with, and nothing else.
+A target that cannot serve the request is not in its route. For each attempt the upstream's request, the exchange and
+the timeouts are made from the request and the `RuntimeConfig` that it began with, and nothing else.
 
 The size of a prompt is estimated by a rule of thumb, on the event loop and for every request. If an exact count is
 needed, the provider reports it or a tokenizer counts.
@@ -13,10 +9,9 @@ needed, the provider reports it or a tokenizer counts.
 
 import re
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from hashlib import sha256
 from math import ceil
-from random import random
 
 from msgspec import structs
 
@@ -33,9 +28,8 @@ from streamweir.pipeline.plausibility import UsageBounds
 from streamweir.pipeline.reasoning_retry import without_reasoning
 from streamweir.pipeline.settlement import BYTES_PER_TOKEN, size_of
 from streamweir.policy.access import Key
-from streamweir.policy.health import TargetId
-from streamweir.policy.retry import MAX_EXTRA_ATTEMPTS, backoff_s, may_try_again, may_try_elsewhere
-from streamweir.policy.route import Route, WeightedTarget
+from streamweir.policy.health import Candidate, TargetId
+from streamweir.policy.route import Route, RouteTarget
 from streamweir.policy.stream_options import is_refusal_of_stream_options
 from streamweir.providers.base import UpstreamRequest
 from streamweir.server.accounting.reservation import Reservation
@@ -52,7 +46,7 @@ def find_route(runtime: RuntimeConfig, key: Key, chat: ChatRequest) -> Route:
     model = chat.model or runtime.default_model
     if model is None:
         raise CallerError("missing_required_parameter", "Missing required parameter: 'model'.", param="model")
-    route = runtime.router.resolve(model)
+    route = runtime.routes.resolve(model)
     if route is None or not key.may_use(model):
         raise CallerError("model_not_found", f'model "{model}" not found', param="model")
     return route
@@ -60,7 +54,7 @@ def find_route(runtime: RuntimeConfig, key: Key, chat: ChatRequest) -> Route:
 
 def fit_route(runtime: RuntimeConfig, route: Route, chat: ChatRequest) -> Route:
     """The route without the targets that cannot serve the request. Raises the first refusal if none can."""
-    fit: tuple[WeightedTarget, ...] = ()
+    fit: tuple[RouteTarget, ...] = ()
     reason: CallerError | None = None
     for each in route.targets:
         if chat.api == "chat":
@@ -76,53 +70,6 @@ def fit_route(runtime: RuntimeConfig, route: Route, chat: ChatRequest) -> Route:
     if not fit:
         raise reason
     return structs.replace(route, targets=fit)
-
-
-class Candidates:
-    __slots__ = ("_extra", "_runtime", "_untried", "target")
-
-    def __init__(self, runtime: RuntimeConfig, targets: list[TargetId]) -> None:
-        """The first of `targets` is taken already; another one, or the same again, must be taken before it is tried."""
-        self.target, *self._untried = targets
-        self._runtime = runtime
-        self._extra = 0
-
-    @property
-    def is_last(self) -> bool:
-        """No further target can be tried after this one."""
-        now = time.monotonic()
-        if not self._untried or self._extra >= MAX_EXTRA_ATTEMPTS or not self._runtime.budget.has_budget(now):
-            return True
-        return all(self._runtime.router.is_unavailable(target, now) for target in self._untried)
-
-    def repeat(self) -> None:
-        """The same target again, at once: the cause of the failure was removed, and does not count as a retry."""
-        self.target = self._runtime.router.take(self.target, time.monotonic()) or self.target
-
-    async def advance(
-        self, error: StreamweirError, arrived_s: float, sleep: Callable[[float], Awaitable[None]]
-    ) -> None:
-        """Moves to the next target that may be tried after this error. Raises the error if there is none."""
-        runtime, now = self._runtime, time.monotonic()
-        may_move, may_repeat = bool(self._untried) and may_try_elsewhere(error), may_try_again(error)
-        if self._extra >= MAX_EXTRA_ATTEMPTS or not (may_move or may_repeat) or not runtime.budget.may_retry(now):
-            raise error
-        self._extra += 1
-        while may_move and self._untried:
-            taken = runtime.router.take(self._untried.pop(0), now)
-            if taken is not None:
-                self.target = taken
-                return
-        wait_s = backoff_s(self._extra - 1, random, error.retry_after_s)
-        commit_s = runtime.providers[self.target.provider].timeouts.commit_s
-        if not may_repeat or now + wait_s >= arrived_s + commit_s:
-            raise error
-        await sleep(wait_s)
-        # The event loop counts in whole milliseconds, and can resume just before the target's own pause is over.
-        taken = runtime.router.take(self.target, max(time.monotonic(), now + wait_s))
-        if taken is None:
-            raise error
-        self.target = taken
 
 
 _TOKENS_PER_PART = 1024
@@ -186,10 +133,10 @@ def limit_for(
 
 
 def build_request(
-    runtime: RuntimeConfig, chat: ChatRequest, target: TargetId, limit: int | None = None
+    runtime: RuntimeConfig, chat: ChatRequest, candidate: Candidate, limit: int | None = None
 ) -> UpstreamRequest:
     """`limit`: output tokens of each choice, instead of the caller's."""
-    original = chat
+    original, target = chat, candidate.target
     if limit is not None:
         chat = with_limit(chat, limit)
     provider_wire = runtime.chat_wire(target) if chat.api == "chat" else runtime.other_wire(target, chat)

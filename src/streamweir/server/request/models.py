@@ -31,19 +31,19 @@ def answer_models(runtime: RuntimeConfig, key: Key, frontend: Frontend, model: s
     models = [
         _listed(runtime, route, owner, at_ms)
         for model, owner in _models(runtime)
-        if key.may_use(model) and (route := runtime.router.resolve(model)) is not None
+        if key.may_use(model) and (route := runtime.routes.resolve(model)) is not None
     ]
     return json_answer(frontend.write_models(models, query))
 
 
 def model_ids(runtime: RuntimeConfig) -> list[str]:
     """The models that are listed for a key that may use every model."""
-    return [model for model, _ in _models(runtime) if runtime.router.resolve(model) is not None]
+    return [model for model, _ in _models(runtime) if runtime.routes.resolve(model) is not None]
 
 
 def _find(runtime: RuntimeConfig, key: Key, model: str, at_ms: int) -> ListedModel:
     """Any model that a request could name, listed or not. A model that the key may not use is treated as unknown."""
-    route = runtime.router.resolve(model)
+    route = runtime.routes.resolve(model)
     if route is None or not key.may_use(model):
         raise CallerError("model_not_found", f'model "{model}" not found', param="model")
     owner = _OURS if route.pattern is not None else dict(_models(runtime)).get(model)

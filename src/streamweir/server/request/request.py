@@ -1,9 +1,9 @@
-"""One chat request, from its body to its record: parse, find the route, reserve, try targets until one answers.
+"""One chat request, from its body to its record: parse, find the route, reserve, try candidates until one answers.
 
 One task per request does all that waits: parsing a large body, the reservation, a retry, the attempt. No upstream
-is called before the reservation is written to the journal. Another attempt (`server.request.attempt_setup.Candidates`)
-is made only while nothing has been sent to the caller (`Relay.failure`). However the request ends, its record is
-completed exactly once; `server.accounting.settlement` does the rest.
+is called before the reservation is written to the journal. Another attempt (`server.request.candidates`) is made only
+while nothing has been sent to the caller (`Relay.failure`). However the request ends, its record is completed exactly
+once; `server.accounting.settlement` does the rest.
 """
 
 import asyncio
@@ -20,33 +20,31 @@ from streamweir.frontends.base import Frontend
 from streamweir.pipeline.meter import Meter
 from streamweir.pipeline.settlement import PendingSettlement
 from streamweir.policy.access import Key
-from streamweir.policy.health import TargetId
+from streamweir.policy.health import Candidate
 from streamweir.policy.route import Route
 from streamweir.providers.base import UpstreamRequest
 from streamweir.server.accounting.accounting import Accounting, unavailable
 from streamweir.server.accounting.reservation import Reservation, ReservationRequest
 from streamweir.server.accounting.settlement import EndedRequest
-from streamweir.server.accounting.token_count import Vocabularies, vocabulary_of
+from streamweir.server.accounting.token_count import Vocabularies
 from streamweir.server.http import answers
 from streamweir.server.http.message import Headers, Request, Response
-from streamweir.server.relay.capture import Capture, CapturedRelay
+from streamweir.server.relay.capture import Capture
 from streamweir.server.relay.observer import AttemptObserver
-from streamweir.server.relay.relay import AttemptParts, Relay
+from streamweir.server.relay.relay import Relay
 from streamweir.server.request.allowance import OutputAllowance
+from streamweir.server.request.attempt_builder import AttemptBuilder
 from streamweir.server.request.attempt_setup import (
-    Candidates,
-    build_request,
     estimate_prompt,
     find_route,
     fit_route,
     limit_for,
-    make_exchange,
     max_output_tokens,
     read_idempotency,
     repaired,
-    timeouts_of,
 )
-from streamweir.server.request.body_parsing import MAX_BYTES_ON_LOOP, read_chat
+from streamweir.server.request.body_parsing import read_chat
+from streamweir.server.request.candidates import Candidates
 from streamweir.server.request.error_answer import error_answer
 from streamweir.server.request.overload import OpeningSlot
 from streamweir.server.request.reservation_size import ReservationSize
@@ -65,9 +63,8 @@ class RequestHandler:
     __slots__ = (
         "_accounting",
         "_allowance",
-        "_body_bytes",
         "_body_digest",
-        "_capture",
+        "_builder",
         "_chat",
         "_error_status_sent",
         "_frontend",
@@ -116,6 +113,9 @@ class RequestHandler:
         self._headers: Headers = ()
         self._observer = observer
         self._parser = parser
+        self._builder = AttemptBuilder(
+            runtime, frontend, request.id, request.arrived_s, response, observer, vocabularies, parser
+        )
         self._relay: Relay | None = None
         self._task: asyncio.Task[None] | None = None
         self._stop_reason: StreamweirError | None = None
@@ -132,7 +132,6 @@ class RequestHandler:
         self.reservation: Reservation | None = None
         self._pending: PendingSettlement | None = None
         """What must still be counted when the request is over."""
-        self._capture: Capture | None = None
         self.record = record
 
     async def run(self) -> None:
@@ -145,7 +144,7 @@ class RequestHandler:
         self._task = asyncio.current_task()
         self._response.on_gone = self._caller_gone
         try:
-            await self._try_targets(await self._admit())
+            await self._try_candidates(await self._admit())
         except answers.Refusal as refusal:
             self._headers = refusal.headers
             self._refuse(refusal.error, Verdict.REJECTED)
@@ -207,7 +206,7 @@ class RequestHandler:
     def ended(self) -> EndedRequest:
         """After `run` has ended."""
         self._allowance = None  # it refers to this object
-        record, pending, capture, meter = self.record, self._pending, self._capture, self._meter
+        record, pending, capture, meter = self.record, self._pending, self._builder.capture, self._meter
         content = count = None
         if capture is not None and meter is not None:
             content = partial(content_of, capture, meter, self._request.id, self.key, self.reservation, record.at_ms)
@@ -250,16 +249,16 @@ class RequestHandler:
         route = find_route(runtime, self.key, chat)
         now = time.monotonic()
         fit = fit_route(runtime, route, chat)
-        targets = runtime.router.order(fit, now, random)
-        if not targets:
+        candidates = runtime.router.order(fit, now, random)
+        if not candidates:
             raise runtime.router.unavailable(fit, now)
         try:
             await self._reserve(chat, route)
         except BaseException:
-            runtime.router.abandoned(targets[0])
+            runtime.router.abandoned(candidates[0])
             raise
         runtime.budget.note_request(now)
-        return Candidates(runtime, targets)
+        return Candidates(runtime, candidates)
 
     async def _reserve(self, chat: ChatRequest, route: Route) -> None:
         """When it returns, the reservation is in the journal. Raises `Refusal`."""
@@ -278,7 +277,9 @@ class RequestHandler:
             service_tier=chat.service_tier,
             idempotency=self._idempotency,
             body_digest=self._body_digest,
-            measure=ReservationSize(self._runtime, self._vocabularies, self._parser, route, chat, self._body_bytes),
+            measure=ReservationSize(
+                self._runtime, self._vocabularies, self._parser, route, chat, self._builder.body_bytes
+            ),
         )
         self.reservation, headers = await self._accounting.open(reservation_request)
         self._headers += headers
@@ -297,17 +298,17 @@ class RequestHandler:
     async def _parse_body(self) -> ChatRequest:
         request = self._request
         body, request.body = request.body, b""
-        self._body_bytes = len(body)
+        self._builder.body_bytes = len(body)
         self._idempotency, self._body_digest = read_idempotency(request.headers, body)
         headers, request.headers, request.admitted = request.headers, {}, None
         if self.key.log_content:
-            self._capture = Capture(body, self._request.arrived_s)
+            self._builder.capture = Capture(body, self._request.arrived_s)
         return await read_chat(body, headers, self._frontend, self._parser)
 
-    async def _try_targets(self, candidates: Candidates) -> None:
+    async def _try_candidates(self, candidates: Candidates) -> None:
         while True:
-            target, chat = candidates.target, self._chat
-            relay, meter = await self._attempt(target, is_last=candidates.is_last)
+            candidate, chat = candidates.candidate, self._chat
+            relay, meter = await self._attempt(candidate, is_last=candidates.is_last)
             if self._allowance is not None:
                 await self._allowance.wait_extended()
             error = relay.failure
@@ -317,7 +318,7 @@ class RequestHandler:
             if self._response.gone:  # between two attempts
                 self._settle_early(Verdict.CLIENT_GONE, 499)
                 return
-            if chat is not None and (changed := repaired(self._runtime, chat, target, error)) is not None:
+            if chat is not None and (changed := repaired(self._runtime, chat, candidate.target, error)) is not None:
                 self._chat = changed
                 candidates.repeat()
             else:
@@ -328,74 +329,56 @@ class RequestHandler:
         self._response.on_gone = self._caller_gone
         await asyncio.sleep(wait_s)
 
-    async def _attempt(self, target: TargetId, is_last: bool) -> tuple[Relay, Meter]:
+    async def _attempt(self, candidate: Candidate, is_last: bool) -> tuple[Relay, Meter]:
         self.slot.opened()
         began_at = time.monotonic()
-        attempt = AttemptRecord(target=str(target), start_s=began_at - self._request.arrived_s)
+        attempt = AttemptRecord(
+            target=str(candidate.target), credential=candidate.credential, start_s=began_at - self._request.arrived_s
+        )
         self.record.attempts.append(attempt)
         try:
-            relay, meter, running = self._prepare_attempt(target, is_last, await self._build_upstream_request(target))
+            request = await self._build_upstream_request(candidate)
+            relay, meter, running = self._prepare_attempt(candidate, is_last, request)
+            del request  # only `Relay.run` keeps it
         except BaseException:
-            self._runtime.router.abandoned(target)
+            self._runtime.router.abandoned(candidate)
             raise
         try:
             await running
         finally:
             attempt.duration_s = time.monotonic() - began_at
             attempt.resends = relay.resends
-            self._report(relay, meter, target, attempt)
+            self._report(relay, meter, candidate, attempt)
         return relay, meter
 
-    async def _build_upstream_request(self, target: TargetId) -> UpstreamRequest:
-        """The request for the upstream. A large one is built in a thread, as it was parsed in one."""
+    async def _build_upstream_request(self, candidate: Candidate) -> UpstreamRequest:
         chat = self._chat
         assert chat is not None  # noqa: S101 (for the type checker)
-        limit, self.record.flags = limit_for(self._runtime, chat, target, self.reservation)
+        limit, self.record.flags = limit_for(self._runtime, chat, candidate.target, self.reservation)
         self._response.on_gone = self._caller_gone
-        if self._body_bytes <= MAX_BYTES_ON_LOOP:
-            return build_request(self._runtime, chat, target, limit)
-        loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._parser, build_request, self._runtime, chat, target, limit)
+        return await self._builder.build_request(chat, candidate, limit)
 
     def _prepare_attempt(
-        self, target: TargetId, is_last: bool, request: UpstreamRequest
+        self, candidate: Candidate, is_last: bool, request: UpstreamRequest
     ) -> tuple[Relay, Meter, Coroutine[None, None, None]]:
         """The relay of an attempt, ready to run. Only `Relay.run` keeps the upstream request: it may be large."""
+        target, chat, reservation = candidate.target, self._chat, self.reservation
+        assert chat is not None  # noqa: S101 (for the type checker)
         provider_runtime = self._runtime.providers[target.provider]
         self.record.dropped = request.dropped
-        relay, meter = self._make_relay(target, request, is_last)
+        prompt_tokens = reservation.request.prompt_tokens if reservation is not None else estimate_prompt(chat)
+        relay, meter = self._builder.make_relay(chat, candidate, request, prompt_tokens, self._headers, is_last=is_last)
         relay.abort_stops_billing = provider_runtime.abort_stops_billing or bool(request.more)  # no further calls
         relay.on_cut = self._send_cut_error
         if self.record.stream:  # the start of a whole answer is not known
-            relay.on_first_token = partial(self._answered, target, time.monotonic())
+            relay.on_first_token = partial(self._answered, candidate, time.monotonic())
         self._relay, self._meter = relay, meter
         if self._allowance is not None:
             self._allowance.bind(relay, meter, target)
         return relay, meter, relay.run(provider_runtime.upstream_for(request, meter), request)
 
-    def _answered(self, target: TargetId, began_at: float) -> None:
-        self._runtime.router.answered(target, now := time.monotonic(), now - began_at)
-
-    def _make_relay(self, target: TargetId, request: UpstreamRequest, is_last: bool) -> tuple[Relay, Meter]:
-        chat, runtime, reservation = self._chat, self._runtime, self.reservation
-        assert chat is not None  # noqa: S101 (for the type checker)
-        frontend, id, headers = self._frontend, self.record.id, self._headers
-        tokenizer = self._vocabularies.tokenizer(target.model) if vocabulary_of(target.model).is_own else None
-        prompt_tokens = reservation.request.prompt_tokens if reservation is not None else estimate_prompt(chat)
-        if frontend.has_own_headers:
-            headers = frontend.own_headers(headers, id, request.dropped, time.time())
-        exchange, meter = make_exchange(runtime, chat, target, frontend, id, request, prompt_tokens, tokenizer)
-        parts = AttemptParts(
-            exchange,
-            meter,
-            runtime.chat_wire(target, request.wire).provider,
-            self._response,
-            timeouts_of(runtime, chat, target, frontend, self._request.arrived_s, is_last=is_last),
-            self._observer,
-            id,
-            (frontend.stream_headers if chat.stream else ()) + headers,
-        )
-        return Relay(parts) if self._capture is None else CapturedRelay(self._capture, parts), meter
+    def _answered(self, candidate: Candidate, began_at: float) -> None:
+        self._runtime.router.answered(candidate, now := time.monotonic(), now - began_at)
 
     def _cut(self, relay: Relay, error: StreamweirError) -> None:
         self._is_cut = True
@@ -407,19 +390,19 @@ class RequestHandler:
         self._error_status_sent = answer.status
         self._response.send(answer)
 
-    def _report(self, relay: Relay, meter: Meter, target: TargetId, attempt: AttemptRecord) -> None:
+    def _report(self, relay: Relay, meter: Meter, candidate: Candidate, attempt: AttemptRecord) -> None:
         """Reports the result of the attempt to the router and the observer."""
         router, now = self._runtime.router, time.monotonic()
         error = relay.failure or meter.record.error
         is_stopped = self._stop_reason is not None or self._is_cut
         if relay.verdict is None and error is not None and not is_stopped:
             attempt.error = error.code
-            if router.failed(target, now, error):
+            if router.failed(candidate, now, error):
                 self._observer.ejected(attempt.target)
         elif relay.first_token_at is not None:
-            router.succeeded(target, now)
+            router.succeeded(candidate, now)
         else:
-            router.abandoned(target)
+            router.abandoned(candidate)
         outcome = attempt.error or relay.verdict or ("stopped" if is_stopped else None)
         self._observer.attempt_ended(attempt.target, outcome)
 

@@ -15,7 +15,8 @@ from streamweir.policy.reserve import Need
 from streamweir.policy.route import Route
 from streamweir.server.accounting.token_count import Vocabularies, vocabulary_of
 from streamweir.server.request.attempt_setup import choices_of
-from streamweir.server.request.runtime import ModelLimits, RuntimeConfig
+from streamweir.server.request.model_limits import ModelLimits
+from streamweir.server.request.runtime import RuntimeConfig
 
 _MIN_COUNTED_BYTES = 4096
 """For a shorter prompt, the difference is a cent at most."""

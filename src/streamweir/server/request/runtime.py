@@ -3,24 +3,17 @@
 A reload makes a new `RuntimeConfig`; a request keeps the one it started with. Upstreams (with their open connections)
 of providers that did not change are reused; the others are closed after their last call. The health of targets and the
 known refusals survive a reload.
-
-`RoutePrices` has the prices of a route: the quote, and its text, which the reservation stores. `ModelLimitsTable` has
-the maximum input and output of a route's models, for reservations, and so that no target gets a limit that it refuses.
-Both are needed for nearly every request, so the values of a route are cached while the prices are unchanged. Callers
-choose the names of routes (`{provider}/{anything}`), so the caches are bounded.
 """
 
-import re
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache, partial
 from pathlib import Path
-from types import MappingProxyType
 
 from msgspec import Struct, structs
 
 from streamweir.config.address import base_url_of
 from streamweir.config.error import ConfigError, member
-from streamweir.config.model import Config, Price, Store, Timeouts
+from streamweir.config.model import Config, Price, Timeouts
 from streamweir.config.model import Key as KeyConfig
 from streamweir.config.model import Provider as ProviderConfig
 from streamweir.core.errors import CallerError
@@ -28,21 +21,20 @@ from streamweir.core.request import ChatRequest
 from streamweir.frontends.base import Frontend
 from streamweir.frontends.table import FRONTENDS
 from streamweir.pipeline.meter import Meter
-from streamweir.pipeline.prompt_bound import IMAGE_TOKENS, SMALL_TOKEN_IMAGE
 from streamweir.policy.access import DEFAULT_WORKSPACE, Key, KeyRing, digest_of
 from streamweir.policy.budget import nano_of
 from streamweir.policy.health import TargetId
 from streamweir.policy.key_limits import limits_of
 from streamweir.policy.pricebook import PriceBook
-from streamweir.policy.prices import Quote, Rates, encode_quote, rates_of_dollars
+from streamweir.policy.prices import Rates, rates_of_dollars
 from streamweir.policy.pricetable import PriceTable
 from streamweir.policy.retry import RetryBudget
-from streamweir.policy.route import Route, Router, WeightedTarget
+from streamweir.policy.route import Route, RouteTable, RouteTarget
+from streamweir.policy.router import Router
 from streamweir.policy.stream_options import StreamOptionsRefusals
 from streamweir.providers.base import Target, UpstreamRequest, Wire
 from streamweir.providers.compatible import VENDORS, provider_of
 from streamweir.providers.embedding import EmbeddingService, provider_for
-from streamweir.providers.output_limits import documented_output_limit, output_limit
 from streamweir.providers.prompts import PromptsProvider
 from streamweir.providers.registry import (
     abort_stops_billing,
@@ -53,6 +45,8 @@ from streamweir.providers.registry import (
     responses_of,
     text_provider,
 )
+from streamweir.server.request.model_limits import ModelLimitsTable
+from streamweir.server.request.route_prices import RoutePrices
 from streamweir.server.request.wires import ProviderWire, WireTable
 from streamweir.store.prices.file import load_prices
 from streamweir.upstream.base import Endpoint, Upstream
@@ -60,110 +54,6 @@ from streamweir.upstream.batch import BatchUpstream
 from streamweir.upstream.http1 import Http1Upstream
 from streamweir.upstream.sim import SimUpstream
 from streamweir.wire.native import NativeWire
-
-_SMALL_TOKENS = re.compile(r"4o-mini")
-_IMAGE_URL_KINDS = frozenset({"anthropic", "azure", "openai"})
-"""Kinds of providers that read only images from an image URL."""
-_MAX_ROUTES = 4096
-"""Routes whose prices and limits are cached."""
-
-
-class ModelLimits(Struct, frozen=True, kw_only=True):
-    image_tokens: int
-    """The maximum for an image."""
-    links_are_images: bool
-    """All of them read only images from an image URL."""
-    largest_window: int
-    """The largest context window of the models; a default if it is not known."""
-    smallest_window: int | None
-    """The smallest known context window. None: not known for any of them."""
-    answer: int
-    """The longest answer that every model can give."""
-    longest: int | None
-    """The longest answer of any of the models. None: not known for all of them."""
-
-
-class ModelLimitsTable:
-    def __init__(
-        self,
-        kinds: Mapping[str, str],
-        prices: PriceBook,
-        store: Store,
-        outputs: Mapping[TargetId, int] = MappingProxyType({}),
-    ) -> None:
-        """`kinds`: of the providers, by name. `outputs`: the longest answers that the operator has configured."""
-        self._kinds = kinds
-        self._prices = prices
-        self._store = store
-        self.configured_outputs = outputs
-        self._cache: dict[str, ModelLimits] = {}
-        self._cache_table: PriceTable | None = None
-
-    def of(self, route: Route) -> ModelLimits:
-        table = self._prices.table
-        if table is not self._cache_table or len(self._cache) >= _MAX_ROUTES:
-            self._cache.clear()
-            self._cache_table = table
-        cached = self._cache.get(route.configured_id)
-        if cached is None:
-            cached = self._cache[route.configured_id] = self._make(route, table)
-        return cached
-
-    def max_output(self, target: TargetId) -> int | None:
-        """The longest answer, as configured, else as documented. None: not known."""
-        own = self.configured_outputs.get(target)
-        if own is not None:
-            return own
-        window = self._prices.table.context_window(self._kinds[target.provider], target.model)
-        documented = documented_output_limit(target.model)
-        return min([limit for limit in (documented, window) if limit is not None], default=None)
-
-    def _answer(self, target: TargetId) -> int:
-        """The longest answer that it can be asked for; a default if it is not known."""
-        return self.configured_outputs.get(target) or output_limit(target.model) or self._store.answer_tokens
-
-    def _make(self, route: Route, table: PriceTable) -> ModelLimits:
-        maxima = [self.max_output(each.target) for each in route.targets]
-        targets = [(self._kinds[each.target.provider], each.target.model) for each in route.targets]
-        windows = [table.context_window(kind, model) for kind, model in targets]
-        return ModelLimits(
-            image_tokens=SMALL_TOKEN_IMAGE
-            if any(_SMALL_TOKENS.search(model) for _, model in targets)
-            else IMAGE_TOKENS,
-            links_are_images={kind for kind, _ in targets} <= _IMAGE_URL_KINDS,
-            largest_window=max(window or self._store.remote_tokens for window in windows),
-            smallest_window=min([window for window in windows if window is not None], default=None),
-            answer=min(self._answer(each.target) for each in route.targets),
-            longest=None if None in maxima else max([tokens for tokens in maxima if tokens is not None]),
-        )
-
-
-_MINUTE_MS = 60_000
-
-
-class RoutePrices:
-    def __init__(self, prices: PriceBook, kinds: Mapping[str, str], overrides: Mapping[str, Rates]) -> None:
-        """`kinds`: of the providers, by name. `overrides`: the operator's own prices, by model id."""
-        self.prices = prices
-        self._kinds = kinds
-        self._overrides = overrides
-        self._minute = -1
-        self._cache: dict[str, tuple[Quote, str]] = {}
-
-    def of(self, route: Route, at_ms: int) -> tuple[Quote, str]:
-        minute = at_ms // _MINUTE_MS
-        if minute != self._minute or len(self._cache) >= _MAX_ROUTES:
-            self._cache.clear()
-            self._minute = minute
-        cached = self._cache.get(route.configured_id)
-        if cached is None:
-            targets = [
-                (each.target.provider, self._kinds[each.target.provider], each.target.model) for each in route.targets
-            ]
-            quote = self.prices.quote(targets, self._overrides.get(route.configured_id), at_ms)
-            cached = self._cache[route.configured_id] = (quote, encode_quote(quote))
-        return cached
-
 
 _LOCAL = structs.replace(
     VENDORS["llamacpp"],
@@ -223,6 +113,7 @@ class RuntimeConfig(Struct, frozen=True, kw_only=True):
     timeouts: Timeouts
     max_response_bytes: int
     keys: KeyRing
+    routes: RouteTable
     router: Router
     budget: RetryBudget
     refusals: StreamOptionsRefusals
@@ -279,7 +170,8 @@ def build_runtime_config(
             upstream = _open_upstream(provider, timeouts, open_local)
         providers[provider.name] = _provider_runtime(provider, timeouts, upstream)
     scripted = [provider.name for provider in config.providers if provider.kind == "sim"]
-    router = Router(_routes(config), providers.keys(), scripted=scripted)
+    routes = RouteTable(_routes(config), providers.keys())
+    router = Router(routes, providers.keys(), scripted=scripted)
     if old is not None:
         changed = [name for name, provider_runtime in providers.items() if _is_new(provider_runtime, old)]
         router.adopt(old.router, changed)
@@ -292,6 +184,7 @@ def build_runtime_config(
         timeouts=config.server.timeouts,
         max_response_bytes=config.server.limits.response_bytes,
         keys=key_ring(config),
+        routes=routes,
         router=router,
         budget=old.budget if old is not None else RetryBudget(),
         refusals=old.refusals if old is not None else StreamOptionsRefusals(),
@@ -386,7 +279,7 @@ def _routes(config: Config) -> list[Route]:
         Route(
             id=model.id,
             targets=tuple(
-                WeightedTarget(target=TargetId(target.provider, target.model), weight=target.weight)
+                RouteTarget(target=TargetId(target.provider, target.model), weight=target.weight)
                 for target in model.targets
             ),
             strategy=model.strategy,

@@ -9,10 +9,12 @@ from streamweir.server.telemetry.timeline import Timeline
 
 
 class AttemptRecord(Struct, kw_only=True, gc=False):
-    """One target that was tried."""
+    """One candidate that was tried."""
 
     target: str
     """`{provider}/{model}`."""
+    credential: str = ""
+    """The name of the provider's credential. Empty: it has only one."""
     error: str | None = None
     """The code it failed with before the commit."""
     start_s: float = 0.0

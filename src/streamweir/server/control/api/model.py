@@ -8,8 +8,8 @@ import time
 
 from msgspec import Struct
 
-from streamweir.policy.health import Health
-from streamweir.policy.route import Route, WeightedTarget
+from streamweir.policy.health import Candidate, Health
+from streamweir.policy.route import Route, RouteTarget
 from streamweir.server.control.api.operation import Call, Nothing, Operation
 from streamweir.server.control.api.price import RatesView, Source, price_of
 from streamweir.server.control.api.provider import WORDS, WireName, Word
@@ -50,7 +50,7 @@ async def list_models(call: Call[Nothing, Nothing]) -> Models:
     runtime, now = call.context.runtime(), time.monotonic()
     aliases = [alias.id for alias in runtime.config.models]  # including patterns, which callers do not see
     ids = dict.fromkeys([*aliases, *model_ids(runtime), *filter(None, [runtime.default_model])])
-    routes = [runtime.router.resolve(id) for id in ids]
+    routes = [runtime.routes.resolve(id) for id in ids]
     return Models(data=[_view(runtime, route, call.at_ms, now) for route in routes if route is not None])
 
 
@@ -63,8 +63,8 @@ def _view(runtime: RuntimeConfig, route: Route, at_ms: int, now: float) -> Model
     )
 
 
-def _target(runtime: RuntimeConfig, entry: WeightedTarget, is_weighted: bool, now: float) -> ModelTargetView:
-    health = runtime.router.health_of(entry.target) or Health()
+def _target(runtime: RuntimeConfig, entry: RouteTarget, is_weighted: bool, now: float) -> ModelTargetView:
+    health = runtime.router.health_of(Candidate(entry.target)) or Health()
     return ModelTargetView(
         provider=entry.target.provider,
         model=entry.target.model,

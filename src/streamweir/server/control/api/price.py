@@ -104,7 +104,7 @@ def _view(row: Row) -> PriceView:
 
 def _aliases(runtime: RuntimeConfig, at_ms: int) -> Iterator[PriceView]:
     for alias in runtime.config.models:
-        route = runtime.router.resolve(alias.id)
+        route = runtime.routes.resolve(alias.id)
         assert route is not None  # noqa: S101 (both are of one configuration)
         source, rates = price_of(runtime, route, at_ms)
         yield PriceView(provider=_ALIAS, model=alias.id, source=source, context_window=None, rates=rates)

@@ -49,7 +49,8 @@ async def list_providers(call: Call[Nothing, Nothing]) -> Page[ProviderView]:
     runtime, now = call.context.runtime(), time.monotonic()
     targets: dict[str, list[TargetView]] = {name: [] for name in runtime.providers}
     others: dict[str, list[TargetView]] = {name: [] for name in runtime.providers}
-    for target, health, is_own in runtime.router.known():
+    for candidate, health, is_own in runtime.router.known():
+        target = candidate.target
         if is_own or call.actor.is_operator:
             view = _view(target, health, runtime.wires.wire_of(target), now, is_own)
             (targets if is_own else others)[target.provider].append(view)

@@ -1,0 +1,51 @@
+"""The strategies: in which order the available targets of a route are tried.
+
+Pure: health and random values are arguments. `random` returns numbers from 0 up to 1.
+"""
+
+from collections.abc import Callable, Sequence
+
+from streamweir.policy.route import RouteTarget, Strategy
+
+EXPLORED_SHARE = 0.05
+"""`fastest`: the share of requests that try another target first, to measure it."""
+
+Random = Callable[[], float]
+Measure = Callable[[RouteTarget], float | None]
+
+
+def arrange(
+    strategy: Strategy, available: Sequence[RouteTarget], random: Random, ttft_s: Measure
+) -> Sequence[RouteTarget]:
+    """The targets, best first. `ttft_s`: the recent time to the first token of a target; None: not measured."""
+    if len(available) < 2 or strategy == "priority":
+        return available
+    if strategy == "weighted":
+        return shuffle(available, random)
+    return _rank(available, random, ttft_s)
+
+
+def shuffle(available: Sequence[RouteTarget], random: Random) -> list[RouteTarget]:
+    """Random order: each next target is drawn with the share of its weight in the remaining weights."""
+    remaining, shuffled = list(available), []
+    while len(remaining) > 1:
+        point = random() * sum(entry.weight for entry in remaining)
+        index = 0
+        while index < len(remaining) - 1 and point >= remaining[index].weight:
+            point -= remaining[index].weight
+            index += 1
+        shuffled.append(remaining.pop(index))
+    return shuffled + remaining
+
+
+def _rank(available: Sequence[RouteTarget], random: Random, ttft_s: Measure) -> list[RouteTarget]:
+    """The fastest first. A target without a measurement comes before all others, so that it is measured."""
+
+    def time_of(entry: RouteTarget) -> float:
+        measured_s = ttft_s(entry)
+        return measured_s if measured_s is not None else -1.0
+
+    ranked = sorted(available, key=time_of)
+    if random() < EXPLORED_SHARE:
+        ranked.insert(0, ranked.pop(1 + int(random() * (len(ranked) - 1))))
+    return ranked

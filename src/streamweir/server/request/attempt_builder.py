@@ -1,0 +1,96 @@
+"""Makes the parts of each attempt of one request: the upstream's request, and the relay with its exchange and meter.
+
+Everything comes from the request and the `RuntimeConfig` that it began with. A large request is built in a thread, as
+it was parsed in one.
+"""
+
+import asyncio
+import time
+from concurrent.futures import Executor
+
+from streamweir.core.request import ChatRequest
+from streamweir.frontends.base import Frontend
+from streamweir.pipeline.meter import Meter
+from streamweir.policy.health import Candidate
+from streamweir.providers.base import UpstreamRequest
+from streamweir.server.accounting.token_count import Vocabularies, vocabulary_of
+from streamweir.server.http.message import Headers, Response
+from streamweir.server.relay.capture import Capture, CapturedRelay
+from streamweir.server.relay.observer import AttemptObserver
+from streamweir.server.relay.relay import AttemptParts, Relay
+from streamweir.server.request.attempt_setup import build_request, make_exchange, timeouts_of
+from streamweir.server.request.body_parsing import MAX_BYTES_ON_LOOP
+from streamweir.server.request.runtime import RuntimeConfig
+
+
+class AttemptBuilder:
+    __slots__ = (
+        "_arrived_s",
+        "_frontend",
+        "_observer",
+        "_parser",
+        "_request_id",
+        "_response",
+        "_runtime",
+        "_vocabularies",
+        "body_bytes",
+        "capture",
+    )
+
+    def __init__(
+        self,
+        runtime: RuntimeConfig,
+        frontend: Frontend,
+        request_id: str,
+        arrived_s: float,
+        response: Response,
+        observer: AttemptObserver,
+        vocabularies: Vocabularies,
+        parser: Executor,
+    ) -> None:
+        self._runtime = runtime
+        self._frontend = frontend
+        self._request_id = request_id
+        self._arrived_s = arrived_s
+        self._response = response
+        self._observer = observer
+        self._vocabularies = vocabularies
+        self._parser = parser
+        self.body_bytes = 0
+        """The size of the caller's body."""
+        self.capture: Capture | None = None
+
+    async def build_request(self, chat: ChatRequest, candidate: Candidate, limit: int | None) -> UpstreamRequest:
+        """`limit`: output tokens of each choice, instead of the caller's."""
+        if self.body_bytes <= MAX_BYTES_ON_LOOP:
+            return build_request(self._runtime, chat, candidate, limit)
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._parser, build_request, self._runtime, chat, candidate, limit)
+
+    def make_relay(
+        self,
+        chat: ChatRequest,
+        candidate: Candidate,
+        request: UpstreamRequest,
+        prompt_tokens: int,
+        headers: Headers,
+        *,
+        is_last: bool,
+    ) -> tuple[Relay, Meter]:
+        """`prompt_tokens`: the estimate that was reserved. `headers`: of the answer."""
+        runtime, frontend, target, id = self._runtime, self._frontend, candidate.target, self._request_id
+        tokenizer = self._vocabularies.tokenizer(target.model) if vocabulary_of(target.model).is_own else None
+        if frontend.has_own_headers:
+            headers = frontend.own_headers(headers, id, request.dropped, time.time())
+        exchange, meter = make_exchange(runtime, chat, target, frontend, id, request, prompt_tokens, tokenizer)
+        parts = AttemptParts(
+            exchange,
+            meter,
+            runtime.chat_wire(target, request.wire).provider,
+            self._response,
+            timeouts_of(runtime, chat, target, frontend, self._arrived_s, is_last=is_last),
+            self._observer,
+            id,
+            (frontend.stream_headers if chat.stream else ()) + headers,
+        )
+        return Relay(parts) if self.capture is None else CapturedRelay(self.capture, parts), meter

@@ -1,0 +1,92 @@
+"""The candidates that a request may try, one after the other.
+
+At most `MAX_ATTEMPTS` are made. After a failure the next candidate is tried at once (a failover), if another one could
+answer. Else the same target may be tried again (a repeat) before the time at which the status has to be sent. Whatever
+asks a failing provider once more is within the retry budget. Whether a further attempt is allowed at all (nothing has
+been sent) is known in `server.request.request`.
+"""
+
+import time
+from collections.abc import Awaitable, Callable
+from random import random
+
+from streamweir.core.errors import StreamweirError
+from streamweir.policy.health import Candidate
+from streamweir.policy.retry import (
+    MAX_ATTEMPTS,
+    backoff_s,
+    is_of_credential,
+    is_of_provider,
+    may_try_again,
+    may_try_elsewhere,
+)
+from streamweir.server.request.runtime import RuntimeConfig
+
+
+class Candidates:
+    __slots__ = ("_attempts", "_runtime", "_untried", "candidate")
+
+    def __init__(self, runtime: RuntimeConfig, candidates: list[Candidate]) -> None:
+        """The first is taken already; another one, or the same again, must be taken before it is tried."""
+        self.candidate, *self._untried = candidates
+        self._runtime = runtime
+        self._attempts = 1
+
+    @property
+    def is_last(self) -> bool:
+        """No other candidate can be tried after this one."""
+        if not self._untried or self._attempts >= MAX_ATTEMPTS:
+            return True
+        now = time.monotonic()
+        return all(self._runtime.router.is_unavailable(candidate, now) for candidate in self._untried)
+
+    def repeat(self) -> None:
+        """The same one again, at once: the cause of the failure was removed, and does not count as an attempt."""
+        self.candidate = self._runtime.router.take(self.candidate, time.monotonic()) or self.candidate
+
+    async def advance(
+        self, error: StreamweirError, arrived_s: float, sleep: Callable[[float], Awaitable[None]]
+    ) -> None:
+        """Moves to the next candidate that may be tried after this error. Raises the error if there is none."""
+        now = time.monotonic()
+        if self._attempts >= MAX_ATTEMPTS:
+            raise error
+        if may_try_elsewhere(error) and (taken := self._take_next(error, now)) is not None:
+            self._attempts += 1
+            self.candidate = taken
+            return
+        if not may_try_again(error):
+            raise error
+        await self._repeat_after_wait(error, now, arrived_s, sleep)
+
+    def _take_next(self, error: StreamweirError, now: float) -> Candidate | None:
+        failed, budget = self.candidate.target, self._runtime.budget
+        if not is_of_credential(error):  # the same target with another credential would be a repeat
+            self._untried = [candidate for candidate in self._untried if candidate.target != failed]
+        while self._untried:
+            candidate = self._untried.pop(0)
+            is_repeat = candidate.target.provider == failed.provider and is_of_provider(error)
+            if is_repeat and not budget.has_budget(now):
+                continue
+            taken = self._runtime.router.take(candidate, now)
+            if taken is not None:
+                if is_repeat:
+                    budget.take(now)
+                return taken
+        return None
+
+    async def _repeat_after_wait(
+        self, error: StreamweirError, now: float, arrived_s: float, sleep: Callable[[float], Awaitable[None]]
+    ) -> None:
+        runtime = self._runtime
+        wait_s = backoff_s(self._attempts - 1, random, error.retry_after_s)
+        commit_s = runtime.providers[self.candidate.target.provider].timeouts.commit_s
+        if now + wait_s >= arrived_s + commit_s or not runtime.budget.take(now):
+            raise error
+        self._attempts += 1
+        await sleep(wait_s)
+        # The event loop counts in whole milliseconds, and can resume just before the cool-down is over.
+        taken = runtime.router.take(self.candidate, max(time.monotonic(), now + wait_s))
+        if taken is None:
+            raise error
+        self.candidate = taken

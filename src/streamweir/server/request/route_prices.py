@@ -1,0 +1,39 @@
+"""The prices of a route: the quote, and its text, which the reservation stores.
+
+Needed for nearly every request, so they are cached for a minute. Callers choose the names of routes
+(`{provider}/{anything}`), so the cache is bounded.
+"""
+
+from collections.abc import Mapping
+
+from streamweir.policy.pricebook import PriceBook
+from streamweir.policy.prices import Quote, Rates, encode_quote
+from streamweir.policy.route import Route
+
+_MAX_ROUTES = 4096
+"""Routes whose prices are cached."""
+_MINUTE_MS = 60_000
+
+
+class RoutePrices:
+    def __init__(self, prices: PriceBook, kinds: Mapping[str, str], overrides: Mapping[str, Rates]) -> None:
+        """`kinds`: of the providers, by name. `overrides`: the operator's own prices, by model id."""
+        self.prices = prices
+        self._kinds = kinds
+        self._overrides = overrides
+        self._minute = -1
+        self._cache: dict[str, tuple[Quote, str]] = {}
+
+    def of(self, route: Route, at_ms: int) -> tuple[Quote, str]:
+        minute = at_ms // _MINUTE_MS
+        if minute != self._minute or len(self._cache) >= _MAX_ROUTES:
+            self._cache.clear()
+            self._minute = minute
+        cached = self._cache.get(route.configured_id)
+        if cached is None:
+            targets = [
+                (each.target.provider, self._kinds[each.target.provider], each.target.model) for each in route.targets
+            ]
+            quote = self.prices.quote(targets, self._overrides.get(route.configured_id), at_ms)
+            cached = self._cache[route.configured_id] = (quote, encode_quote(quote))
+        return cached
