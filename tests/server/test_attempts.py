@@ -74,6 +74,35 @@ async def test_comments_keep_no_stalled_stream_open(comment: bytes) -> None:
         await up.vacated()
 
 
+FINISHED = {
+    "passed": openai_frames()[:-2],
+    "translated": [frame.replace(b'"object":"chat.completion.chunk",', b"") for frame in openai_frames()[:-2]],
+    "empty": [openai_frames()[0], openai_frames()[-3]],
+}
+
+
+@pytest.mark.parametrize("sent", FINISHED.values(), ids=FINISHED)
+async def test_silence_after_the_finish_is_the_end_whichever_timer_notices_it(sent: list[bytes]) -> None:
+    """docs/spec/quirks.md Q45."""
+    script: list[Step] = [Head(), Send(b"".join(sent)), Hang()]
+    async with gateway_to(script, "[server.timeouts]\nidle_s = 0.05\nsilence_s = 0.2") as (gate, up):
+        reply = await gate.ask(model="up/m", stream=True)
+        assert reply.body.endswith(b"data: [DONE]\n\n")
+        (record,) = await gate.settled()
+        assert (record.verdict, record.error, record.flags) == ("completed", None, ("missing_done",))
+        await up.vacated()
+
+
+async def test_comments_after_the_finish_do_not_keep_the_answer_open() -> None:
+    finished = b"".join(openai_frames()[:-2])
+    script: list[Step] = [Head(), Send(finished), *[Send(b": ping\n\n")] * 3, Hang()]
+    async with gateway_to(script, "[server.timeouts]\nidle_s = 0.05\nsilence_s = 0.2") as (gate, up):
+        reply = await gate.ask(model="up/m", stream=True)
+        assert reply.body.endswith(b"data: [DONE]\n\n")
+        assert (await gate.settled())[0].verdict == "completed"
+        await up.vacated()
+
+
 async def test_comments_without_end_are_no_answer() -> None:
     begun = b"".join(openai_frames()[:2])
     script: list[Step] = [Head(), Send(begun), *[Send(b":\n\n" * 20_000)] * 50, Hang()]

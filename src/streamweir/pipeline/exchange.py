@@ -54,6 +54,8 @@ class Exchange:
     def __init__(self, provider: Provider, frontend: Frontend, reply: Reply, mode: Mode, meter: Meter) -> None:
         self.has_progressed = False
         """An event was read since the relay reset this."""
+        self.has_read_no_event = False
+        """The last read has comments only. The relay resets this."""
         self._is_over = False
         self._is_committed = False  # a copy of `committed`, which is needed for every frame
         self._has_junk = False
@@ -127,6 +129,8 @@ class Exchange:
         if self._is_committed and len(frames) == 1:  # nearly every read
             if frames[0].data is not None:  # comments are no events
                 self.has_progressed = True
+            else:
+                self.has_read_no_event = True
             tap = self._tap
             if tap is None:
                 events = self._decode(frames[0])
@@ -145,6 +149,8 @@ class Exchange:
             if frame.data is not None:
                 self.has_progressed = True
                 break
+        else:
+            self.has_read_no_event = not self.is_mid_event
         return b"".join([self._take(frame) for frame in frames])
 
     def finish(self) -> bytes:

@@ -1,7 +1,9 @@
 """The deadlines of an attempt: which one has passed, and when the timer must fire next.
 
 Pure: the caller passes the time and an `AttemptSnapshot`. The relay checks deadlines when its timer fires, never per
-chunk. While the caller does not read, the upstream cannot send: then only the total time counts.
+chunk. While the caller does not read, the upstream cannot send: then only the total time counts. When every choice has
+finished, no deadline is an error any more: the answer is whole, and ends `silence_s` after its last event, or with the
+total time (docs/spec/quirks.md Q45).
 """
 
 from msgspec import Struct
@@ -54,6 +56,8 @@ class AttemptSnapshot(Struct, frozen=True, kw_only=True):
     has_progressed: bool | None
     """An event was read since the last check. None: a whole answer, which has no events."""
     is_mid_event: bool
+    is_finished: bool
+    """Every choice has finished: only usage and the end can follow."""
     written: int
     """Characters of the answer until now."""
 
@@ -67,20 +71,25 @@ class Deadlines:
         self._framed_at = began_at
         self._event_at: float | None = None
 
+    def note_event(self, at: float) -> None:
+        """When the last event arrived, if something that is no event has arrived since."""
+        self._framed_at = self._event_at = at
+
     def overdue(self, snapshot: AttemptSnapshot) -> UpstreamError | None:
         """Why the attempt must end now; None: it may go on."""
         timeouts, now = self._timeouts, snapshot.now
-        self._note_event(snapshot)
-        if now >= timeouts.total_at:
+        self._note_progress(snapshot)
+        if now >= timeouts.total_at and not (snapshot.is_finished and not snapshot.is_mid_event):
             return UpstreamError(
                 "stream_deadline_exceeded", "The answer took longer than the configured total timeout."
             )
         if snapshot.is_paused:
             return None
-        if not snapshot.has_first_event and now - self._began_at >= timeouts.first_event_s:
-            return UpstreamError("upstream_timeout", "The provider did not begin its answer in time.")
-        if self._event_at is not None and now - self._event_at >= timeouts.idle_s:
-            return UpstreamError("stream_idle_timeout", "The provider stopped in the middle of its answer.")
+        if not snapshot.is_finished:  # else see `is_silent`
+            if not snapshot.has_first_event and now - self._began_at >= timeouts.first_event_s:
+                return UpstreamError("upstream_timeout", "The provider did not begin its answer in time.")
+            if self._event_at is not None and now - self._event_at >= timeouts.idle_s:
+                return UpstreamError("stream_idle_timeout", "The provider stopped in the middle of its answer.")
         if snapshot.is_mid_event and now - self._framed_at >= timeouts.assembly_s:
             return UpstreamError("stream_deadline_exceeded", "The provider took too long to send one event.")
         max_output_tokens = timeouts.max_output_tokens
@@ -91,7 +100,11 @@ class Deadlines:
         return None
 
     def is_silent(self, snapshot: AttemptSnapshot) -> bool:
-        """Nothing arrived for as long as a finished stream waits for its usage. Call it after `overdue`."""
+        """A finished stream has waited long enough for its usage and its end. Call it after `overdue`."""
+        if not snapshot.is_finished:
+            return False
+        if snapshot.now >= self._timeouts.total_at:
+            return True
         if snapshot.is_paused or self._event_at is None:
             return False
         return snapshot.now - self._event_at >= self._timeouts.silence_s
@@ -118,10 +131,10 @@ class Deadlines:
         if not snapshot.is_paused:
             if snapshot.wrote_at is not None:
                 due = min(due, snapshot.wrote_at + timeouts.keepalive_s)
-            if not snapshot.has_first_event:
+            if not snapshot.has_first_event and not snapshot.is_finished:
                 due = min(due, self._began_at + timeouts.first_event_s)
             if self._event_at is not None:
-                due = min(due, self._event_at + timeouts.idle_s)
+                due = min(due, self._event_at + (timeouts.silence_s if snapshot.is_finished else timeouts.idle_s))
         return max(due, now + _MIN_WAIT_S)
 
     def _interval_s(self) -> float:
@@ -129,11 +142,11 @@ class Deadlines:
         timeouts = self._timeouts
         return max(min(timeouts.silence_s, timeouts.assembly_s, timeouts.idle_s, timeouts.keepalive_s), _MIN_INTERVAL_S)
 
-    def _note_event(self, snapshot: AttemptSnapshot) -> None:
+    def _note_progress(self, snapshot: AttemptSnapshot) -> None:
         """An upstream that sends only comments has stopped: comments are bytes, not events (docs/spec/failures.md U15).
         Before the first token they may mean that it works; `first_event_s` limits that.
 
-        The time of an event is only known to within two checks; the last read is never before it.
+        An event since the last check came with the last read: if not, `note_event` was called.
         """
         if snapshot.has_progressed is None:
             self._event_at = snapshot.read_at
@@ -143,7 +156,7 @@ class Deadlines:
             self._event_at = snapshot.read_at
         else:
             self._framed_at = snapshot.now
-            if self._event_at is not None and not snapshot.has_first_event:
+            if self._event_at is not None and not snapshot.has_first_event and not snapshot.is_finished:
                 self._event_at = snapshot.read_at
         if snapshot.is_paused and self._event_at is not None:
             self._event_at = snapshot.now

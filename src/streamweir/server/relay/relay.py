@@ -306,7 +306,9 @@ class Relay:
             record = self._record
             if record.completed or record.error is not None:  # `exchange.ended`, at a third of the cost
                 self._conclude(out)
-            elif out and self._write_out(out, now) and not self._upstream.is_paused:
+            elif not out:
+                self._note_unsent(now - gap_s)
+            elif self._write_out(out, now) and not self._upstream.is_paused:
                 self._pause_upstream()  # `on_full` is called later, after reads that have already arrived
         except Exception as reason:  # noqa: BLE001 (as in `_handle`)
             self._fail_with_fault(reason, _STREAMING)
@@ -370,13 +372,14 @@ class Relay:
 
     def _take_piece(self, data: bytes) -> None:
         """A piece of the body, before the first token."""
-        now = self._time()
+        now, before = self._time(), self._read_at
         if self.bytes_in:
-            self._note_gap(now - self._read_at)
+            self._note_gap(now - before)
         self._read_at = now
         self.bytes_in += len(data)
         if self._stream is not None:
             self._feed_checked(data, now)
+            self._note_unsent(before)
             return
         # Nothing of a whole answer is sent before its end. If the provider streams it, its length is known before, and
         # its allowance is checked.
@@ -405,6 +408,15 @@ class Relay:
             self._conclude(out)
         elif self.bytes_in > self._timeouts.max_bytes:
             self._handle(Input.FAILED, too_large())
+
+    def _note_unsent(self, before: float) -> None:
+        """Nothing is sent for this read. If it has no event, the last event came with the read `before`."""
+        stream = self._stream
+        if stream is not None and stream.has_read_no_event:
+            stream.has_read_no_event = False
+            if stream.has_progressed:
+                stream.has_progressed = False
+                self._deadlines.note_event(before)
 
     def _note_gap(self, gap_s: float) -> None:
         self._observer.chunk_gap(gap_s)
@@ -573,7 +585,7 @@ class Relay:
         snapshot = self._check_overdue()
         if snapshot is None:
             return
-        if self._may_end_in_silence() and self._deadlines.is_silent(snapshot):
+        if self._deadlines.is_silent(snapshot):
             self._upstream.drop()
             self._end_stream()
         else:
@@ -621,6 +633,7 @@ class Relay:
             is_committed=stream is None or stream.committed,
             has_progressed=stream.has_progressed if stream is not None and not is_refused else None,
             is_mid_event=stream is not None and stream.is_mid_event,
+            is_finished=state is not _COMPLETE and self._may_end_in_silence(),
             written=record.written,
         )
 
