@@ -21,7 +21,7 @@ from streamweir.core.events import (
 )
 from streamweir.core.usage import Usage
 from streamweir.core.verdict import Verdict
-from streamweir.pipeline.meter import Meter
+from streamweir.pipeline.meter import NOTHING_DELIVERED, Delivered, Meter
 from streamweir.pipeline.plausibility import UsageBounds
 from streamweir.pipeline.settlement import UsageSource, estimate_tokens
 
@@ -315,7 +315,7 @@ def test_a_report_from_within_what_was_drained_is_at_least_that() -> None:
 
 def test_of_what_was_held_back_only_so_much_was_delivered() -> None:
     meter = metered(ReasoningDelta(0, "1234abcd"), TextDelta(0, "12345678abcd"), meter=Meter(3))
-    meter.detach(None, (8, 4))
+    meter.detach(None, Delivered(8, 4))
     assert (meter.record.delivered.getvalue(), meter.record.reasoning_text.getvalue()) == ("12345678", "1234")
     assert meter.settle(Verdict.CLIENT_GONE).usage == Usage(input_uncached=3, output=2, reasoning=1)
 
@@ -323,7 +323,7 @@ def test_of_what_was_held_back_only_so_much_was_delivered() -> None:
 def test_usage_that_was_counted_for_an_answer_that_never_went_out_was_not_shown() -> None:
     meter = metered(TextDelta(0, "12345678"), STOP, StreamCompleted(), meter=Meter(3))
     assert meter.count_usage().output == 2
-    meter.detach(BUDGET, (0, 0))
+    meter.detach(BUDGET, NOTHING_DELIVERED)
     assert meter.settle().usage == Usage(input_uncached=3)
 
 

@@ -30,7 +30,7 @@ from streamweir.frontends.base import Frontend, Reply, StreamEncoder, WholeBody
 from streamweir.pipeline.commit import MAX_HELD, CommitGate
 from streamweir.pipeline.intake import Intake
 from streamweir.pipeline.large_answer import MAX_BYTES_ON_LOOP, ReplyData, is_large, reply_data_of
-from streamweir.pipeline.meter import Delivered, Meter
+from streamweir.pipeline.meter import NOTHING_DELIVERED, Delivered, Meter
 from streamweir.pipeline.native import NATIVE, Tap
 from streamweir.pipeline.plan import Mode
 from streamweir.providers.base import Provider, truncated
@@ -412,7 +412,7 @@ class WholeExchange:
             self.failure = error
             self._native = None  # the short path is only for an answer that is delivered
             self._is_detached = True
-            self._meter.detach(error, (0, 0))
+            self._meter.detach(error, NOTHING_DELIVERED)
         return b""
 
     def _take(self, events: Iterable[Event]) -> bytes:

@@ -150,6 +150,9 @@ class Delivered(NamedTuple):
     """The number of the first frame that was not sent, for an API that numbers them."""
 
 
+NOTHING_DELIVERED = Delivered(0, 0)
+
+
 class Meter:
     """Returns the events that it is fed, and updates `record`.
 
@@ -199,9 +202,7 @@ class Meter:
     def finish(self) -> tuple[()]:
         return ()
 
-    def detach(
-        self, error: StreamweirError | None = None, delivered: tuple[int, int] | Delivered | None = None
-    ) -> None:
+    def detach(self, error: StreamweirError | None = None, delivered: Delivered | None = None) -> None:
         """Nothing more is sent, because of this error or because the caller has disconnected: only usage matters.
 
         `delivered`: the number of characters of text and of reasoning that the caller got, if not all.
