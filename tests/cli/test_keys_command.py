@@ -37,6 +37,15 @@ def test_a_key_is_made_and_the_secret_can_be_caught(commands: Commands) -> None:
         assert secret[:-4] not in commands(*words).output
 
 
+def test_the_database_is_named_by_a_variable_of_a_file(commands: Commands) -> None:
+    file, variables = commands.folder / "s.toml", commands.folder / "env"
+    file.write_text('[store]\nurl = "${BOOKS_URL}"\n')
+    variables.write_text("BOOKS_URL=sqlite:///streamweir.db\n")
+    assert "BOOKS_URL is not set" in commands.fails("keys", "create", "ci", "--config", str(file))
+    commands("keys", "create", "ci", "--config", str(file), "--env-file", str(variables))
+    assert "ci" in commands("keys", "list").stdout
+
+
 def test_all_settings_of_a_new_key(commands: Commands) -> None:
     commands("workspaces", "create", "team")
     before_ms = time.time_ns() // 1_000_000

@@ -205,6 +205,15 @@ def test_g25_a_file_that_is_not_there(tmp_path: Path) -> None:
     assert "cannot be read: No such file" in start(tmp_path, "--config", tmp_path / "nowhere.toml").stderr
 
 
+def test_g25_variables_that_cannot_be_read(tmp_path: Path) -> None:
+    key = '[[keys]]\nname = "a"\nkey = "${UNSET_FOR_SURE}"\n'
+    assert f"{tmp_path}/env: file not found" in start(tmp_path, "--env-file", tmp_path / "env", toml=key).stderr
+    (tmp_path / "env").write_text("UNSET_FOR_SURE=changeme-changeme\n")
+    assert "keys.a.key: is too easy to guess" in start(tmp_path, "--env-file", tmp_path / "env", toml=key).stderr
+    alone = CliRunner().invoke(main, ["serve", "--env-file", str(tmp_path / "env")])
+    assert (alone.exit_code, "--env-file has no effect without --config" in alone.stderr) == (2, True)
+
+
 def test_g25_an_address_that_is_taken(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         listen = f"127.0.0.1:{taken.getsockname()[1]}"

@@ -9,7 +9,7 @@ import functools
 import os
 import sys
 import tomllib
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -37,6 +37,13 @@ class StoreAccess(Struct, frozen=True):
 
     config_file: Path | None
     data_dir: Path
+    env_file: Path | None = None
+
+    def environ(self) -> Mapping[str, str]:
+        """The variables for the file. Raises `ConfigError`."""
+        from streamweir.config.env_file import with_variables
+
+        return with_variables(os.environ, self.env_file)
 
     def read(self, work: "Callable[[Connection], T]", *, timeout_s: float = TIMEOUT_S) -> T:
         return self.run(lambda store: store.read(work, timeout_s=timeout_s))
@@ -63,7 +70,8 @@ class StoreAccess(Struct, frozen=True):
         def on_slow(where: str, seconds: float) -> None:
             click.echo(f"The database {where} is slow: still waiting after {seconds:.0f} s.", err=True)
 
-        store = await open_store(_store_url(self.config_file), _create_directory(self.data_dir), on_slow=on_slow)
+        url = _store_url(self.config_file, self.environ())
+        store = await open_store(url, _create_directory(self.data_dir), on_slow=on_slow)
         try:
             if not await store.read(has_default_workspace):  # no server has used this database yet
                 await store.write(lambda conn: open_default_workspace(conn, now_ms()))
@@ -76,6 +84,7 @@ def store_options(command: Callable[..., None]) -> Callable[..., None]:
     """Passes `access` to the command, with the options and defaults of `streamweir serve`."""
 
     @click.option("--config", "config_file", type=click.Path(path_type=Path), help="Configuration file (TOML).")
+    @click.option("--env-file", type=click.Path(path_type=Path), help="Variables for the configuration file.")
     @click.option(
         "--data-dir",
         type=click.Path(path_type=Path),
@@ -83,8 +92,8 @@ def store_options(command: Callable[..., None]) -> Callable[..., None]:
         help="The gateway's data directory.  [default: the user's data directory]",
     )
     @functools.wraps(command)
-    def with_access(config_file: Path | None, data_dir: Path | None, **more: Any) -> None:
-        access = StoreAccess(config_file, (data_dir or user_data_dir()).absolute())
+    def with_access(config_file: Path | None, env_file: Path | None, data_dir: Path | None, **more: Any) -> None:
+        access = StoreAccess(config_file, (data_dir or user_data_dir()).absolute(), env_file)
         command(access=access, **more)
 
     return with_access
@@ -107,7 +116,7 @@ def _create_directory(data_dir: Path) -> Path:
     return data_dir
 
 
-def _store_url(config_file: Path | None) -> str:
+def _store_url(config_file: Path | None, environ: Mapping[str, str]) -> str:
     from streamweir.config.check import check
     from streamweir.config.error import raise_all
     from streamweir.config.load import load_config
@@ -119,8 +128,8 @@ def _store_url(config_file: Path | None) -> str:
     try:
         tree = tomllib.loads(config_file.read_text(encoding="utf-8-sig"))
     except (OSError, ValueError):
-        return load_config(config_file, os.environ).store.url  # reports what is wrong
-    reader = Reader(os.environ)
+        return load_config(config_file, environ).store.url  # reports what is wrong
+    reader = Reader(environ)
     config = reader.read({name: table for name, table in tree.items() if name == "store"}, Config)
     raise_all(reader.problems, str(config_file))
     assert isinstance(config, Config)  # noqa: S101 (there were no problems)

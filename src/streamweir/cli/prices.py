@@ -5,7 +5,6 @@ checked whole before it replaces anything; what it changes is said, for it is mo
 """
 
 import hashlib
-import os
 import tomllib
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
@@ -61,7 +60,7 @@ def show(access: StoreAccess, models: tuple[str, ...], provider: str | None, as_
     table, at_ms = PriceTable(price_list), now_ms()
     lines = [
         line
-        for line in _of_file(_config(access.config_file), table, at_ms)
+        for line in _of_file(_config(access), table, at_ms)
         if provider in (None, line.provider)
         and (not models or any(name.lower() in line.model.lower() for name in models))
     ]
@@ -157,21 +156,23 @@ def _fetch(source: str) -> "PriceList":
         raise click.ClickException(str(error)) from None
 
 
-def _config(file: Path | None) -> "Config":
+def _config(access: StoreAccess) -> "Config":
     """Of the file only what prices depend on, so that none of the variables for the providers' keys is needed."""
     from streamweir.config.error import ConfigError, raise_all
     from streamweir.config.load import load_config
     from streamweir.config.model import Config
     from streamweir.config.schema import Reader
 
+    file = access.config_file
     if file is None:
         return Config()
     try:
+        environ = access.environ()
         try:
             tree = tomllib.loads(file.read_text(encoding="utf-8-sig"))
         except (OSError, ValueError):
-            return load_config(file, os.environ)  # which says what is wrong with it, and where
-        reader = Reader(os.environ)
+            return load_config(file, environ)  # which says what is wrong with it, and where
+        reader = Reader(environ)
         config = reader.read({"models": tree.get("models", []), "providers": _kinds(tree)}, Config)
         raise_all(reader.problems, str(file))
     except ConfigError as error:

@@ -16,6 +16,11 @@ from streamweir.config.error import ConfigError
 
 @click.command("serve", short_help="Start the gateway.")
 @click.option("--config", "config_file", type=click.Path(path_type=Path), help="Configuration file (TOML).")
+@click.option(
+    "--env-file",
+    type=click.Path(path_type=Path),
+    help="Variables for the configuration file (NAME=value), before those of the environment; read again at a reload.",
+)
 @click.option("--listen", metavar="HOST:PORT", help="Address to listen on; overrides the configuration.")
 @click.option(
     "--workers", type=click.IntRange(1, 256), default=1, show_default=True, help="Number of processes on the port."
@@ -26,8 +31,12 @@ from streamweir.config.error import ConfigError
     envvar="STREAMWEIR_DATA",
     help="The gateway's data directory.  [default: the user's data directory]",
 )
-def command(config_file: Path | None, listen: str | None, workers: int, data_dir: Path | None) -> None:
+def command(
+    config_file: Path | None, env_file: Path | None, listen: str | None, workers: int, data_dir: Path | None
+) -> None:
     """Start the gateway and print its address."""
+    if env_file is not None and config_file is None:
+        raise click.UsageError("--env-file has no effect without --config.")
     gc.disable()  # nothing that is imported becomes garbage: to look for it takes a sixth of the time to start
     from streamweir.server.process.start import StartFailed, serve
     from streamweir.server.process.worker import StartOptions
@@ -35,7 +44,7 @@ def command(config_file: Path | None, listen: str | None, workers: int, data_dir
     gc.enable()
 
     folder = (data_dir or user_data_dir()).absolute()
-    start = StartOptions(config_path=config_file, data_dir=folder, listen=listen, workers=workers)
+    start = StartOptions(config_path=config_file, env_file=env_file, data_dir=folder, listen=listen, workers=workers)
     try:
         sys.exit(serve(start, click.echo))
     except (ConfigError, StartFailed) as error:

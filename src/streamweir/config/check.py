@@ -19,6 +19,7 @@ from streamweir.config.address import (
     is_loopback,
     split_listen,
 )
+from streamweir.config.credential import check_credentials, is_valid_header_value
 from streamweir.config.error import ConfigError, ConfigProblem, entry, member
 from streamweir.config.model import Config, Key, Model, Provider, Server
 from streamweir.config.weak_key import MIN_KEY_LENGTH, is_easy_to_guess
@@ -162,10 +163,7 @@ def _provider(provider: Provider) -> Iterator[ConfigProblem]:
         return
     yield from _check_address(provider, where)
     yield from _settings_of_kind(provider, where)
-    if not _is_valid_header_value(provider.api_key) or " " in provider.api_key:
-        yield ConfigProblem(
-            f"{where}.api_key", "contains a character that cannot be sent, such as a space or a line break"
-        )
+    yield from check_credentials(provider, where)
     yield from _headers(provider.headers, f"{where}.headers")
     for index, name in enumerate(provider.models):
         yield from _model_name(entry(f"{where}.models", index), name)
@@ -220,7 +218,7 @@ def _headers(headers: Mapping[str, str], where: str) -> Iterator[ConfigProblem]:
             yield ConfigProblem(member(where, name), "is a header that the gateway sets itself")
         elif name.lower() in seen:
             yield ConfigProblem(member(where, name), "is set twice: header names are case-insensitive")
-        elif not _is_valid_header_value(value):
+        elif not is_valid_header_value(value):
             yield ConfigProblem(member(where, name), "contains a character that cannot be sent, such as a line break")
         seen.add(name.lower())
 
@@ -312,7 +310,3 @@ def _duplicates(where: str, key: str, names: Sequence[str]) -> Iterator[ConfigPr
 def _suggestion(name: str, names: Sequence[str], count: int = 1) -> str:
     matches = get_close_matches(name, names, count, 0.5)
     return f", did you mean {' or '.join(matches)}?" if matches else f" (known: {', '.join(names) or 'none'})"
-
-
-def _is_valid_header_value(value: str) -> bool:
-    return value.isascii() and (value == "" or value.isprintable())

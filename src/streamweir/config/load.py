@@ -1,6 +1,7 @@
 """Loads a configuration file: parses it, validates it, and reports all problems in one error.
 
-Relative file names are relative to the configuration file, and absolute in the result. `--listen` overrides the file.
+Relative file names are relative to the configuration file, and absolute in the result. Keys of providers that are in
+files of their own (`config.key_file`) are read as well. `--listen` overrides the file.
 Everything that can be checked before the start is checked here, so that a reload never applies a partly valid
 configuration.
 """
@@ -17,7 +18,8 @@ from msgspec import structs
 
 from streamweir.config.check import check, check_listen
 from streamweir.config.error import ConfigError, ConfigProblem, member, raise_all
-from streamweir.config.model import Config, ProviderTimeouts
+from streamweir.config.key_file import read_key_files
+from streamweir.config.model import Config, Provider, ProviderTimeouts
 from streamweir.config.schema import Reader
 
 __all__ = ["ConfigError", "load_config"]
@@ -36,10 +38,11 @@ def load_config(path: Path, environ: Mapping[str, str], *, listen: str | None = 
         raise ConfigError("", "is not UTF-8 text", file=file) from None
     try:
         reader = Reader(environ)
-        config = _resolve_paths(_read(text, reader), path.absolute().parent)
+        config, file_problems = read_key_files(_resolve_paths(_read(text, reader), path.absolute().parent))
         if listen is not None:
             config = structs.replace(config, server=structs.replace(config.server, listen=listen))
-        raise_all([_mask_values(each, reader.written) for each in (*check(config), *_missing_files(config))])
+        problems = (*check(config), *_missing_files(config), *file_problems)
+        raise_all([_mask_values(each, reader.written) for each in problems])
         check_listen(config)
     except ConfigError as error:
         error.file = file
@@ -48,7 +51,7 @@ def load_config(path: Path, environ: Mapping[str, str], *, listen: str | None = 
 
 
 def _read(text: str, reader: Reader) -> Config:
-    config = reader.read(_merge_timeouts(_parse(text)), Config)
+    config = reader.read(_tables_of_keys(_merge_timeouts(_parse(text))), Config)
     raise_all(reader.problems)
     return cast(Config, config)
 
@@ -63,6 +66,16 @@ def _merge_timeouts(tree: dict[str, Any]) -> dict[str, Any]:
         found = [name for name in ProviderTimeouts.__struct_fields__ if name in provider]
         if found and isinstance(timeouts, dict) and not timeouts.keys() & set(found):
             provider["timeouts"] = {**timeouts, **{name: provider.pop(name) for name in found}}
+    return tree
+
+
+def _tables_of_keys(tree: dict[str, Any]) -> dict[str, Any]:
+    """An entry of a provider's `api_keys` may be the key alone. Nothing that may be a secret is left for a message."""
+    providers = tree.get("providers")
+    for provider in providers if isinstance(providers, list) else ():
+        keys = provider.get("api_keys") if isinstance(provider, dict) else None
+        if isinstance(keys, list):
+            provider["api_keys"] = [each if isinstance(each, dict) else {"key": each} for each in keys]
     return tree
 
 
@@ -93,11 +106,20 @@ def _resolve_paths(config: Config, folder: Path) -> Config:
     if server.tls is not None:
         cert_file, key_file = str(folder / server.tls.cert_file), str(folder / server.tls.key_file)
         server = structs.replace(server, tls=structs.replace(server.tls, cert_file=cert_file, key_file=key_file))
-    providers = [
-        structs.replace(provider, ca_file=str(folder / provider.ca_file)) if provider.ca_file is not None else provider
-        for provider in config.providers
-    ]
-    return structs.replace(config, server=server, providers=tuple(providers))
+    providers = tuple(_resolve_provider(provider, folder) for provider in config.providers)
+    return structs.replace(config, server=server, providers=providers)
+
+
+def _resolve_provider(provider: Provider, folder: Path) -> Provider:
+    def resolve(file: str | None) -> str | None:
+        return str(folder / file) if file is not None else None
+
+    api_keys = tuple(
+        structs.replace(each, name=each.name or str(number), file=resolve(each.file))
+        for number, each in enumerate(provider.api_keys, 1)
+    )
+    api_key_file, ca_file = resolve(provider.api_key_file), resolve(provider.ca_file)
+    return structs.replace(provider, api_keys=api_keys, api_key_file=api_key_file, ca_file=ca_file)
 
 
 def _missing_files(config: Config) -> Iterator[ConfigProblem]:

@@ -19,6 +19,7 @@ Bytes = Annotated[int, Meta(ge=1024, le=2**30)]
 Dollars = Annotated[float, Meta(ge=0, le=1_000_000)]
 Name = Annotated[str, Meta(min_length=1, max_length=64)]
 Wire = Literal["chat", "responses"]
+Weight = Annotated[int, Meta(ge=1, le=1_000_000)]
 SecretText = Annotated[str, Meta(extra={"secret": True})]
 
 
@@ -140,6 +141,27 @@ class ProviderTimeouts(Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     abandoned_s: SecondsOrNone | None = None
 
 
+class _CredentialNames(_WithSecrets, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    secrets = ("key",)
+
+    name: Name | None = None
+    key: SecretText | None = None
+    file: str | None = None
+    weight: Weight = 1
+
+
+if TYPE_CHECKING:
+
+    class _CredentialAndLimits(_CredentialNames, KeyLimits, frozen=True): ...
+
+else:
+    _CredentialAndLimits = with_limits(_CredentialNames)
+
+
+class Credential(_CredentialAndLimits, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One of a provider's `api_keys`. After loading it has a name, and `key` also if it comes from `file`."""
+
+
 class Provider(_WithSecrets, frozen=True, kw_only=True, forbid_unknown_fields=True):
     secrets = ("api_key", "proxy", "headers")
 
@@ -147,6 +169,8 @@ class Provider(_WithSecrets, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     kind: str
     base_url: str | None = None
     api_key: SecretText = ""
+    api_key_file: str | None = None
+    api_keys: Annotated[tuple[Credential, ...], Meta(extra={"secret": True})] = ()
     api_version: str | None = None
     project: str | None = None
     location: str | None = None
@@ -159,11 +183,16 @@ class Provider(_WithSecrets, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     models: tuple[str, ...] = ()
     wire: Wire | None = None
 
+    @property
+    def credentials(self) -> tuple[Credential, ...]:
+        """Its `api_keys`, or its one key, without a name. Never empty."""
+        return self.api_keys or (Credential(name="", key=self.api_key),)
+
 
 class Target(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     provider: str
     model: str
-    weight: Annotated[int, Meta(ge=1, le=1_000_000)] = 1
+    weight: Weight = 1
     max_output_tokens: Annotated[int, Meta(ge=1, le=10_000_000)] | None = None
     wire: Wire | None = None
 

@@ -22,6 +22,7 @@ def secrets_of(config: Config) -> list[str]:
     known = [key.key for key in config.keys]
     for provider in config.providers:
         known += [provider.api_key, *provider.headers.values()]
+        known += [credential.key for credential in provider.api_keys if credential.key is not None]
     return sorted({str(secret) for secret in known if len(secret) >= MIN_SECRET_LENGTH})
 
 
