@@ -44,6 +44,23 @@ CLAIMS = st.builds(
 )
 
 
+SCOPES = st.lists(
+    st.builds(
+        LimitRequest,
+        request_id=REQUEST_IDS,
+        key_id=KEY_IDS,
+        rpm=LIMITS,
+        tpm=TOKEN_LIMITS,
+        tokens=st.sampled_from([0, 4, 20]),
+        max_streams=LIMITS,
+    ),
+    min_size=1,
+    max_size=2,
+    unique_by=(lambda request: request.key_id, lambda request: request.request_id),
+).map(tuple)
+"""For one attempt: each of another key."""
+
+
 UNTIMED = frozenset({"extend", "seed", "correct"})
 """For these no time passes."""
 
@@ -69,6 +86,7 @@ COMMANDS = st.one_of(
     _SETTLE,
     _SETTLE,
     _commands("release", REQUEST_IDS),
+    _commands("reserve_all", SCOPES),
     _commands("renew", st.lists(REQUEST_IDS, max_size=4).map(tuple)),
     _commands("extend", REQUEST_IDS, AMOUNTS),
     _commands("peek", KEY_IDS, st.builds(KeyLimits, rpm=LIMITS, tpm=TOKEN_LIMITS, max_streams=LIMITS)),
@@ -138,6 +156,16 @@ class LimitModel:
         self._taken.append(taken)
         self._change(taken, request.amount)
         return self._decision(request)
+
+    def reserve_all(self, requests: tuple[LimitRequest, ...]) -> Decision:
+        new = [request for request in requests if self._known(request.request_id) is None]
+        refusals = [refused for request in new if (refused := self._rates_refusal(request)) is not None]
+        if not refusals:
+            for request in requests:
+                self.reserve(request)
+            return Decision()
+        longest = max(refusals, key=lambda refused: refused.retry_after_s)  # the first of equal ones
+        return Decision(refusal=longest.refusal, limited_by=longest.limited_by, retry_after_s=longest.retry_after_s)
 
     def peek(self, key_id: str, limits: KeyLimits) -> Decision:
         request = LimitRequest(request_id="", key_id=key_id, **limits_of(limits))

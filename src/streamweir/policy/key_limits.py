@@ -103,5 +103,10 @@ def limits_of(limits: KeyLimits) -> dict[str, Any]:
     return {name: getattr(limits, name) for name in NAMES}
 
 
+def limits_in(settings: object) -> KeyLimits:
+    """The limits among other settings, which are fields with the same names."""
+    return KeyLimits(**{name: getattr(settings, name) for name in NAMES})
+
+
 def has_limits(limits: KeyLimits) -> bool:
     return any(getattr(limits, name) is not None for name in NAMES)

@@ -12,7 +12,7 @@ of tests checks both. This module knows neither prices nor periods.
 """
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from math import inf
 from typing import TypeVar
 
@@ -116,6 +116,25 @@ class LocalLimits:
             requests=None if rpm is None else Window(rpm, max(0, rpm - usage.totals[REQUESTS]), reset_s),
             tokens=None if tpm is None else Window(tpm, max(0, tpm - usage.totals[TOKENS]), reset_s),
         )
+
+    def reserve_all(self, requests: Sequence[LimitRequest], now: float) -> Decision:
+        """All of them, each for another key and without charges, or none. Of several refusals, the one with the longest
+        wait. A decision without windows."""
+        at = self._monotonic(now)
+        longest: Decision | None = None
+        for request in requests:
+            if request.request_id in self._open or request.request_id in self._expired:
+                continue
+            key = self._key(request.key_id)
+            key.usage.drop_before(at)
+            refused = _refusal(key, request, request.needed_tokens, at)
+            if refused is not None and (longest is None or refused.retry_after_s > longest.retry_after_s):
+                longest = refused
+        if longest is not None:
+            return Decision(refusal=longest.refusal, limited_by=longest.limited_by, retry_after_s=longest.retry_after_s)
+        for request in requests:
+            self.reserve(request, now)
+        return _ALLOWED
 
     def peek(self, key_id: str, limits: KeyLimits, now: float) -> Decision:
         """The decision about the smallest request without charges; nothing is reserved."""

@@ -18,7 +18,7 @@ from streamweir.core.errors import CallerError, GatewayFault
 from streamweir.core.usage import Usage
 from streamweir.core.verdict import Verdict
 from streamweir.pipeline.answer_count import MAX_BYTES_PER_TOKEN
-from streamweir.policy.access import Key
+from streamweir.policy.access import Key, KeyRing
 from streamweir.policy.key_limits import BY_COUNT
 from streamweir.policy.limit_request import Decision, LimitRequest, headers_of
 from streamweir.policy.limits import LEASE_S
@@ -29,6 +29,7 @@ from streamweir.server.accounting.keys import KeyDirectory
 from streamweir.server.accounting.limiter import LimitDecision, Limiter, MemoryLimiter
 from streamweir.server.accounting.request_row import row_of, row_of_open
 from streamweir.server.accounting.reservation import Reservation, ReservationRequest
+from streamweir.server.accounting.target_limiter import TargetLimiter
 from streamweir.server.http.answers import Refusal
 from streamweir.server.http.message import Headers
 from streamweir.server.telemetry.record import RequestRecord
@@ -67,17 +68,20 @@ class Accounting:
         can_enforce_limits: bool = True,
         renew_s: float = LEASE_S / 4,
         decision_s: float = DECISION_S,
+        targets: TargetLimiter | None = None,
     ) -> None:
         """`writer` is None without a database. `hold_tokens`: for an answer whose caller sets no limit.
 
         `can_enforce_limits`: False for several processes without shared state. `renew_s`: how often
-        reservations are renewed. `decision_s`: how long a request waits until its hold is written.
+        reservations are renewed. `decision_s`: how long a request waits until its hold is written. `targets`: the
+        limits of targets, which attempts are counted against; None: this process counts them alone.
         """
         self.instance = instance
         self.directory = directory
         self.writer = writer
         self._progress = None if writer is None else ProgressInterval(writer)
         self._limiter = limiter
+        self.targets = targets or TargetLimiter()
         self._hold_tokens = hold_tokens
         self.can_enforce_limits = can_enforce_limits
         self._open: dict[str, Reservation] = {}
@@ -261,6 +265,7 @@ class Accounting:
     async def close(self, timeout_s: float) -> bool:
         """Writes all settlements to the database. False: not all in that time; the journal has the rest."""
         await asyncio.gather(*self._undo_tasks)
+        await self.targets.close()
         await self._limiter.close()
         return self.writer is None or await self.writer.close(timeout_s)
 
@@ -406,9 +411,9 @@ class Accounting:
         )
 
 
-def without_store(directory: KeyDirectory) -> Accounting:
-    """Limits in memory, without a database."""
-    return Accounting("", directory, MemoryLimiter(None, None))
+def without_store(keys: KeyRing, workers: int = 1) -> Accounting:
+    """Limits in memory, without a database. `workers`: each has its share of the limits of targets."""
+    return Accounting("", KeyDirectory(keys), MemoryLimiter(None, None), targets=TargetLimiter(peers=lambda: workers))
 
 
 def settle_abandoned(hold: Hold) -> Settle:

@@ -25,6 +25,7 @@ from streamweir.policy.access import Key
 from streamweir.policy.limit_request import BudgetCharge, Decision, LimitRequest
 from streamweir.policy.limits import LocalLimits
 from streamweir.server.accounting.limiter import LimitDecision, remaining_s, unavailable
+from streamweir.server.accounting.target_limiter import TargetLimiter
 from streamweir.store.db.base import Store, StoreUnavailable
 from streamweir.store.journal.entries import Extend, Hold
 from streamweir.store.journal.handle import JournalUnavailable, WriteHandle
@@ -55,13 +56,16 @@ class SharedLimiter:
         shared: SharedLimits | None,
         peers: Callable[[], int],
         decision_s: float = DECISION_S,
+        targets: TargetLimiter | None = None,
     ) -> None:
-        """`peers`: the number of processes that serve at the moment, including this one."""
+        """`peers`: the number of processes that serve at the moment, including this one. `targets`: its reservations
+        are renewed with those of callers' keys."""
         self._store = store
         self._writer = writer
         self._shared = shared
         self._peers = peers
         self._decision_s = decision_s
+        self._targets = targets or TargetLimiter()
         self._local = LocalLimits()
         self._shared_ids: set[str] = set()  # request ids that Valkey counts
         self._local_ids: set[str] = set()  # and those that were counted here, while it was unavailable
@@ -155,7 +159,8 @@ class SharedLimiter:
         for account in [each for each, pin in self._pinned.items() if self._writer.has_applied(pin.mark)]:
             del self._pinned[account]
         if self._shared is not None:
-            self._start(self._renew_shared([each for each in every if each in self._shared_ids]))
+            held = [each for each in every if each in self._shared_ids]
+            self._start(self._renew_shared([*held, *self._targets.shared_ids]))
 
     def send_heartbeat(self) -> None:
         shared = self._shared
@@ -175,7 +180,7 @@ class SharedLimiter:
     async def _send_heartbeat(self, shared: SharedLimits) -> None:
         try:
             if await shared.heartbeat():  # this process was blocked, and was treated as dead
-                await shared.renew(list(self._shared_ids))
+                await shared.renew([*self._shared_ids, *self._targets.shared_ids])
         except SharedUnavailable:
             return  # the next renewal reports it
         finally:

@@ -29,6 +29,7 @@ from streamweir.server.accounting.keys import KeyDirectory
 from streamweir.server.accounting.limiter import Limiter, MemoryLimiter
 from streamweir.server.accounting.maintenance import Node, heartbeat, settle_dead_instances
 from streamweir.server.accounting.shared_limiter import SharedLimiter
+from streamweir.server.accounting.target_limiter import TargetLimiter
 from streamweir.server.process.background import background_tasks
 from streamweir.server.request.runtime import key_ring
 from streamweir.server.telemetry.log import log_fault, logger
@@ -203,11 +204,12 @@ def _make_runtime(
     )
     shared = _open_shared(config, intervals, node)
     decides_alone = store.is_sqlite and lock is not None and not lock.shared and shared is None
+    targets = TargetLimiter(shared, lambda: node.peers)
     limiter: Limiter
     if decides_alone:
         limiter = MemoryLimiter(store, writer, intervals.decision_s)
     else:
-        limiter = SharedLimiter(store, writer, shared, lambda: node.peers, intervals.decision_s)
+        limiter = SharedLimiter(store, writer, shared, lambda: node.peers, intervals.decision_s, targets)
     can_enforce_limits = decides_alone or shared is not None or not store.is_sqlite
     accounting = Accounting(
         node.instance,
@@ -218,6 +220,7 @@ def _make_runtime(
         can_enforce_limits=can_enforce_limits,
         renew_s=intervals.lease_s / _RENEWALS,
         decision_s=intervals.decision_s,
+        targets=targets,
     )
     contents = ContentQueue(store, redactor_of(config), lambda reason: log_fault(reason, ""))
     return AccountingRuntime(

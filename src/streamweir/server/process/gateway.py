@@ -30,7 +30,6 @@ from streamweir.policy.access import Key
 from streamweir.policy.pricebook import PriceBook
 from streamweir.server.accounting.accounting import without_store
 from streamweir.server.accounting.key_lookup import KeyLookup
-from streamweir.server.accounting.keys import KeyDirectory
 from streamweir.server.accounting.maintenance import Maintenance
 from streamweir.server.accounting.settlement import Settlements
 from streamweir.server.accounting.token_count import Vocabularies
@@ -102,7 +101,7 @@ class Gateway:
         self._open_local = open_local
         self._runtime = build_runtime_config(config, open_local, prices=prices)
         self.storage = storage
-        self.accounting = storage.accounting if storage is not None else without_store(KeyDirectory(self._runtime.keys))
+        self.accounting = storage.accounting if storage is not None else without_store(self._runtime.keys, workers)
         self._retired: set[asyncio.Task[None]] = set()
         self._is_draining = False
         self.readiness = Readiness()

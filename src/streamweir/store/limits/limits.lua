@@ -273,24 +273,8 @@ local function check_money(first, amount)
     return 0, nil
 end
 
--- reserve: request, key, tokens, amount, the limits, {account, limit, code}
-local function reserve(now)
-    local id, key = ARGV[4], ARGV[5]
-    local tokens, amount, charges_from = tonumber(ARGV[6]), tonumber(ARGV[7]), 8 + LIMITS
-    local use = load_use(key, now)
-    local known = load_reservation(id)
-    if known then
-        renew(id, known, now)
-        return answer(0, 0, use, now)
-    end
-    local kind, wait = check(key, use, 8, tokens, now)
-    if kind ~= 0 then
-        return answer(kind, wait, use, now)
-    end
-    local money, charges = check_money(charges_from, amount)
-    if money ~= 0 then
-        return answer(money, 0, use, now, charges)
-    end
+-- Counts a request that fits, and holds its stream and its money. ARGV from `charges_from`: account, limit, code.
+local function count(id, key, use, tokens, amount, charges_from, now)
     local tick, n = math.floor(now / TICK), #use.ticks
     if use.ticks[n - 2] ~= tick then
         use.ticks[n + 1], use.ticks[n + 2], use.ticks[n + 3] = tick, 0, 0
@@ -309,7 +293,53 @@ local function reserve(now)
     touch(reservation, now)
     save_reservation(id, reservation)
     lease(id, reservation, now)
+end
+
+-- reserve: request, key, tokens, amount, the limits, {account, limit, code}
+local function reserve(now)
+    local id, key = ARGV[4], ARGV[5]
+    local tokens, amount, charges_from = tonumber(ARGV[6]), tonumber(ARGV[7]), 8 + LIMITS
+    local use = load_use(key, now)
+    local known = load_reservation(id)
+    if known then
+        renew(id, known, now)
+        return answer(0, 0, use, now)
+    end
+    local kind, wait = check(key, use, 8, tokens, now)
+    if kind ~= 0 then
+        return answer(kind, wait, use, now)
+    end
+    local money, charges = check_money(charges_from, amount)
+    if money ~= 0 then
+        return answer(money, 0, use, now, charges)
+    end
+    count(id, key, use, tokens, amount, charges_from, now)
     return answer(0, 0, use, now)
+end
+
+-- reserve_all: {request, key, tokens, the limits}, each of another key: all of them or none. Answers with the kind and
+-- the wait of the refusal with the longest wait.
+local function reserve_all(now)
+    local size, uses, kind, wait = 3 + LIMITS, {}, 0, 0
+    for i = 4, #ARGV, size do
+        if not load_reservation(ARGV[i]) then
+            uses[i] = load_use(ARGV[i + 1], now)
+            local own_kind, own_wait = check(ARGV[i + 1], uses[i], i + 3, tonumber(ARGV[i + 2]), now)
+            if own_kind ~= 0 and (kind == 0 or own_wait > wait) then
+                kind, wait = own_kind, own_wait
+            end
+        end
+    end
+    if kind == 0 then
+        for i = 4, #ARGV, size do
+            if uses[i] then
+                count(ARGV[i], ARGV[i + 1], uses[i], tonumber(ARGV[i + 2]), 0, #ARGV + 1, now)
+            else
+                renew(ARGV[i], load_reservation(ARGV[i]), now)
+            end
+        end
+    end
+    return text(kind) .. ' ' .. text(wait)
 end
 
 -- peek: key, the limits
@@ -345,20 +375,18 @@ local function extend(now)
     return ''
 end
 
--- settle: request, tokens (or nothing: as estimated), cost, 1 if it was served, else 0
-local function settle(now)
-    local id, took_place = ARGV[4], ARGV[7] == '1'
+-- tokens: nil if they stay as estimated.
+local function settle(id, tokens, cost, took_place, now)
     local reservation = load_reservation(id)
     if not reservation then
-        return ''
+        return
     end
-    change(reservation, tonumber(ARGV[6]) - reservation[IS_HELD] * reservation[AMOUNT])
+    change(reservation, cost - reservation[IS_HELD] * reservation[AMOUNT])
     touch(reservation, now)
     redis.call('DEL', P .. ':r:' .. id)
     redis.call('SREM', P .. ':i:' .. INSTANCE, id)
     redis.call('ZREM', LEASES, id)
     redis.call('ZREM', P .. ':s:' .. reservation[KEY], id)
-    local tokens = tonumber(ARGV[5])
     local more = tokens and tokens - reservation[TOKENS] or 0
     if more ~= 0 or not took_place then
         local use = load_use(reservation[KEY], now)
@@ -369,7 +397,6 @@ local function settle(now)
             save_use(use)
         end
     end
-    return ''
 end
 
 -- adjust: account, used, 1: the used amount is at least that. Answers 1 if no further correction is needed.
@@ -396,8 +423,16 @@ renew_instance(now, gap)
 expire_leases(now)
 if COMMAND == 'reserve' then
     return reserve(now)
-elseif COMMAND == 'settle' then
-    return settle(now)
+elseif COMMAND == 'reserve_all' then
+    return reserve_all(now)
+elseif COMMAND == 'settle' then -- request, tokens (or nothing: as estimated), cost, 1 if it was served, else 0
+    settle(ARGV[4], tonumber(ARGV[5]), tonumber(ARGV[6]), ARGV[7] == '1', now)
+    return ''
+elseif COMMAND == 'settle_all' then -- tokens, 1 or 0 as for `settle`, requests
+    for i = 6, #ARGV do
+        settle(ARGV[i], tonumber(ARGV[4]), 0, ARGV[5] == '1', now)
+    end
+    return ''
 elseif COMMAND == 'extend' then
     return extend(now)
 elseif COMMAND == 'peek' then

@@ -51,6 +51,7 @@ _SCHEMES = {
     "unix": "unix",
 }
 _MISSING, _MONEY = -1, -2
+_ALLOWED = Decision()
 
 
 class SharedLimits:
@@ -99,6 +100,20 @@ class SharedLimits:
         release = self._settlement(request.request_id, 0, 0, took_place=False)
         return _decision(await self._valkey.call(arguments, undo=(request.request_id, release)), request)
 
+    async def reserve_all(self, requests: Sequence[LimitRequest]) -> Decision:
+        """All of them, each for another key and without charges, or none, in one step. Of several refusals, the one
+        with the longest wait. A decision without windows. `end_all` ends them."""
+        arguments = self._arguments("reserve_all")
+        for request in requests:
+            arguments += (request.request_id, request.key_id, str(request.needed_tokens), *_limits(request))
+        ids = [request.request_id for request in requests]
+        undo = (ids[0], self._settlements(ids, 0, took_place=False))
+        kind, wait = map(int, (await self._valkey.call(arguments, undo=undo)).split())
+        if not kind:
+            return _ALLOWED
+        refused = KINDS[kind - 1]
+        return Decision(refusal=refused.code, limited_by=refused.counts, retry_after_s=wait / _MICRO)
+
     async def peek(self, key_id: str, limits: KeyLimits) -> Decision:
         """The decision about the smallest request without charges; nothing is reserved."""
         answer = await self._valkey.call(self._arguments("peek", key_id, *_limits(limits)))
@@ -120,6 +135,11 @@ class SharedLimits:
     async def release(self, request_id: str) -> None:
         """The request was not sent: undoes its reservation. Does not raise."""
         await self._end(request_id, self._settlement(request_id, 0, 0, took_place=False))
+
+    async def end_all(self, request_ids: Sequence[str], tokens: int | None, *, took_place: bool) -> None:
+        """Ends the reservations of one `reserve_all`: as `settle`, or (not `took_place`) as `release`. Does not
+        raise."""
+        await self._end(request_ids[0], self._settlements(request_ids, tokens, took_place=took_place))
 
     async def renew(self, request_ids: Iterable[str]) -> None:
         """To be called several times within `lease_s` for all open requests, also if there are none: deferred calls are
@@ -187,6 +207,10 @@ class SharedLimits:
     def _settlement(self, request_id: str, tokens: int | None, cost: int, *, took_place: bool) -> list[str]:
         counted = "" if tokens is None else str(max(0, tokens))
         return self._arguments("settle", request_id, counted, str(cost), "1" if took_place else "0")
+
+    def _settlements(self, request_ids: Sequence[str], tokens: int | None, *, took_place: bool) -> list[str]:
+        counted = "" if tokens is None else str(max(0, tokens))
+        return self._arguments("settle_all", counted, "1" if took_place else "0", *request_ids)
 
     def _arguments(self, command: str, *rest: str) -> list[str]:
         now = "" if self._clock is None else str(floor(self._clock() * _MICRO))
