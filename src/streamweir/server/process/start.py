@@ -20,6 +20,7 @@ from streamweir.background import BackgroundTasks
 from streamweir.config.address import split_listen
 from streamweir.config.check import check_workers
 from streamweir.config.default import default_config
+from streamweir.config.env_file import with_variables
 from streamweir.config.error import ConfigError, member
 from streamweir.config.load import load_config
 from streamweir.config.model import Config, Tls
@@ -98,7 +99,7 @@ class EmbeddedModel:
 def load(start: StartOptions) -> Config:
     """Raises `ConfigError`."""
     if start.config_path is not None:
-        config = load_config(start.config_path, os.environ, listen=start.listen)
+        config = load_config(start.config_path, with_variables(os.environ, start.env_file), listen=start.listen)
     else:
         config = default_config(has_local=why_unavailable() is None, listen=start.listen)
     try:
@@ -257,6 +258,7 @@ async def _serve_with_workers(setup: _ServeSetup) -> int:
         workers=start.workers,
         data_dir=start.data_dir,
         config_path=start.config_path,
+        env_file=start.env_file,
         listen=start.listen,
         probe_files=tuple(listener.fileno() for listener in setup.probe_listeners),
     )

@@ -72,6 +72,7 @@ class Plan(Struct, frozen=True, kw_only=True):
     workers: int
     data_dir: Path
     config_path: Path | None = None
+    env_file: Path | None = None
     listen: str | None = None
     """From the command line, overrides the file; passed to the workers. The socket is bound already."""
     probe_files: tuple[int, ...] = ()
@@ -255,6 +256,8 @@ class Supervisor:
         command += ["--control", str(self._control.path), "--data-dir", str(plan.data_dir)]
         if plan.config_path is not None:
             command += ["--config", str(plan.config_path)]
+        if plan.env_file is not None:
+            command += ["--env-file", str(plan.env_file)]
         if plan.listen is not None:
             command += ["--listen", plan.listen]
         for file in self._files:

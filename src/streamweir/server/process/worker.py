@@ -40,6 +40,8 @@ class StartOptions(Struct, frozen=True, kw_only=True):
     """The parameters of a gateway."""
 
     config_path: Path | None
+    env_file: Path | None = None
+    """Variables for the file, besides those of the environment."""
     data_dir: Path
     listen: str | None = None
     """From the command line, overrides the file."""
@@ -96,6 +98,7 @@ async def _work(options: argparse.Namespace, local: LocalAddress | None, build: 
         return 1
     start = StartOptions(
         config_path=options.config,
+        env_file=options.env_file,
         data_dir=options.data_dir,
         listen=options.listen,
         number=options.number,
@@ -187,6 +190,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--control", type=Path, required=True)
     parser.add_argument("--data-dir", type=Path, required=True)
     parser.add_argument("--config", type=Path)
+    parser.add_argument("--env-file", type=Path)
     parser.add_argument("--listen")
     parser.add_argument("--fd", type=int, action="append", default=[])
     parser.add_argument("--health-fd", type=int, action="append", default=[])

@@ -22,7 +22,7 @@ from typing import NamedTuple
 from streamweir.core.errors import GatewayFault, StreamweirError
 from streamweir.core.verdict import Verdict
 from streamweir.pipeline.exchange import Exchange, WholeExchange
-from streamweir.pipeline.meter import Delivered, Meter
+from streamweir.pipeline.meter import NOTHING_DELIVERED, Delivered, Meter
 from streamweir.providers.base import Provider, UpstreamRequest
 from streamweir.server.http.message import Headers, Response
 from streamweir.server.http.timers import SLACK_S, DeadlineTimer
@@ -67,9 +67,6 @@ class AttemptParts(NamedTuple):
     request_id: str
     headers: Headers = ()
     """Of the answer."""
-
-
-_NOTHING = Delivered(0, 0)
 
 
 class Relay:
@@ -546,7 +543,7 @@ class Relay:
     def _delivered(self) -> Delivered:
         """What was sent to the caller until now."""
         if not self._response.started:
-            return _NOTHING
+            return NOTHING_DELIVERED
         number = self._stream.next_number if self._stream is not None else 0
         return Delivered(self._record.delivered.tell(), self._record.reasoning_text.tell(), number)
 
@@ -660,7 +657,7 @@ class Relay:
             self._downstream.finish(error_frame, self._time())
             self._handle(Input.READ_ON)
         else:
-            self._exchange.detach(error, _NOTHING)
+            self._exchange.detach(error, NOTHING_DELIVERED)
             self.failure = error
             self._handle(Input.READ_ON)
             if on_cut is not None:
@@ -756,7 +753,7 @@ class Relay:
     def _fail_uncommitted(self, error: StreamweirError) -> None:
         """Ends without sending anything. Pending bytes are discarded."""
         self.failure = self._exchange.failure or error
-        self._meter.detach(self.failure, (0, 0))
+        self._meter.detach(self.failure, NOTHING_DELIVERED)
         self._downstream.close()
 
     def _fail_drain(self, error: StreamweirError) -> None:

@@ -254,7 +254,7 @@ def _provider_runtime(provider: ProviderConfig, timeouts: TargetTimeouts, upstre
         upstream=upstream,
         target=Target(
             model="",
-            api_key=provider.api_key,
+            api_key=provider.credentials[0].key or "",
             api_version=provider.api_version,
             project=provider.project,
             location=provider.location,
