@@ -43,3 +43,23 @@ def test_each_figure_leads_to_the_requests_behind_it(page: Page, console: Consol
     expect(column(page, "Usage by provider", 1)).to_have_text(["4"])
     page.reload()
     expect(column(page, "Usage by provider", 1)).to_have_text(["4"])
+
+
+def test_the_share_of_cache_reads_is_shown_for_each_model_and_key(page: Page, console: Console) -> None:
+    warm = [
+        frame.replace(b'"total_tokens"', b'"prompt_tokens_details":{"cached_tokens":5},"total_tokens"')
+        for frame in openai_frames()
+    ]
+    console.play(lambda seen: token_steps(warm if seen.json["model"] == "gpt-4o-mini" else openai_frames()))
+    for model in ("smart", "up/other"):
+        console.chat(model=model)
+    console.sign_in(page)
+    expect(row(page, "Usage by model", "smart").get_by_text("71 %")).to_be_visible()
+    expect(
+        row(page, "Usage by model", "up/other").get_by_title("0 of 7 prompt tokens were read from a cache.")
+    ).to_have_text("0 %")
+    page.get_by_role("group", name="Grouped by").get_by_role("button", name="Key").click()
+    expect(
+        row(page, "Usage by key", "test").get_by_title("5 of 14 prompt tokens were read from a cache.")
+    ).to_have_text("36 %")
+    expect(page.get_by_role("link", name=re.compile("^Tokens "))).to_contain_text("14 in (36 % from caches)")

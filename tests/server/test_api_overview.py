@@ -85,6 +85,22 @@ async def test_groups_have_names_and_the_smaller_ones_are_one(database: str, tmp
         assert (await overview(api, api.operator, provider="up"))["total"]["requests"] == 0
 
 
+async def test_the_share_of_cache_reads_is_known_for_each_model_and_key(tmp_path: Path) -> None:
+    async with api_on("sqlite", tmp_path) as api:
+        assert (await overview(api, api.operator))["total"]["cache_read_share"] is None
+        await api.new_request(api.one, model="warm", prompt_tokens=1000, cached_tokens=900)
+        await api.new_request(api.one, model="warm", prompt_tokens=500, cached_tokens=0)
+        await api.new_request(api.one, model="cold", prompt_tokens=300)
+        by_model = await overview(api, api.operator, by="model")
+        assert {each["group"]: each["usage"]["cache_read_share"] for each in by_model["groups"]} == {
+            "warm": 0.6,
+            "cold": 0.0,
+        }
+        assert by_model["total"]["cache_read_share"] == 0.5
+        by_key = await overview(api, api.operator, by="key", model="warm")
+        assert sorted(each["usage"]["cache_read_share"] for each in by_key["groups"]) == [0.0, 0.9]
+
+
 @each_database
 async def test_an_admin_sees_only_its_own_workspace(database: str, tmp_path: Path) -> None:
     async with api_on(database, tmp_path) as api:

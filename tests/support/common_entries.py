@@ -23,6 +23,8 @@ def hold(request_id: str, amount: int, **more: Any) -> Hold:
     return Hold(request_id=request_id, amount=amount, **members)
 
 
-def settle(request_id: str, cost: int | None, account: str | None = None, **more: Any) -> Settle:
+def settle(
+    request_id: str, cost: int | None, account: str | None = None, cached_tokens: int = 0, **more: Any
+) -> Settle:
     members = {**_COMMON, "status": 200, "verdict": "completed", "duration_ms": 1, "target": "sim/m", **more}
-    return Settle(row=Row(request_id=request_id, cost=cost, **members), account=account)
+    return Settle(row=Row(request_id=request_id, cost=cost, **members), account=account, cached_tokens=cached_tokens)

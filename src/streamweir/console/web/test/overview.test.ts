@@ -12,6 +12,7 @@ function usage(requests: number, more: Partial<Usage> = {}): Usage {
     errors: 0,
     prompt_tokens: 10 * requests,
     cached_tokens: 0,
+    cache_read_share: 0,
     completion_tokens: requests,
     reasoning_tokens: 0,
     cost_usd: String(requests / 100),

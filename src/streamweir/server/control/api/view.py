@@ -240,6 +240,9 @@ class UsageView(Struct, kw_only=True):
     errors: int
     prompt_tokens: int
     cached_tokens: int
+    """The part of the prompt tokens that providers have read from their caches."""
+    cache_read_share: float | None
+    """The share of them, from 0 to 1. Null without prompt tokens."""
     completion_tokens: int
     reasoning_tokens: int
     cost_usd: str
@@ -257,6 +260,7 @@ def view_usage(found: UsageSum) -> UsageView:
         errors=found.errors,
         prompt_tokens=found.prompt_tokens,
         cached_tokens=found.cached_tokens,
+        cache_read_share=round(found.cached_tokens / found.prompt_tokens, 4) if found.prompt_tokens else None,
         completion_tokens=found.completion_tokens,
         reasoning_tokens=found.reasoning_tokens,
         cost_usd=usd(found.cost),

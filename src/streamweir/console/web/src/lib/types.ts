@@ -314,6 +314,7 @@ export interface UsageView {
   errors: number;
   prompt_tokens: number;
   cached_tokens: number;
+  cache_read_share: number | null;
   completion_tokens: number;
   reasoning_tokens: number;
   cost_usd: string;

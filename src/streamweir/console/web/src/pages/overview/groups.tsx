@@ -48,6 +48,7 @@ export function Groups(props: { view: Overview; within: Narrowing }) {
             show: (group) => link(group, failures(group.usage), { failed: true }),
           },
           { name: "Tokens in", isNumber: true, show: (group) => link(group, short(group.usage.prompt_tokens)) },
+          { name: "Cache reads", isNumber: true, show: ({ usage }) => <CacheReads usage={usage} /> },
           { name: "Tokens out", isNumber: true, show: (group) => link(group, short(group.usage.completion_tokens)) },
           { name: "Cost", isNumber: true, show: (group) => link(group, <Share of={Number(group.usage.cost_usd)} all={Number(total.cost_usd)} text={dollars(group.usage.cost_usd)} />) },
           { name: "First token p50", isNumber: true, show: ({ usage }) => duration(usage.ttft_p50_ms) },
@@ -80,6 +81,12 @@ export function Groups(props: { view: Overview; within: Narrowing }) {
 
 function failures(usage: Usage): string {
   return usage.errors ? `${count(usage.errors)} (${percent(usage.errors, usage.requests)})` : "0";
+}
+
+// The part of the prompt that providers had in their caches.
+function CacheReads(props: { usage: Usage }) {
+  const { cached_tokens, prompt_tokens } = props.usage;
+  return <span title={`${count(cached_tokens)} of ${count(prompt_tokens)} prompt tokens were read from a cache.`}>{percent(cached_tokens, prompt_tokens)}</span>;
 }
 
 // A figure with its share of the whole below it.

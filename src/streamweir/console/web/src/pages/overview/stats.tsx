@@ -18,7 +18,7 @@ export function Stats(props: { view: Overview; within: Narrowing }) {
         <Against change={changeOf(total.requests, before.requests)} period={period} />
       </Stat>
       <Stat name="Tokens" to={all} value={short(tokensOf(total))} exact={count(tokensOf(total))}>
-        {short(total.prompt_tokens)} in, {short(total.completion_tokens)} out
+        {short(total.prompt_tokens)} in{total.cached_tokens > 0 && ` (${percent(total.cached_tokens, total.prompt_tokens)} from caches)`}, {short(total.completion_tokens)} out
         <Against change={changeOf(tokensOf(total), tokensOf(before))} period={period} />
       </Stat>
       <Stat name="Cost" to={all} value={dollars(total.cost_usd)} exact={`$${total.cost_usd}`}>
