@@ -131,6 +131,8 @@ class Frontend(ABC):
     """A header that only clients of this API send. It selects this API on paths that do not (`/v1/models`)."""
     logged_headers: tuple[str, ...] = ()
     """Headers in which its clients name a session or an agent: they are logged, and not sent on."""
+    session_headers: tuple[str, ...] = ("x-session-affinity", "x-session-id")
+    """Headers in which clients name the conversation that a request belongs to. The first one that was sent counts."""
     native_wire: NativeWire | None = None
     """The wire format whose frames can be passed on unchanged, because they are this frontend's own."""
     always_includes_usage: bool = False
@@ -152,6 +154,10 @@ class Frontend(ABC):
     @abstractmethod
     def parse(self, document: dict[str, Any], headers: Mapping[str, str], /) -> ChatRequest:
         """Validates the body, given as JSON. Raises `CallerError`. Called in a thread if the body is large."""
+
+    def session_in(self, _request: ChatRequest, /) -> str | None:
+        """The conversation as clients of this API name it in the body, apart from `prompt_cache_key`."""
+        return None
 
     def parse_count(self, document: dict[str, Any], headers: Mapping[str, str], /) -> ChatRequest:
         """As `parse`, for a request to one of `count_paths`."""

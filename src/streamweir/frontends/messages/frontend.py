@@ -15,7 +15,7 @@ from streamweir.frontends.identifier import ALNUM, digest_text
 from streamweir.frontends.members import dropped_header
 from streamweir.frontends.messages.encoder import PING, MessagesEncoder
 from streamweir.frontends.messages.errors import document_of, words_of
-from streamweir.frontends.messages.request import read_messages_request
+from streamweir.frontends.messages.request import read_messages_request, session_of
 from streamweir.frontends.messages.whole import encode_whole
 from streamweir.frontends.model_list import ListedModel, anthropic_list, anthropic_model
 from streamweir.wire import jsonio
@@ -33,6 +33,7 @@ class MessagesFrontend(Frontend):
     count_paths = (f"{_PATH}/count_tokens", f"/anthropic{_PATH}/count_tokens")
     client_header = "anthropic-version"
     logged_headers = tuple(f"x-claude-code-{name}-id" for name in ("session", "agent", "parent-agent"))
+    session_headers = ("x-claude-code-session-id", *Frontend.session_headers)
     native_wire = NativeWire.ANTHROPIC_MESSAGES
     always_includes_usage = True
     keep_alive = PING
@@ -42,6 +43,9 @@ class MessagesFrontend(Frontend):
 
     def parse(self, document: dict[str, Any], headers: Mapping[str, str], /) -> ChatRequest:
         return read_messages_request(document, headers)
+
+    def session_in(self, request: ChatRequest, /) -> str | None:
+        return session_of(request.native.body.get("metadata")) if request.native is not None else None
 
     def parse_count(self, document: dict[str, Any], headers: Mapping[str, str], /) -> ChatRequest:
         return read_messages_request(document, headers, needs_limit=False)

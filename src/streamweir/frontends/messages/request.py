@@ -19,10 +19,12 @@ from streamweir.frontends.messages.message import Conversation
 from streamweir.frontends.messages.native import native_of
 from streamweir.frontends.messages.tool import plan_tools
 from streamweir.frontends.tool_name import ToolNames
+from streamweir.wire import jsonio
 
 _TIERS = {"auto": "auto", "standard_only": "default"}
 _OUTPUT = ("effort", "format")
 _THINKING = ("type", "budget_tokens", "display")
+_MAX_USER_ID = 1024
 
 OWN_NAMES = {
     # Members of the chat body, and their names in the caller's API.
@@ -202,3 +204,23 @@ def _add_other_members(sent: _Body, body: dict[str, Any], drops: Drops) -> None:
         body["service_tier"] = _TIERS[sent.service_tier]
     elif sent.service_tier is not None:
         drops.add("service_tier")
+
+
+def session_of(metadata: Any) -> str | None:
+    """The session that Claude Code names in `metadata.user_id`.
+
+    Releases before 2.1.78 write `user_..._account_..._session_ID`, later ones an object as text. Since 2.1.86 there is
+    a header, too. Any other `user_id` names a user, who has many conversations.
+    """
+    user = metadata.get("user_id") if isinstance(metadata, dict) else None
+    if not isinstance(user, str) or len(user) > _MAX_USER_ID:
+        return None
+    if not user.startswith("{"):
+        before, _, session = user.rpartition("_session_")
+        return session or None if before.startswith("user_") else None
+    try:
+        document = jsonio.decode(user.encode("utf-8", "surrogatepass"))
+    except jsonio.InvalidJson:
+        return None
+    named = document.get("session_id") if isinstance(document, dict) else None
+    return named if isinstance(named, str) and named else None

@@ -25,6 +25,7 @@ class ResponsesFrontend(Frontend):
     paths = (_PATH, f"/openai{_PATH}")
     count_paths = tuple(f"{path}/input_tokens" for path in paths)
     logged_headers = ("session-id", "thread-id")
+    session_headers = ("session-id", "session_id", *Frontend.session_headers)  # Codex has used both
     native_wire = NativeWire.OPENAI_RESPONSES
     always_includes_usage = True
     max_quiet_s = 15.0

@@ -1,0 +1,77 @@
+"""Affinity: the requests of one conversation go to one candidate, which has the beginning of their prompt in its cache.
+
+Two rules, for candidates between which the operator has no preference:
+
+- What has answered a conversation is tried first, the newest first, for `hold_s` after its last answer.
+- Without such a memory, the conversation itself chooses: weighted rendezvous hashing. Each name gets a number from the
+  conversation's digest and its own name, and the smallest number is the first. Processes and nodes agree without
+  talking to each other. Over many conversations each name is first as often as its weight says, and if one is not
+  available, only its own conversations move.
+
+The memory is this process's own. It is bounded in entries and in time: callers choose what their conversations are.
+"""
+
+from collections import OrderedDict
+from collections.abc import Callable, Iterable
+from hashlib import blake2b
+from math import log
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
+C = TypeVar("C")
+
+MAX_CONVERSATIONS = 50_000
+MAX_REMEMBERED = 3
+"""Candidates of one conversation. After a failover the one before still has most of the prompt in its cache."""
+_PARTS = 2.0**64
+
+
+class Affinity(Generic[C]):
+    """What has answered each conversation. `C` is a candidate. Time is an argument; a clock that was set back ends what
+    is remembered from later."""
+
+    def __init__(self, hold_s: float, max_conversations: int = MAX_CONVERSATIONS) -> None:
+        self.hold_s = hold_s
+        """0: nothing is remembered, and no conversation chooses."""
+        self._max_conversations = max_conversations
+        self._answered: OrderedDict[bytes, tuple[float, tuple[C, ...]]] = OrderedDict()
+        """By the time of the last answer, the oldest first."""
+
+    def __len__(self) -> int:
+        return len(self._answered)
+
+    def adopt(self, old: "Affinity[C]") -> None:
+        """Takes over what `old` remembers. A shorter `hold_s` applies to it, too."""
+        self._answered = old._answered
+
+    def recent(self, conversation: bytes, now: float) -> tuple[C, ...]:
+        """The candidates that have answered it, the newest first."""
+        known = self._answered.get(conversation)
+        return known[1] if known is not None and 0 <= now - known[0] < self.hold_s else ()
+
+    def note(self, conversation: bytes, candidate: C, now: float) -> None:
+        """The candidate has answered."""
+        if not self.hold_s:
+            return
+        others = [each for each in self.recent(conversation, now) if each != candidate]
+        self._answered[conversation] = (now, (candidate, *others[: MAX_REMEMBERED - 1]))
+        self._answered.move_to_end(conversation)
+        # One is added at most and two are removed, so what is over does not stay.
+        for _ in range(2):
+            at, _ = next(iter(self._answered.values()))
+            if len(self._answered) <= self._max_conversations and now - at < self.hold_s:
+                return
+            self._answered.popitem(last=False)
+
+
+def rendezvous(
+    conversation: bytes, entries: Iterable[T], name_of: Callable[[T], str], weight_of: Callable[[T], float]
+) -> list[T]:
+    """The entries in the order in which this conversation tries them. Names are unique, weights are above 0."""
+
+    def number_of(entry: T) -> float:
+        hashed = blake2b(name_of(entry).encode(), digest_size=8, key=conversation).digest()
+        # An exponential variable with the weight as its rate: the smallest of several is each with its share.
+        return -log((int.from_bytes(hashed) + 1) / _PARTS) / weight_of(entry)
+
+    return sorted(entries, key=number_of)
