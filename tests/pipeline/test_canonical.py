@@ -129,10 +129,11 @@ SHORT = {
     "filter": choice(finish_reason="content_filter"),
     "choices": document(choices=[choice()["choices"][0], choice(index=1, finish_reason="length")["choices"][0]]),
     "details": usage(prompt_tokens_details=DETAILS, completion_tokens_details={"reasoning_tokens": 2, "x": None}),
-    "details_beyond_their_whole": usage(prompt_tokens_details={"cached_tokens": 900, "audio_tokens": 1.0}),
+    "details_beyond_their_whole": usage(prompt_tokens_details={"cached_tokens": 0, "audio_tokens": 900.0}),
 }
 
 LONG = {
+    "cached_beside_the_prompt": usage(prompt_tokens_details={"cached_tokens": 900, "audio_tokens": 1.0}),
     "id": document(id="gen-1"),
     "empty_id": document(id=""),
     "no_id": without(document(), "id"),

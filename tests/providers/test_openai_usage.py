@@ -126,6 +126,43 @@ def test_details_are_kept_as_they_were_reported() -> None:
 counts = st.integers(0, 1000) | st.none()
 
 
+OUTSIDE = {"prompt_tokens": 7, "completion_tokens": 20, "prompt_tokens_details": {"cached_tokens": 163}}
+"""docs/spec/quirks.md Q42: the cached tokens are no part of the prompt."""
+
+
+@pytest.mark.parametrize(
+    ("report", "expected"),
+    [
+        ({}, {}),
+        ({"prompt_tokens_details": {"cached_tokens": 163, "text_tokens": 7, "audio_tokens": 0}}, {"audio_input": 0}),
+        ({"prompt_tokens_details": None, "prompt_cache_hit_tokens": 163}, {}),
+        ({"prompt_tokens_details": None, "cache_read_input_tokens": 163}, {}),
+        ({"prompt_tokens_details": None, "cached_tokens": 163}, {}),
+        ({"cache_creation_input_tokens": 5}, {"input_uncached": 2, "cache_write_5m": 5}),
+        ({"prompt_tokens": 0}, {"input_uncached": 0}),
+        # What the total is made of: prompt and completion, the cached ones too, reasoning that is in neither, or all.
+        ({"total_tokens": 27}, {}),
+        ({"total_tokens": 190}, {}),
+        ({"total_tokens": 127, "reasoning_tokens": 100}, {"output": 20, "reasoning": 100}),
+        ({"total_tokens": 327, "reasoning_tokens": 300}, {"output": 20, "reasoning": 300}),
+        ({"total_tokens": 490, "reasoning_tokens": 300}, {"output": 20, "reasoning": 300}),
+    ],
+    ids=str,
+)
+def test_more_cached_tokens_than_the_prompt_has_are_beside_it(report: dict[str, Any], expected: dict[str, int]) -> None:
+    usage = read_usage({**OUTSIDE, **report})
+    assert usage is not None
+    assert buckets(usage) == {"input_uncached": 7, "cache_read": 163, "output": 20, **expected}
+    assert usage.prompt_tokens == 163 + {**OUTSIDE, **report}["prompt_tokens"]
+    assert usage.total_tokens == usage.prompt_tokens + usage.completion_tokens
+
+
+def test_as_many_cached_tokens_as_the_prompt_has_are_all_of_it() -> None:
+    usage = read_usage({**OUTSIDE, "prompt_tokens": 163})
+    assert usage is not None
+    assert (usage.prompt_tokens, usage.input_uncached, usage.cache_read) == (163, 0, 163)
+
+
 @given(counts, counts, counts, counts, counts, counts)
 def test_the_totals_are_those_of_the_report(
     cached: int | None, written: int | None, hour: int | None, heard: int | None, thought: int | None, said: int | None
@@ -139,5 +176,6 @@ def test_the_totals_are_those_of_the_report(
         }
     )
     assert usage is not None
-    assert (usage.prompt_tokens, usage.completion_tokens, usage.total_tokens) == (100, 50, 150)
+    outside = cached if cached is not None and cached > 100 else 0
+    assert (usage.prompt_tokens, usage.completion_tokens, usage.total_tokens) == (100 + outside, 50, 150 + outside)
     assert min(buckets(usage).values()) >= 0

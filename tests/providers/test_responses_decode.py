@@ -282,7 +282,7 @@ USAGES: list[tuple[Any, Usage | None]] = [
             "output_tokens": 1,
             "output_tokens_details": {"reasoning_tokens": 7},
         },
-        Usage(input_uncached=0, cache_read=5, cache_write_5m=0, output=0, reasoning=1),
+        Usage(input_uncached=0, cache_read=9, cache_write_5m=5, output=0, reasoning=1),
     ),
     ({"input_tokens": 9, "input_tokens_details": 3, "output_tokens": 4.0}, Usage(input_uncached=9, output=4)),
     ({"input_tokens": 9}, None),

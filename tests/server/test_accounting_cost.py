@@ -118,6 +118,26 @@ async def test_cached_and_reasoned_tokens_have_their_own_rates(tmp_path: Path) -
         assert row.cost == (40 + 6 + 150) * MILLI
 
 
+async def test_q42_cached_tokens_that_are_no_part_of_the_prompt_are_billed(tmp_path: Path) -> None:
+    """docs/spec/quirks.md Q42: cut down to the prompt, 156 of them would be free."""
+    *frames, report, done = openai_frames()
+    document = json.loads(report[6:])
+    document["usage"] = {
+        "prompt_tokens": 7,
+        "completion_tokens": 5,
+        "total_tokens": 12,
+        "prompt_tokens_details": {"text_tokens": 7, "cached_tokens": 163},
+    }
+    body = b"".join([*frames, b"data: " + json.dumps(document).encode() + b"\n\n", done])
+    priced = MODEL.replace("output = 1000.0", "output = 3000.0, cache_read = 100.0")
+    async with keeping(stream(body), tmp_path, priced) as setup:
+        reply = await setup.gate.ask(model="m", stream=True, stream_options={"include_usage": True})
+        row = await setup.row()
+        assert row.usage == {"input_uncached": 7, "cache_read": 163, "output": 5}
+        assert row.cost == 7 * MILLI + 163 * MILLI // 10 + 15 * MILLI
+        assert frames_of(reply.body)[-2]["usage"]["prompt_tokens"] == row.prompt_tokens == 170
+
+
 # Usage.
 
 

@@ -154,7 +154,7 @@ def _usage(expected: Counts, got: dict[str, Any], rules: Rules) -> list[str]:
     for name in (*rules.prompt_details, *rules.completion_details):
         bucket, value, details = shown[name]
         sent = value if value is not None else expected.flat.get(bucket)
-        # quirk: vendors report more cached input than prompt, more reasoning than completion; a part may be cut to fit
+        # quirk: vendors report more reasoning than completion; a part may be cut to fit
         whole = expected.completion if bucket == "reasoning" else expected.prompt
         allowed = {sent, None if sent is None else min(sent, whole)} | ({None} if value is None else set())
         if details.get(name) not in allowed:

@@ -97,6 +97,11 @@ def count(value: object) -> int | None:
     return None
 
 
+def with_cached(prompt: int, cached: int | None) -> int:
+    """The whole prompt: cached input of which there is more than that is no part of it (docs/spec/quirks.md Q42)."""
+    return prompt + cached if cached is not None and cached > prompt else prompt
+
+
 def completion_within(total: object, prompt: int, completion: int) -> int:
     """Where a total says more than its parts, the difference belongs to the completion."""
     whole = count(total)

@@ -12,7 +12,7 @@ from datetime import datetime
 from itertools import pairwise
 from typing import Any
 
-from support.expected import Call, Choice, Counts, Expected, completion_within, count
+from support.expected import Call, Choice, Counts, Expected, completion_within, count, with_cached
 from support.sse_reading import DONE, documents_of, is_failure
 
 NUMBERED_WORDS = {1: "STOP", 2: "MAX_TOKENS", 3: "SAFETY", 4: "RECITATION", 5: "OTHER"}
@@ -81,7 +81,7 @@ class _Reader:
         thoughts = told.get("thoughtsTokenCount")
         completion = (told.get("candidatesTokenCount") or 0) + (thoughts or 0)
         self.expected.usage = Counts(
-            prompt,
+            with_cached(prompt, told.get("cachedContentTokenCount")),
             completion_within(told.get("totalTokenCount"), prompt, completion),
             cached=told.get("cachedContentTokenCount"),
             reasoning=thoughts,

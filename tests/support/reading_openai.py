@@ -7,7 +7,7 @@ be read and a frame with `error` end the stream as an error.
 
 from typing import Any
 
-from support.expected import Call, Choice, Counts, Expected, completion_within, count
+from support.expected import Call, Choice, Counts, Expected, completion_within, count, with_cached
 from support.sse_reading import DONE, documents_of, is_failure
 
 KNOWN_WORDS = ("stop", "length", "tool_calls", "content_filter", "function_call")
@@ -167,10 +167,11 @@ def _read_usage(expected: Expected, frame: dict[str, Any]) -> None:
             "cache_write": _first(usage, "cache_creation_input_tokens"),
             "reasoning": _first({**(usage.get("completion_token_details") or {}), **usage}, "reasoning_tokens"),
         }
+        cached = count(inputs.get("cached_tokens"))
         expected.usage = Counts(
-            prompt,
+            with_cached(prompt, flat["cached"] if cached is None else cached),
             completion_within(usage.get("total_tokens"), prompt, completion),
-            cached=count(inputs.get("cached_tokens")),
+            cached=cached,
             cache_write=_first(inputs, "cache_write_tokens", "cache_creation_tokens"),
             reasoning=count(outputs.get("reasoning_tokens")),
             is_openai=True,

@@ -7,7 +7,7 @@ the provider runs itself is neither text nor a call. Usage is that of the last f
 
 from typing import Any
 
-from support.expected import Call, Choice, Counts, Ending, Expected, count
+from support.expected import Call, Choice, Counts, Ending, Expected, count, with_cached
 from support.sse_reading import DONE, documents_of
 
 REASONS = {"max_output_tokens": "length", "content_filter": "content_filter"}
@@ -136,10 +136,11 @@ def _counts(usage: Any) -> Counts | None:
     if prompt is None or completion is None:
         return None
     read, written = (usage.get(f"{name}_tokens_details") or {} for name in ("input", "output"))
+    cached = count(read.get("cached_tokens"))
     return Counts(
-        prompt,
+        with_cached(prompt, cached),
         completion,
-        cached=count(read.get("cached_tokens")),
+        cached=cached,
         cache_write=count(read.get("cache_write_tokens")),
         reasoning=count(written.get("reasoning_tokens")),
     )

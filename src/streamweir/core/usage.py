@@ -89,3 +89,24 @@ def take_at_most(count: int | None, left: int) -> tuple[int | None, int]:
         return None, left
     count = min(count, left)
     return count, left - count
+
+
+def take_cached(cached: int | None, prompt: int) -> tuple[int | None, int]:
+    """The input that was read from a cache, and the rest of the prompt.
+
+    quirk: where there is more of it than the prompt has, the prompt was reported without it (docs/spec/quirks.md Q42).
+    """
+    if cached is None or cached > prompt:
+        return cached, prompt
+    return cached, prompt - cached
+
+
+def missing_output(total: int | None, prompt: int, output: int, cached: int | None, reasoning: int | None) -> int:
+    """The output that only the reported total includes. `reasoning`: as it was reported, if it is not in `output`.
+
+    A total can also include cached input that the prompt does not.
+    """
+    missing = 0 if total is None else max(0, total - prompt - output)
+    if cached is not None and prompt < cached <= missing and missing != reasoning:
+        missing -= cached
+    return missing

@@ -84,7 +84,7 @@ def take_canonical(body: bytes, record: Record, choices: int | None = None) -> b
     if text is None or not adds_up or not answer.id.startswith("chatcmpl-"):
         return None
     report = read_usage(jsonio.to_members(usage))
-    if report is None or not record.is_plausible(report, len(text)):
+    if report is None or report.prompt_tokens != usage.prompt_tokens or not record.is_plausible(report, len(text)):
         return None
     record.completion_id, record.model = answer.id, answer.model
     if isinstance(answer.service_tier, str):

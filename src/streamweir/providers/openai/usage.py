@@ -1,9 +1,10 @@
 """The `usage` object of an OpenAI-style wire, in the disjoint categories of `core.usage`.
 
 Vendors agree on `prompt_tokens` and `completion_tokens`, and on little else. A report without both is partial and is
-ignored. The totals are always the reported ones: counts of cached, audio or reasoning tokens are clamped to fit into
-them, with each token in one category (one that is both cached and audio counts as cached). There is one typed read per
-report; if a report does not fit the types, only its valid counts are read.
+ignored. The totals are always the reported ones: counts of audio or reasoning tokens are clamped to fit into them, with
+each token in one category (one that is both cached and audio counts as cached). Only cached input can be outside of the
+prompt (docs/spec/quirks.md Q42). There is one typed read per report; if a report does not fit the types, only its valid
+counts are read.
 """
 
 from collections.abc import Mapping
@@ -12,7 +13,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta, Struct
 
-from streamweir.core.usage import MAX_TOKEN_COUNT, Usage, take_at_most, token_count
+from streamweir.core.usage import MAX_TOKEN_COUNT, Usage, missing_output, take_at_most, take_cached, token_count
 
 Report = Mapping[str, Any]
 CORE = ("prompt_tokens", "completion_tokens")
@@ -86,15 +87,18 @@ def read_usage(report: Report) -> Usage | None:
     )
     if prompt is None or completion is None:
         return None
-    if total is not None and total > prompt + completion:
-        # quirk: xAI does not include reasoning in completion_tokens (fixture xai/reasoning_beside_completion).
-        completion = total - prompt
     in_prompt = reported_usage.prompt_tokens_details or reported_usage.prompt_token_details or _NO_PROMPT_DETAILS
     in_completion = (
         reported_usage.completion_tokens_details or reported_usage.completion_token_details or _NO_COMPLETION_DETAILS
     )
 
-    cache_read, prompt_left = take_at_most(_cached(reported_usage, in_prompt), prompt)
+    cached = _cached(reported_usage, in_prompt)
+    reasoning = _first(in_completion.reasoning_tokens, reported_usage.reasoning_tokens)
+    if total is not None and total > prompt + completion:
+        # quirk: xAI does not include reasoning in completion_tokens (fixture xai/reasoning_beside_completion).
+        completion += missing_output(total, prompt, completion, cached, reasoning)
+
+    cache_read, prompt_left = take_cached(cached, prompt)
     written_1h = (
         reported_usage.cache_creation.ephemeral_1h_input_tokens if reported_usage.cache_creation is not None else None
     )
@@ -102,9 +106,7 @@ def read_usage(report: Report) -> Usage | None:
     written_5m, prompt_left = take_at_most(_written(reported_usage, in_prompt, written_1h), prompt_left)
     audio_input, prompt_left = take_at_most(_audio_input(in_prompt), prompt_left)
 
-    reasoning, completion_left = take_at_most(
-        _first(in_completion.reasoning_tokens, reported_usage.reasoning_tokens), completion
-    )
+    reasoning, completion_left = take_at_most(reasoning, completion)
     audio_output, completion_left = take_at_most(in_completion.audio_tokens, completion_left)
     return Usage(
         input_uncached=prompt_left,

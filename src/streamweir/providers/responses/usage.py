@@ -1,14 +1,15 @@
 """The token counts of the Responses wire as `Usage`.
 
 `input_tokens` is the whole prompt, including tokens read from and written to a cache; `output_tokens` includes the
-reasoning. The totals are always those that were reported: the parts are reduced to fit into them. A report without
-both totals is ignored. Prices that a vendor reports (OpenRouter, xAI) are not read.
+reasoning. The totals are always those that were reported: the parts are reduced to fit into them, except cached input
+that is outside of the prompt (docs/spec/quirks.md Q42). A report without both totals is ignored. Prices that a vendor
+reports (OpenRouter, xAI) are not read.
 """
 
 from collections.abc import Mapping
 from typing import Any
 
-from streamweir.core.usage import Usage, member_count, take_at_most
+from streamweir.core.usage import Usage, member_count, take_at_most, take_cached
 
 CORE = ("input_tokens", "output_tokens")
 
@@ -18,7 +19,7 @@ def read_usage(report: Mapping[str, Any]) -> Usage | None:
     prompt, completion = member_count(report, "input_tokens"), member_count(report, "output_tokens")
     if prompt is None or completion is None:
         return None
-    cache_read, left = take_at_most(member_count(report, "input_tokens_details", "cached_tokens"), prompt)
+    cache_read, left = take_cached(member_count(report, "input_tokens_details", "cached_tokens"), prompt)
     cache_write, left = take_at_most(member_count(report, "input_tokens_details", "cache_write_tokens"), left)
     reasoning, output = take_at_most(member_count(report, "output_tokens_details", "reasoning_tokens"), completion)
     return Usage(

@@ -1,0 +1,99 @@
+"""Rules of docs/spec/quirks.md that show only at the end of the chain: what a caller gets, and what is settled."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from streamweir.cli.replay import replay
+from streamweir.core.usage import Usage
+from streamweir.frontends.base import Reply
+from streamweir.frontends.table import FRONTENDS
+from streamweir.pipeline.exchange import Exchange, WholeExchange
+from streamweir.pipeline.meter import Meter
+from streamweir.pipeline.plan import Mode
+from streamweir.providers.registry import provider_named
+from support.answers import openai_frames, openai_whole
+
+FIXTURES = Path(__file__).parents[1] / "fixtures"
+
+
+def fixture(name: str) -> bytes:
+    return (FIXTURES / name / "response.sse").read_bytes()
+
+
+def documents_of(body: bytes) -> list[Any]:
+    lines = [line[5:].strip() for line in body.split(b"\n") if line.startswith(b"data:")]
+    return [json.loads(line) for line in lines if line != b"[DONE]"]
+
+
+# Q42: cached tokens that are no part of the prompt.
+
+CHAT_USAGE = {"prompt_tokens": 170, "completion_tokens": 3, "total_tokens": 173}
+SHOWN: dict[str, dict[str, Any]] = {
+    "openai": {
+        **CHAT_USAGE,
+        "prompt_tokens_details": {"text_tokens": 7, "audio_tokens": 0, "image_tokens": 0, "cached_tokens": 163},
+    },
+    "opentoken": {**CHAT_USAGE, "prompt_tokens_details": {"cached_tokens": 163}},
+    "aivene": {**CHAT_USAGE, "prompt_tokens_details": {"cached_tokens": 163}},
+    "bitseek": CHAT_USAGE,
+    "messages": {
+        "input_tokens": 7,
+        "cache_creation_input_tokens": 0,
+        "cache_read_input_tokens": 163,
+        "output_tokens": 3,
+    },
+    "responses": {
+        "input_tokens": 170,
+        "input_tokens_details": {"cached_tokens": 163, "cache_write_tokens": 0},
+        "output_tokens": 3,
+        "output_tokens_details": {"reasoning_tokens": 0},
+        "total_tokens": 173,
+    },
+}
+
+
+@pytest.mark.parametrize("target", SHOWN)
+def test_q42_what_a_caller_is_shown_includes_the_cached_tokens(target: str) -> None:
+    out, completed = replay(fixture("azure/cached_beside_prompt"), source="azure", target=target, usage=True)
+    assert completed
+    documents = [each.get("response") or each for each in documents_of(out)]
+    shown = [usage for each in documents if (usage := each.get("usage"))][-1]
+    assert {name: value for name, value in shown.items() if name in SHOWN[target]} == SHOWN[target]
+
+
+OUTSIDE = {"prompt_tokens": 7, "completion_tokens": 3, "total_tokens": 10}
+DETAILS = {"prompt_tokens_details": {"cached_tokens": 163, "audio_tokens": 0}}
+
+
+def test_q42_a_report_is_not_passed_on_that_says_less_than_is_billed() -> None:
+    *frames, report, done = openai_frames()
+    document = json.loads(report[6:])
+    document["usage"] = {**OUTSIDE, **DETAILS}
+    meter = Meter()
+    reply = Reply(id="chatcmpl-" + "o" * 29, now=lambda: 7, model="m", include_usage=True)
+    exchange = Exchange(provider_named("openai"), FRONTENDS.by_name["openai"], reply, Mode.PASS, meter)
+    out = b"".join(
+        exchange.feed(frame) for frame in (*frames, b"data: " + json.dumps(document).encode() + b"\n\n", done)
+    )
+    assert documents_of(out)[-1]["usage"] == {**CHAT_USAGE, **DETAILS}
+    assert_settled(meter)
+
+
+@pytest.mark.parametrize("mode", [Mode.FILTER, Mode.TRANSLATE])
+def test_q42_a_whole_answer_says_what_is_billed(mode: Mode) -> None:
+    document = json.loads(openai_whole()) | {"usage": {**OUTSIDE, **DETAILS}}
+    meter = Meter()
+    reply = Reply(id="chatcmpl-" + "o" * 29, now=lambda: 7, model="m")
+    exchange = WholeExchange(provider_named("openai"), FRONTENDS.by_name["openai"], reply, mode, meter)
+    out = exchange.feed(json.dumps(document).encode()) + exchange.finish()
+    assert json.loads(out)["usage"] == {**CHAT_USAGE, **DETAILS}
+    assert_settled(meter)
+
+
+def assert_settled(meter: Meter) -> None:
+    usage = meter.settle().usage
+    assert isinstance(usage, Usage)
+    assert (usage.input_uncached, usage.cache_read, usage.output, usage.total_tokens) == (7, 163, 3, 173)
