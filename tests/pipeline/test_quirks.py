@@ -97,3 +97,66 @@ def assert_settled(meter: Meter) -> None:
     usage = meter.settle().usage
     assert isinstance(usage, Usage)
     assert (usage.input_uncached, usage.cache_read, usage.output, usage.total_tokens) == (7, 163, 3, 173)
+
+
+# Q44: labels of frames that were passed on.
+
+LABELS = {"system_fingerprint": "fp_1", "service_tier": "default"}
+
+
+def labelled(frame: bytes, labels: dict[str, Any], *, is_last: bool) -> bytes:
+    """The frame with these labels, before its choices or at its end."""
+    document = json.loads(frame[6:])
+    rest = {name: document.pop(name) for name in ("choices", "usage")}
+    bare = {name: value for name, value in document.items() if name not in LABELS}
+    document = {**bare, **rest, **labels} if is_last else {**bare, **labels, **rest}
+    return b"data: " + json.dumps(document, separators=(",", ":")).encode() + b"\n\n"
+
+
+def written(frames: list[bytes], mode: Mode) -> tuple[list[Any], Exchange, Meter]:
+    meter = Meter()
+    reply = Reply(id="chatcmpl-" + "o" * 29, now=lambda: 7, model="m", include_usage=True)
+    exchange = Exchange(provider_named("openai"), FRONTENDS.by_name["openai"], reply, mode, meter)
+    return documents_of(b"".join([exchange.feed(frame) for frame in frames])), exchange, meter
+
+
+CHANGES: dict[str, list[dict[str, Any]]] = {
+    "the same on every frame": [LABELS] * 3,
+    "on the first frame": [LABELS, {}, {}],
+    "null": [{"system_fingerprint": None, "service_tier": None}] * 3,
+    "one of them": [{"system_fingerprint": "fp_1"}] * 3,
+    "none": [{}] * 3,
+    "changed": [LABELS, {"system_fingerprint": "fp_2", "service_tier": "flex"}, {}],
+}
+PLACES = [(name, is_last) for name in CHANGES for is_last in (False, True) if not (name == "changed" and is_last)]
+"""A change in the middle of the text is seen only where it stands before the choices, as with OpenAI."""
+
+
+@pytest.mark.parametrize(("name", "is_last"), PLACES)
+def test_q44_labels_of_passed_frames_are_on_those_behind_them(name: str, is_last: bool) -> None:
+    role, *texts, finish, report, done = openai_frames()
+    frames = [
+        labelled(frame, each, is_last=is_last) for frame, each in zip([role, *texts[:2]], CHANGES[name], strict=True)
+    ]
+    odd = labelled(texts[2], {}, is_last=is_last).replace(b'"content":', b'"reasoning":"","content":')
+    behind = [odd, labelled(finish, {}, is_last=is_last), labelled(report, {}, is_last=is_last), done]
+    passed, exchange, meter = written([*frames, *behind], Mode.PASS)
+    assert not exchange.passes
+    translated, _, other = written([*frames, *behind], Mode.TRANSLATE)
+    assert [each.get("choices") for each in passed[1:]] == [each.get("choices") for each in translated[1:]]
+    for one, another in zip(passed[3:], translated[3:], strict=True):
+        assert {name: one.get(name, "absent") for name in LABELS} == {
+            name: another.get(name, "absent") for name in LABELS
+        }
+    assert meter.record.service_tier == other.record.service_tier
+
+
+def test_q44_labels_of_odd_types_end_nothing() -> None:
+    frames = [
+        labelled(frame, {"system_fingerprint": 7, "service_tier": {}}, is_last=False) for frame in openai_frames()[:-2]
+    ]
+    odd = frames[-1].replace(b'"delta":{}', b'"delta":{"content":"!"}')
+    passed, exchange, _ = written([*frames[:-1], odd, openai_frames()[-1]], Mode.PASS)
+    assert not exchange.passes
+    assert exchange.ended
+    assert passed[-1]["choices"] == []

@@ -101,12 +101,13 @@ def take_cached(cached: int | None, prompt: int) -> tuple[int | None, int]:
     return cached, prompt - cached
 
 
-def missing_output(total: int | None, prompt: int, output: int, cached: int | None, reasoning: int | None) -> int:
-    """The output that only the reported total includes. `reasoning`: as it was reported, if it is not in `output`.
+def missing_output(total: int, prompt: int, output: int, cached: int | None, reasoning: int | None) -> int:
+    """The output that only a reported total includes, which is larger than prompt and output.
 
-    A total can also include cached input that the prompt does not.
+    Such a total can also include cached input that the prompt does not. If it differs from the sum by just the
+    `reasoning` that was reported, it does not.
     """
-    missing = 0 if total is None else max(0, total - prompt - output)
+    missing = total - prompt - output
     if cached is not None and prompt < cached <= missing and missing != reasoning:
         missing -= cached
     return missing

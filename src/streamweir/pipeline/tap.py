@@ -60,6 +60,8 @@ class _Chunk(Struct, gc=False):
     choices: list[_Choice]
     usage: dict[str, Any] | None | UnsetType = UNSET
     error: _NoError = ABSENT
+    system_fingerprint: Any = UNSET
+    service_tier: Any = UNSET
 
 
 class _FullChunk(_Chunk, gc=False, kw_only=True):
@@ -67,7 +69,6 @@ class _FullChunk(_Chunk, gc=False, kw_only=True):
     object: Literal["chat.completion.chunk"]
     created: int
     model: str
-    service_tier: Any = None
 
 
 class _TextDelta(Struct, gc=False, forbid_unknown_fields=True):
@@ -89,6 +90,7 @@ class _TextChunk(Struct, gc=False):
 
 
 _EMPTY = _Delta()
+_NO_LABELS = (UNSET, UNSET)
 _NEVER = b"\n"  # no frame begins with it
 
 _decode_text = msgspec.json.Decoder(_TextChunk).decode
@@ -131,6 +133,8 @@ class ChatTap:
         self._head = _NEVER
         self._text_head = _NEVER  # the same, while the next frame is likely to be text
         self._open: set[int] = set()  # choices that have begun and not finished
+        # `system_fingerprint` and `service_tier`, as last sent: for the encoder, if it takes over.
+        self._labels: tuple[Any, Any] = _NO_LABELS
         self._deliver = record.delivered.write
 
     next_number = 0  # its frames have none
@@ -163,6 +167,8 @@ class ChatTap:
     def replay_frames(self) -> Iterator[Frame]:
         """Frames of a short answer that bring a decoder into the state after the frames that were sent."""
         head = {"id": self.record.completion_id, "created": self.created, "model": self.record.model}
+        labels = zip(("system_fingerprint", "service_tier"), self._labels, strict=True)
+        head |= {name: label for name, label in labels if label is None or isinstance(label, str)}
         for index, seen in self.choices.items():
             delta: dict[str, Any] = {"role": "assistant", "content": "."}
             if seen.legacy_call:
@@ -184,6 +190,9 @@ class ChatTap:
             return self._end() if data == b"[DONE]" else None
         if self._usage is not None:
             return None  # the usage is the last frame
+        labels = chunk.system_fingerprint, chunk.service_tier
+        if labels != self._labels and labels != _NO_LABELS:
+            self._note_labels(*labels)
         if isinstance(chunk.usage, dict):
             return None if chunk.choices else self._take_usage(chunk.usage, frame)
         if chunk.usage is UNSET and not self._cuts_usage:
@@ -212,9 +221,14 @@ class ChatTap:
             self._head = head + found
         elif (chunk.id, chunk.model, chunk.created) != (record.completion_id, record.model, self.created):
             raise msgspec.DecodeError("another id, model or time")
-        if isinstance(chunk.service_tier, str):
-            record.service_tier = chunk.service_tier
         return chunk
+
+    def _note_labels(self, fingerprint: Any, tier: Any) -> None:
+        """A label that is absent is still the last one (docs/spec/quirks.md Q44)."""
+        known = self._labels
+        self._labels = known[0] if fingerprint is UNSET else fingerprint, known[1] if tier is UNSET else tier
+        if isinstance(tier, str):
+            self.record.service_tier = tier
 
     def _take(self, choice: _Choice) -> bool:
         """Whether the choice's delta has the promised format; if so, its data goes into the record."""

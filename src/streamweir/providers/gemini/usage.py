@@ -27,7 +27,8 @@ def usage_of(report: Report) -> Usage | None:
     uncached = (prompt or 0) + (report.tool_use_prompt_token_count or 0)
     cached = report.cached_content_token_count
     output = output or 0
-    output += missing_output(total, uncached, output + (thoughts or 0), cached, None)
+    if total and total > uncached + output + (thoughts or 0):
+        output += missing_output(total, uncached, output + (thoughts or 0), cached, None)
     cached, uncached = take_cached(cached, uncached)
     audio_input = _audio(report.prompt_tokens_details) if report.prompt_tokens_details else None
     if audio_input is not None:
