@@ -10,7 +10,7 @@ import pytest
 from streamweir.config.address import base_url_of, is_loopback, split_listen
 from streamweir.config.check import check, check_listen, kinds
 from streamweir.config.error import ConfigError
-from streamweir.config.model import Config, Key, Model, Price, Provider, Server, Shared, Store, Target
+from streamweir.config.model import Config, Key, Model, Price, Provider, ProviderTimeouts, Server, Shared, Store, Target
 from streamweir.config.weak_key import is_easy_to_guess
 from streamweir.providers.registry import provider_names
 
@@ -377,6 +377,42 @@ def test_a_target_has_one_longest_answer() -> None:
     made = tuple(Model(id=name, targets=(to,)) for name, to in models)
     assert said(Config(providers=(provider(),), models=made)) == [
         "models.e.targets[0].max_output_tokens: is 501, but 500 in models.a.targets[0], which is the same target"
+    ]
+
+
+def test_the_settings_of_a_target_are_its_own() -> None:
+    ways = [
+        Target(provider="p", model="x", retries=1, headers={"x-a": "canary"}, proxy="http://a:canary@b:1"),
+        Target(provider="p", model="x", timeouts=ProviderTimeouts(idle_s=3), weight=7),
+        Target(provider="p", model="x", retries=0, headers={"x-a": "other"}, proxy="http://a:other@b:1"),
+    ]
+    made = tuple(Model(id=name, targets=(way,)) for name, way in zip("abc", ways, strict=True))
+    assert said(Config(providers=(provider(),), models=made)) == [
+        "models.c.targets[0].proxy: differs from models.a.targets[0].proxy, which is the same target",
+        "models.c.targets[0].headers: differs from models.a.targets[0].headers, which is the same target",
+        "models.c.targets[0].retries: is 0, but 1 in models.a.targets[0], which is the same target",
+    ]
+
+
+def test_the_address_of_a_target() -> None:
+    wrong = Target(
+        provider="p",
+        model="x",
+        base_url="https://user@eu.example/v1",
+        proxy="socks5://canary:1",
+        headers={"host": "canary", "x y": "z"},
+    )
+    assert said(Config(providers=(provider(),), models=(Model(id="m", targets=(wrong,)),))) == [
+        "models.m.targets[0].base_url: must not contain a user name or password: use api_key",
+        "models.m.targets[0].proxy: must begin with http://",
+        "models.m.targets[0].headers.host: is a header that the gateway sets itself",
+        'models.m.targets[0].headers."x y": is not the name of a header',
+    ]
+    built_in = (Provider(name="s", kind="sim"),)
+    target = Target(provider="s", model="x", base_url="http://a/v1", proxy="http://a:1", headers={"x-a": "b"})
+    assert said(Config(providers=built_in, models=(Model(id="m", targets=(target,)),))) == [
+        'models.m.targets[0].base_url: does not apply to the kind "sim"',
+        'models.m.targets[0].proxy: does not apply to the kind "sim"',
     ]
 
 

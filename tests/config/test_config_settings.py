@@ -34,7 +34,16 @@ EVERYTHING = Config(
     models=(
         Model(
             id="a/b",
-            targets=(Target(provider="my.provider", model="m", weight=2),),
+            targets=(
+                Target(
+                    provider="my.provider",
+                    model="m",
+                    weight=2,
+                    retries=0,
+                    proxy="http://me:hunter9@proxy.example:3128",
+                    headers={"x-region": "hunter10-and-more"},
+                ),
+            ),
             price=Price(input=0.000001, output=100.0),
         ),
     ),
@@ -105,6 +114,9 @@ def test_what_was_given_is_set() -> None:
         'models."a/b".targets[0].provider': "my.provider",
         'models."a/b".targets[0].model': "m",
         'models."a/b".targets[0].weight': "2",
+        'models."a/b".targets[0].proxy': "http://****@proxy.example:3128",
+        'models."a/b".targets[0].headers.x-region': "****",
+        'models."a/b".targets[0].retries': "0",
         'models."a/b".price.input': "0.000001",
         'models."a/b".price.output': "100",
         "keys.ci.name": "ci",

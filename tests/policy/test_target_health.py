@@ -12,6 +12,7 @@ from streamweir.policy.health import (
     PROBE_LEASE_S,
     Candidate,
     Health,
+    HealthSettings,
     Probe,
     Span,
     State,
@@ -301,3 +302,40 @@ def test_the_total_of_ejections_is_never_reset() -> None:
         health.failed(CANDIDATE, now + 31, BROKEN)
         assert health.times_ejected == 2 * number + 2, "late news is none"
         health.succeeded(now + 500, None)
+
+
+# The settings.
+
+
+def failures(health: Health, count: int, now: float = 0.0, error: StreamweirError = BROKEN) -> list[bool]:
+    return [health.failed(CANDIDATE, now, error) for _ in range(count)]
+
+
+def test_the_number_of_failures_is_a_setting() -> None:
+    assert failures(Health(HealthSettings(max_failures=2)), 2) == [False, True]
+    assert failures(Health(HealthSettings(max_failures=1)), 1) == [True]
+    never = Health(HealthSettings(max_failures=0))
+    assert not any(failures(never, 100))
+    assert never.state(0.0) is State.HEALTHY
+
+
+def test_the_first_ejection_is_a_setting_and_may_be_longer_than_the_longest() -> None:
+    short, long = Health(HealthSettings(1, 2.0)), Health(HealthSettings(1, 1000.0))
+    now = 0.0
+    for health, durations in ((short, [2.0, 4.0, 8.0]), (long, [1000.0, 1000.0, 1000.0])):
+        for duration_s in durations:
+            probe = health.begin(CANDIDATE, now)
+            assert probe is not None
+            assert health.failed(probe, now, BROKEN)
+            assert health.remaining_s(now) == duration_s
+            now += duration_s
+
+
+def test_a_rate_limit_without_a_time_has_the_cool_down_of_the_settings() -> None:
+    for cooldown_s in (0.0, 20.0, 3600.0):
+        health = Health(HealthSettings(cooldown_s=cooldown_s))
+        health.failed(CANDIDATE, 0.0, limited(None))
+        assert health.remaining_s(0.0) == cooldown_s
+    health = Health(HealthSettings(cooldown_s=3.0))
+    health.failed(CANDIDATE, 0.0, limited(7.0))
+    assert health.remaining_s(0.0) == 7.0

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from support.answers import error_body, openai_stream
-from support.gateway import Gate, chat_request, gateway, providers
+from support.gateway import Gate, chat_request, configured, gateway, providers
 from support.outcome import (
     CANARY,
     DIALECTS,
@@ -169,9 +169,8 @@ async def test_u39_a_target_that_failed_five_times_is_left_alone(dialect: str) -
         assert [line.rpartition(b" ")[2] for line in ejections] == [b"1.0"]
 
 
-async def test_u39_retry_after_is_at_most_two_minutes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("streamweir.policy.health.FIRST_EJECTION_S", 300.0)
-    async with serving(REFUSED) as (gate, up):
+async def test_u39_retry_after_is_at_most_two_minutes() -> None:
+    async with serving(REFUSED, own="ejection_s = 300") as (gate, up):
         await eject(gate)
         reply = await gate.ask(model="up/m", stream=True)
         assert_refused(reply, "no_available_deployment", retry_after="120")
@@ -240,16 +239,13 @@ async def eject(gate: Gate) -> None:
         await gate.settled(count)
 
 
-@pytest.fixture
-def no_time_away(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A target that was sent away may be probed at once."""
-    monkeypatch.setattr("streamweir.policy.health.FIRST_EJECTION_S", 0.0)
+NO_TIME_AWAY = "ejection_s = 0"
+"""A target that was sent away may be probed at once."""
 
 
-@pytest.mark.usefixtures("no_time_away")
 async def test_u39_one_request_at_a_time_probes_an_ejected_target() -> None:
     patient = RecoveringUpstream()
-    async with serving(patient) as (gate, up):
+    async with serving(patient, own=NO_TIME_AWAY) as (gate, up):
         await eject(gate)
         patient.is_well = True
         probing = asyncio.ensure_future(gate.ask(model="up/m", stream=True))
@@ -268,11 +264,11 @@ async def test_u39_one_request_at_a_time_probes_an_ejected_target() -> None:
         await gate.settled(10)
 
 
-@pytest.mark.usefixtures("no_time_away")
-async def test_u39_a_failed_probe_ejects_the_target_for_longer(monkeypatch: pytest.MonkeyPatch) -> None:
-    async with serving(REFUSED) as (gate, up):
+async def test_u39_a_failed_probe_ejects_the_target_for_longer() -> None:
+    """For as long as the settings say that are in effect then."""
+    async with serving(REFUSED, own=NO_TIME_AWAY) as (gate, up):
         await eject(gate)
-        monkeypatch.setattr("streamweir.policy.health.FIRST_EJECTION_S", 30.0)
+        gate.gateway.reload(configured(providers(up=up.base_url)))
         assert_refused(await gate.ask(model="up/m", stream=True), "upstream_auth_failed")
         await gate.settled(6)
         reply = await gate.ask(model="up/m", stream=True)
@@ -281,10 +277,9 @@ async def test_u39_a_failed_probe_ejects_the_target_for_longer(monkeypatch: pyte
         assert len(up.requests) == 6
 
 
-@pytest.mark.usefixtures("no_time_away")
 async def test_u39_a_probe_whose_caller_leaves_is_left_to_another() -> None:
     patient = RecoveringUpstream()
-    async with serving(patient) as (gate, up):
+    async with serving(patient, own=NO_TIME_AWAY) as (gate, up):
         await eject(gate)
         patient.is_well = True
         async with await gate.connect() as client:

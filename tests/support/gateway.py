@@ -95,9 +95,9 @@ class Gate:
             await running.server.emptied()
             await running.drained()
         assert (running.open_streams, running.abandoned) == (0, 0)
-        for provider in running.runtime.providers.values():
-            if isinstance(provider.upstream, Http1Upstream):
-                assert (provider.upstream.in_use, provider.upstream.waiting) == (0, 0)
+        for _, upstream in running.runtime.upstreams():
+            if isinstance(upstream, Http1Upstream):
+                assert (upstream.in_use, upstream.waiting) == (0, 0)
 
     async def has_read(self) -> None:
         """Until it has read what is in the kernel now: another request, which came later, is answered."""

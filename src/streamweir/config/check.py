@@ -6,7 +6,7 @@ accessed. A reason never contains a secret or an address.
 
 import ipaddress
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from difflib import get_close_matches
 from json import dumps
 from urllib.parse import urlsplit
@@ -19,7 +19,8 @@ from streamweir.config.address import (
     is_loopback,
     split_listen,
 )
-from streamweir.config.credential import check_credentials, is_valid_header_value
+from streamweir.config.check_target import check_headers, check_target, check_unequal
+from streamweir.config.credential import check_credentials
 from streamweir.config.error import ConfigError, ConfigProblem, entry, member
 from streamweir.config.model import Config, Key, Model, Provider, Server
 from streamweir.config.weak_key import MIN_KEY_LENGTH, is_easy_to_guess
@@ -30,22 +31,6 @@ from streamweir.providers.registry import FAMILIES, has_responses, provider_name
 
 _PROVIDER_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _PATH_WORD = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]*")
-_HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
-_RESERVED_HEADERS = frozenset(
-    {
-        "accept-encoding",
-        "connection",
-        "content-length",
-        "content-type",
-        "expect",
-        "host",
-        "keep-alive",
-        "te",
-        "trailer",
-        "transfer-encoding",
-        "upgrade",
-    }
-)
 _MAX_KEY_LENGTH = 512
 _MAX_TARGET_LENGTH = 2048
 """Limit for a target's model, which may be longer than a caller's model name."""
@@ -66,8 +51,7 @@ def check(config: Config) -> list[ConfigProblem]:
         *(each for provider in config.providers for each in _provider(provider)),
         *_duplicates("models", "id", [model.id for model in config.models]),
         *(each for model in config.models for each in _model(model, config)),
-        *_unequal_settings(config.models, "max_output_tokens"),
-        *_unequal_settings(config.models, "wire"),
+        *check_unequal(config.models),
         *_duplicates("keys", "name", [key.name for key in config.keys]),
         *(each for key in config.keys for each in _key(key)),
         *_equal_keys(config.keys),
@@ -164,7 +148,7 @@ def _provider(provider: Provider) -> Iterator[ConfigProblem]:
     yield from _check_address(provider, where)
     yield from _settings_of_kind(provider, where)
     yield from check_credentials(provider, where)
-    yield from _headers(provider.headers, f"{where}.headers")
+    yield from check_headers(provider.headers, f"{where}.headers")
     for index, name in enumerate(provider.models):
         yield from _model_name(entry(f"{where}.models", index), name)
 
@@ -209,20 +193,6 @@ def _settings_of_kind(provider: Provider, where: str) -> Iterator[ConfigProblem]
         yield ConfigProblem(f"{where}.location", "expected the name of a location such as global or europe-west4")
 
 
-def _headers(headers: Mapping[str, str], where: str) -> Iterator[ConfigProblem]:
-    seen: set[str] = set()
-    for name, value in headers.items():
-        if not _HEADER_NAME.fullmatch(name):
-            yield ConfigProblem(member(where, name), "is not the name of a header")
-        elif name.lower() in _RESERVED_HEADERS:
-            yield ConfigProblem(member(where, name), "is a header that the gateway sets itself")
-        elif name.lower() in seen:
-            yield ConfigProblem(member(where, name), "is set twice: header names are case-insensitive")
-        elif not is_valid_header_value(value):
-            yield ConfigProblem(member(where, name), "contains a character that cannot be sent, such as a line break")
-        seen.add(name.lower())
-
-
 def _model(model: Model, config: Config) -> Iterator[ConfigProblem]:
     where = member("models", model.id)
     yield from _model_name(f"{where}.id", model.id)
@@ -239,24 +209,12 @@ def _model(model: Model, config: Config) -> Iterator[ConfigProblem]:
         elif target.wire == "responses" and not has_responses(kinds[target.provider]):
             reason = f"the kind {dumps(kinds[target.provider])} has no Responses API"
             yield ConfigProblem(f"{at}.wire", reason)
+        else:
+            yield from check_target(target, kinds[target.provider], at)
         yield from _model_name(f"{at}.model", target.model, _MAX_TARGET_LENGTH)
         if (target.provider, target.model) in seen:
             yield ConfigProblem(at, "is listed twice: use weight to give a target a larger share")
         seen.add((target.provider, target.model))
-
-
-def _unequal_settings(models: Sequence[Model], name: str) -> Iterator[ConfigProblem]:
-    """The longest answer and the wire are the target's, whatever name it is asked for by."""
-    first: dict[tuple[str, str], tuple[str, object]] = {}
-    for model in models:
-        for index, target in enumerate(model.targets):
-            value = getattr(target, name)
-            if value is None:
-                continue
-            at = entry(f"{member('models', model.id)}.targets", index)
-            before, other = first.setdefault((target.provider, target.model), (at, value))
-            if other != value:
-                yield ConfigProblem(f"{at}.{name}", f"is {value}, but {other} in {before}, which is the same target")
 
 
 def _key(key: Key) -> Iterator[ConfigProblem]:

@@ -57,26 +57,28 @@ def _read(text: str, reader: Reader) -> Config:
 
 
 def _merge_timeouts(tree: dict[str, Any]) -> dict[str, Any]:
-    """Moves timeouts in a provider's own table, beside `base_url`, to its `timeouts`; both positions are allowed."""
-    providers = tree.get("providers")
-    for provider in providers if isinstance(providers, list) else ():
-        if not isinstance(provider, dict):
-            continue
-        timeouts = provider.get("timeouts", {})
-        found = [name for name in ProviderTimeouts.__struct_fields__ if name in provider]
+    """Moves timeouts in the own table of a provider or a target, beside `base_url`, to its `timeouts`; both positions
+    are allowed."""
+    targets = [target for model in _tables(tree.get("models")) for target in _tables(model.get("targets"))]
+    for table in [*_tables(tree.get("providers")), *targets]:
+        timeouts = table.get("timeouts", {})
+        found = [name for name in ProviderTimeouts.__struct_fields__ if name in table]
         if found and isinstance(timeouts, dict) and not timeouts.keys() & set(found):
-            provider["timeouts"] = {**timeouts, **{name: provider.pop(name) for name in found}}
+            table["timeouts"] = {**timeouts, **{name: table.pop(name) for name in found}}
     return tree
 
 
 def _tables_of_keys(tree: dict[str, Any]) -> dict[str, Any]:
     """An entry of a provider's `api_keys` may be the key alone. Nothing that may be a secret is left for a message."""
-    providers = tree.get("providers")
-    for provider in providers if isinstance(providers, list) else ():
-        keys = provider.get("api_keys") if isinstance(provider, dict) else None
+    for provider in _tables(tree.get("providers")):
+        keys = provider.get("api_keys")
         if isinstance(keys, list):
             provider["api_keys"] = [each if isinstance(each, dict) else {"key": each} for each in keys]
     return tree
+
+
+def _tables(value: object) -> list[dict[str, Any]]:
+    return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
 
 
 def _mask_values(problem: ConfigProblem, written: Mapping[str, str]) -> ConfigProblem:

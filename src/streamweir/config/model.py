@@ -20,6 +20,8 @@ Dollars = Annotated[float, Meta(ge=0, le=1_000_000)]
 Name = Annotated[str, Meta(min_length=1, max_length=64)]
 Wire = Literal["chat", "responses"]
 Weight = Annotated[int, Meta(ge=1, le=1_000_000)]
+Retries = Annotated[int, Meta(ge=0, le=20)]
+Failures = Annotated[int, Meta(ge=0, le=1_000_000)]
 SecretText = Annotated[str, Meta(extra={"secret": True})]
 
 
@@ -182,6 +184,10 @@ class Provider(_WithSecrets, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     cancel_stops_billing: bool | None = None
     models: tuple[str, ...] = ()
     wire: Wire | None = None
+    retries: Retries = 2
+    max_failures: Failures = 5
+    ejection_s: SecondsOrNone = 30.0
+    cooldown_s: SecondsOrNone = 1.0
 
     @property
     def credentials(self) -> tuple[Credential, ...]:
@@ -189,12 +195,24 @@ class Provider(_WithSecrets, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         return self.api_keys or (Credential(name="", key=self.api_key),)
 
 
-class Target(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Target(_WithSecrets, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What it sets beside `weight` overrides its provider's setting, by whatever name the target is asked for."""
+
+    secrets = ("proxy", "headers")
+
     provider: str
     model: str
     weight: Weight = 1
     max_output_tokens: Annotated[int, Meta(ge=1, le=10_000_000)] | None = None
     wire: Wire | None = None
+    base_url: str | None = None
+    proxy: SecretText | None = None
+    headers: dict[str, SecretText] = {}
+    timeouts: ProviderTimeouts = ProviderTimeouts()
+    retries: Retries | None = None
+    max_failures: Failures | None = None
+    ejection_s: SecondsOrNone | None = None
+    cooldown_s: SecondsOrNone | None = None
 
 
 class Price(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

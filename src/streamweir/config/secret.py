@@ -23,6 +23,8 @@ def secrets_of(config: Config) -> list[str]:
     for provider in config.providers:
         known += [provider.api_key, *provider.headers.values()]
         known += [credential.key for credential in provider.api_keys if credential.key is not None]
+    for model in config.models:
+        known += [value for target in model.targets for value in target.headers.values()]
     return sorted({str(secret) for secret in known if len(secret) >= MIN_SECRET_LENGTH})
 
 

@@ -1,7 +1,9 @@
 """The health of one candidate: healthy, ejected, or being probed.
 
-    healthy --5 failures in a row--> ejected (30 s, doubled each time, at most 300 s) --time--> being probed
+    healthy --failures in a row--> ejected (doubled each time, at most 300 s) --time--> being probed
     being probed: one request at a time may try (a `Probe`). It succeeds: healthy. It fails: ejected, for longer.
+
+How many failures, and for how long, is in `HealthSettings`.
 
 A rate limit is not a failure: the candidate gets no requests for as long as it asked, and is then as before. Errors of
 the caller or of the gateway say nothing about a candidate. Time is an argument; a clock that was set back behind the
@@ -16,6 +18,7 @@ from streamweir.core.errors import StreamweirError, UpstreamError
 MAX_FAILURES = 5
 FIRST_EJECTION_S = 30.0
 MAX_EJECTION_S = 300.0
+"""Unless the first ejection is configured to take longer."""
 MAX_COOLDOWN_S = 120.0
 MIN_COOLDOWN_S = 1.0
 PROBE_LEASE_S = 300.0
@@ -49,6 +52,18 @@ class Probe(Candidate):
     __slots__ = ()
 
 
+class HealthSettings(NamedTuple):
+    max_failures: int = MAX_FAILURES
+    """In a row, until it is ejected. 0: it never is."""
+    ejection_s: float = FIRST_EJECTION_S
+    """Of the first ejection; each further one takes twice as long as the one before."""
+    cooldown_s: float = MIN_COOLDOWN_S
+    """After a rate limit that does not say for how long."""
+
+
+DEFAULT_SETTINGS = HealthSettings()
+
+
 class State(Enum):
     HEALTHY = "well"
     PROBING = "probation"
@@ -78,11 +93,14 @@ class Health:
         "_measured_at",
         "_probe",
         "_probing",
+        "settings",
         "times_ejected",
         "ttft_s",
     )
 
-    def __init__(self) -> None:
+    def __init__(self, settings: HealthSettings = DEFAULT_SETTINGS) -> None:
+        self.settings = settings
+        """A reload may replace them."""
         self.times_ejected = 0
         """The total. `_ejections`, which decides for how long it is ejected, is reset by a success."""
         self.ttft_s: float | None = None
@@ -140,9 +158,10 @@ class Health:
         if not isinstance(error, UpstreamError):
             return False
         if error.retry_after_s is not None or error.code == "upstream_rate_limited":
-            wait_s = min(max(error.retry_after_s or 0.0, MIN_COOLDOWN_S), MAX_COOLDOWN_S)
+            asked_s = error.retry_after_s
+            wait_s = self.settings.cooldown_s if asked_s is None else min(max(asked_s, MIN_COOLDOWN_S), MAX_COOLDOWN_S)
             self._cooldown = Span(now, max(wait_s, self._cooldown.remaining_s(now)))
-        if error.code in _NOT_A_FAILURE:
+        if error.code in _NOT_A_FAILURE or not self.settings.max_failures:
             return False
         if self._ejection is not None:
             # Failures of attempts that began before the ejection are not counted.
@@ -150,7 +169,7 @@ class Health:
                 return False
         else:
             self._failures += 1
-            if self._failures < MAX_FAILURES:
+            if self._failures < self.settings.max_failures:
                 return False
         self._eject(now)
         return True
@@ -160,7 +179,8 @@ class Health:
             self._probe = None
 
     def _eject(self, now: float) -> None:
-        duration_s = min(FIRST_EJECTION_S * 2.0 ** min(self._ejections, 10), MAX_EJECTION_S)
+        first_s = self.settings.ejection_s
+        duration_s = min(first_s * 2.0 ** min(self._ejections, 10), max(first_s, MAX_EJECTION_S))
         self._ejection = Span(now, duration_s)
         self._ejections += 1
         self.times_ejected += 1

@@ -7,10 +7,10 @@ choose model names, so what is kept about them is bounded.
 """
 
 from collections import OrderedDict
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 
 from streamweir.core.errors import StreamweirError, UpstreamError
-from streamweir.policy.health import Candidate, Health, State, TargetId
+from streamweir.policy.health import DEFAULT_SETTINGS, Candidate, Health, HealthSettings, State, TargetId
 from streamweir.policy.route import Route, RouteTable, RouteTarget
 from streamweir.policy.strategy import Random, arrange
 
@@ -26,22 +26,27 @@ class Router:
         *,
         scripted: Collection[str] = (),
         max_unrouted: int = 10_000,
+        settings_of: Callable[[TargetId], HealthSettings] = lambda _: DEFAULT_SETTINGS,
     ) -> None:
         self._providers = frozenset(provider_names)
-        self._routed = {candidate: Health() for target in routes.targets() for candidate in self._of(target)}
+        self._settings_of = settings_of
+        self._routed = {
+            candidate: Health(settings_of(target)) for target in routes.targets() for candidate in self._of(target)
+        }
         self._unrouted: OrderedDict[Candidate, Health] = OrderedDict()  # only those that have failed
         self._scripted = frozenset(scripted)
         self._max_unrouted = max_unrouted
 
-    def adopt(self, old: "Router", changed: Collection[str] = ()) -> None:
-        """Takes over the health of the candidates of `old`. Those of the `changed` providers start without."""
+    def adopt(self, old: "Router", changed: Collection[str | TargetId] = ()) -> None:
+        """Takes over the health of the candidates of `old`. Those of `changed` providers and targets start without."""
         for candidate, health in (*old._unrouted.items(), *old._routed.items()):
             provider = candidate.target.provider
-            if provider in changed:
+            if provider in changed or candidate.target in changed or provider not in self._providers:
                 continue
+            health.settings = self._settings_of(candidate.target)
             if candidate in self._routed:
                 self._routed[candidate] = health
-            elif provider in self._providers:
+            else:
                 self._keep(candidate, health)
 
     def order(self, route: Route, now: float, random: Random) -> list[Candidate]:
@@ -97,7 +102,7 @@ class Router:
         if health is None:
             if candidate.target.provider in self._scripted:
                 return False
-            health = Health()
+            health = Health(self._settings_of(candidate.target))
             self._keep(Candidate(*candidate), health)
         return health.failed(candidate, now, error)
 

@@ -260,7 +260,7 @@ class Gateway:
     def reload(self, config: Config) -> None:
         """New requests use the new configuration; running ones keep theirs, and their connections."""
         old, self._runtime = self._runtime, build_runtime_config(config, self._open_local, self._runtime)
-        kept = {id(provider_runtime.upstream) for provider_runtime in self._runtime.providers.values()}
+        kept = {id(upstream) for _, upstream in self._runtime.upstreams()}
         self.accounting.directory.use_file_keys(self._runtime.keys)
         if self.storage is not None:
             self.storage.contents.redactor = redactor_of(config, old.config)
@@ -269,9 +269,9 @@ class Gateway:
         self.bodies.total_bytes = body_memory_bytes(config, self._workers)
         self._overload.use_target(config.server.limits.turn_s)
         self._update_metric_names()
-        for provider_runtime in old.providers.values():
-            if id(provider_runtime.upstream) not in kept:
-                task = asyncio.get_running_loop().create_task(provider_runtime.upstream.close())
+        for _, upstream in old.upstreams():
+            if id(upstream) not in kept:
+                task = asyncio.get_running_loop().create_task(upstream.close())
                 self._retired.add(task)
                 task.add_done_callback(self._retired.discard)
 
@@ -314,8 +314,8 @@ class Gateway:
         await self.server.close(grace_s)
         await self._late_keys.close()
         await self._requests.cancel()  # a request whose body was still being received when admission ended
-        for provider_runtime in self._runtime.providers.values():
-            await provider_runtime.upstream.close()
+        for _, upstream in self._runtime.upstreams():
+            await upstream.close()
         await asyncio.gather(*self._retired)
         await self._close_accounting()
         self._parser.shutdown(wait=False, cancel_futures=True)

@@ -267,7 +267,7 @@ def timeouts_of(
     runtime: RuntimeConfig, chat: ChatRequest, target: TargetId, frontend: Frontend, arrived_s: float, *, is_last: bool
 ) -> AttemptTimeouts:
     """`is_last`: no further target can be tried after this one."""
-    server, own = runtime.timeouts, runtime.providers[target.provider].timeouts
+    server, own = runtime.timeouts, runtime.provider_for(target).timeouts
     first_event_s = own.first_event_s if chat.stream else server.first_event_s
     if is_last:
         # No other target can answer: a short timeout that was configured for failover must not end a slow answer.

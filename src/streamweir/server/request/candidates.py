@@ -1,9 +1,9 @@
 """The candidates that a request may try, one after the other.
 
 At most `MAX_ATTEMPTS` are made. After a failure the next candidate is tried at once (a failover), if another one could
-answer. Else the same target may be tried again (a repeat) before the time at which the status has to be sent. Whatever
-asks a failing provider once more is within the retry budget. Whether a further attempt is allowed at all (nothing has
-been sent) is known in `server.request.request`.
+answer. Else the same target may be tried again (a repeat), as often as its setting `retries` allows, and before the
+time at which the status has to be sent. Whatever asks a failing provider once more is within the retry budget. Whether
+a further attempt is allowed at all (nothing has been sent) is known in `server.request.request`.
 """
 
 import time
@@ -24,13 +24,14 @@ from streamweir.server.request.runtime import RuntimeConfig
 
 
 class Candidates:
-    __slots__ = ("_attempts", "_runtime", "_untried", "candidate")
+    __slots__ = ("_attempts", "_repeats", "_runtime", "_untried", "candidate")
 
     def __init__(self, runtime: RuntimeConfig, candidates: list[Candidate]) -> None:
         """The first is taken already; another one, or the same again, must be taken before it is tried."""
         self.candidate, *self._untried = candidates
         self._runtime = runtime
         self._attempts = 1
+        self._repeats = 0  # of the current target
 
     @property
     def is_last(self) -> bool:
@@ -53,6 +54,7 @@ class Candidates:
             raise error
         if may_try_elsewhere(error) and (taken := self._take_next(error, now)) is not None:
             self._attempts += 1
+            self._repeats = 0
             self.candidate = taken
             return
         if not may_try_again(error):
@@ -80,10 +82,13 @@ class Candidates:
     ) -> None:
         runtime = self._runtime
         wait_s = backoff_s(self._attempts - 1, random, error.retry_after_s)
-        commit_s = runtime.providers[self.candidate.target.provider].timeouts.commit_s
-        if now + wait_s >= arrived_s + commit_s or not runtime.budget.take(now):
+        provider = runtime.provider_for(self.candidate.target)
+        if self._repeats >= provider.config.retries or now + wait_s >= arrived_s + provider.timeouts.commit_s:
+            raise error
+        if not runtime.budget.take(now):
             raise error
         self._attempts += 1
+        self._repeats += 1
         await sleep(wait_s)
         # The event loop counts in whole milliseconds, and can resume just before the cool-down is over.
         taken = runtime.router.take(self.candidate, max(time.monotonic(), now + wait_s))

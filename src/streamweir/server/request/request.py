@@ -364,7 +364,7 @@ class RequestHandler:
         """The relay of an attempt, ready to run. Only `Relay.run` keeps the upstream request: it may be large."""
         target, chat, reservation = candidate.target, self._chat, self.reservation
         assert chat is not None  # noqa: S101 (for the type checker)
-        provider_runtime = self._runtime.providers[target.provider]
+        provider_runtime = self._runtime.provider_for(target)
         self.record.dropped = request.dropped
         prompt_tokens = reservation.request.prompt_tokens if reservation is not None else estimate_prompt(chat)
         relay, meter = self._builder.make_relay(chat, candidate, request, prompt_tokens, self._headers, is_last=is_last)

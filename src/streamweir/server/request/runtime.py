@@ -1,8 +1,8 @@
 """The configuration as objects: one immutable snapshot for the requests that start under it.
 
 A reload makes a new `RuntimeConfig`; a request keeps the one it started with. Upstreams (with their open connections)
-of providers that did not change are reused; the others are closed after their last call. The health of targets and the
-known refusals survive a reload.
+whose address, account and headers did not change are reused; the others are closed after their last call. The health of
+targets and the known refusals survive a reload.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -11,7 +11,7 @@ from pathlib import Path
 
 from msgspec import Struct, structs
 
-from streamweir.config.address import base_url_of
+from streamweir.config.address import BUILT_IN, base_url_of
 from streamweir.config.error import ConfigError, member
 from streamweir.config.model import Config, Price, Timeouts
 from streamweir.config.model import Key as KeyConfig
@@ -23,7 +23,7 @@ from streamweir.frontends.table import FRONTENDS
 from streamweir.pipeline.meter import Meter
 from streamweir.policy.access import DEFAULT_WORKSPACE, Key, KeyRing, digest_of
 from streamweir.policy.budget import nano_of
-from streamweir.policy.health import TargetId
+from streamweir.policy.health import HealthSettings, TargetId
 from streamweir.policy.key_limits import limits_of
 from streamweir.policy.pricebook import PriceBook
 from streamweir.policy.prices import Rates, rates_of_dollars
@@ -47,6 +47,7 @@ from streamweir.providers.registry import (
 )
 from streamweir.server.request.model_limits import ModelLimitsTable
 from streamweir.server.request.route_prices import RoutePrices
+from streamweir.server.request.target_settings import OwnSettings, settings_of_targets
 from streamweir.server.request.wires import ProviderWire, WireTable
 from streamweir.store.prices.file import load_prices
 from streamweir.upstream.base import Endpoint, Upstream
@@ -65,7 +66,7 @@ _LOCAL = structs.replace(
 
 
 class TargetTimeouts(Struct, frozen=True, kw_only=True):
-    """The timeouts of one provider: the server's, unless it has its own."""
+    """The timeouts of one provider or target: the server's, unless it has its own."""
 
     connect_s: float
     first_event_s: float
@@ -79,7 +80,8 @@ class TargetTimeouts(Struct, frozen=True, kw_only=True):
 
 
 class ProviderRuntime(Struct, frozen=True, kw_only=True):
-    """A configured provider: its protocol, its address, and what is known about it."""
+    """A configured provider: its protocol, its address, and what is known about it. Or one of its targets, with the
+    settings that this has of its own."""
 
     name: str
     config: ProviderConfig
@@ -93,6 +95,7 @@ class ProviderRuntime(Struct, frozen=True, kw_only=True):
     timeouts: TargetTimeouts
     abort_stops_billing: bool
     embeddings: EmbeddingService | None = None
+    health: HealthSettings = HealthSettings()
 
     def has_text(self, model: str, prompts: int) -> bool:
         """It has the path of legacy text completions for this model, and for so many prompts."""
@@ -120,7 +123,21 @@ class RuntimeConfig(Struct, frozen=True, kw_only=True):
     quotes: RoutePrices
     model_limits: ModelLimitsTable
     providers: Mapping[str, ProviderRuntime]
+    targets: Mapping[TargetId, ProviderRuntime]
+    """Of targets with settings of their own."""
     wires: WireTable
+
+    def provider_for(self, target: TargetId) -> ProviderRuntime:
+        """The target's provider, with the target's own settings."""
+        return self.targets.get(target) or self.providers[target.provider]
+
+    def upstreams(self) -> Iterator[tuple[str, Upstream]]:
+        """Each once, with the name of its provider."""
+        seen: set[int] = set()
+        for each in (*self.providers.values(), *self.targets.values()):
+            if id(each.upstream) not in seen:
+                seen.add(id(each.upstream))
+                yield each.name, each.upstream
 
     def chat_wire(self, target: TargetId, wire: Wire | None = None) -> ProviderWire:
         """On the wire of an attempt that was made, or (None) of the next."""
@@ -160,21 +177,26 @@ def build_runtime_config(
 
     `prices`: if None, the old ones; without old ones, those of the installed version.
     """
-    providers = {}
+    providers: dict[str, ProviderRuntime] = {}
     for provider in config.providers:
         before = old.providers.get(provider.name) if old is not None else None
         timeouts = _timeouts(config, provider)
-        if before is not None and before.config == provider and before.timeouts.connect_s == timeouts.connect_s:
+        if before is not None and _connects_alike(before, provider, timeouts):
             upstream = before.upstream
         else:
-            upstream = _open_upstream(provider, timeouts, open_local)
+            upstream = _open_upstream(provider, timeouts, open_local, member("providers", provider.name))
         providers[provider.name] = _provider_runtime(provider, timeouts, upstream)
+    targets = {own.target: _target_runtime(config, own, providers, old) for own in settings_of_targets(config)}
     scripted = [provider.name for provider in config.providers if provider.kind == "sim"]
     routes = RouteTable(_routes(config), providers.keys())
-    router = Router(routes, providers.keys(), scripted=scripted)
+    router = Router(
+        routes,
+        providers.keys(),
+        scripted=scripted,
+        settings_of=lambda target: (targets.get(target) or providers[target.provider]).health,
+    )
     if old is not None:
-        changed = [name for name, provider_runtime in providers.items() if _is_new(provider_runtime, old)]
-        router.adopt(old.router, changed)
+        router.adopt(old.router, _changed(providers, targets, old))
     kinds = {provider.name: provider.kind for provider in config.providers}
     book = prices or (old.quotes.prices if old is not None else built_in_prices())
     return RuntimeConfig(
@@ -195,6 +217,7 @@ def build_runtime_config(
         ),
         model_limits=ModelLimitsTable(kinds, book, config.store, _outputs(config)),
         providers=providers,
+        targets=targets,
         wires=WireTable(config, old.wires.learned if old is not None else None),
     )
 
@@ -204,9 +227,50 @@ def key_ring(config: Config) -> KeyRing:
     return KeyRing([_key(key) for key in config.keys])
 
 
-def _is_new(provider_runtime: ProviderRuntime, old: RuntimeConfig) -> bool:
-    before = old.providers.get(provider_runtime.name)
-    return before is None or before.config != provider_runtime.config
+def _changed(
+    providers: Mapping[str, ProviderRuntime], targets: Mapping[TargetId, ProviderRuntime], old: RuntimeConfig
+) -> set[str | TargetId]:
+    """The providers and targets that are another server or account than before: nothing is known about their health."""
+
+    def is_other(before: ProviderRuntime | None, now: ProviderRuntime | None) -> bool:
+        return before is None or now is None or _account_of(before.config) != _account_of(now.config)
+
+    changed: set[str | TargetId] = {name for name, now in providers.items() if is_other(old.providers.get(name), now)}
+    for target in {*targets, *old.targets}:
+        before = old.targets.get(target) or old.providers.get(target.provider)
+        if is_other(before, targets.get(target) or providers.get(target.provider)):
+            changed.add(target)
+    return changed
+
+
+_NOT_OF_ACCOUNT = dict.fromkeys(
+    ("cancel_stops_billing", "cooldown_s", "ejection_s", "max_failures", "models", "retries", "timeouts", "wire")
+)
+"""Settings that neither choose the server or the account, nor how it is connected."""
+
+
+def _account_of(provider: ProviderConfig) -> dict[str, object]:
+    return {**structs.asdict(provider), **_NOT_OF_ACCOUNT}
+
+
+def _connects_alike(before: ProviderRuntime, provider: ProviderConfig, timeouts: TargetTimeouts) -> bool:
+    """The connections of `before` can be used on."""
+    return _account_of(before.config) == _account_of(provider) and before.timeouts.connect_s == timeouts.connect_s
+
+
+def _target_runtime(
+    config: Config, own: OwnSettings, providers: Mapping[str, ProviderRuntime], old: RuntimeConfig | None
+) -> ProviderRuntime:
+    """With connections of its own, if it connects to another address or in another way than its provider."""
+    timeouts, provider = _timeouts(config, own.provider), providers[own.target.provider]
+    before = old.targets.get(own.target) if old is not None else None
+    if provider.config.kind in BUILT_IN or _connects_alike(provider, own.provider, timeouts):
+        upstream = provider.upstream
+    elif before is not None and _connects_alike(before, own.provider, timeouts):
+        upstream = before.upstream
+    else:
+        upstream = _open_http(own.provider, timeouts, own.where)
+    return _provider_runtime(own.provider, timeouts, upstream)
 
 
 def _timeouts(config: Config, provider: ProviderConfig) -> TargetTimeouts:
@@ -219,12 +283,15 @@ def _timeouts(config: Config, provider: ProviderConfig) -> TargetTimeouts:
 
 
 def _open_upstream(
-    provider: ProviderConfig, timeouts: TargetTimeouts, open_local: Callable[[ProviderConfig], Upstream]
+    provider: ProviderConfig, timeouts: TargetTimeouts, open_local: Callable[[ProviderConfig], Upstream], where: str
 ) -> Upstream:
     if provider.kind == "sim":
         return SimUpstream()
-    if provider.kind == "local":
-        return open_local(provider)
+    return open_local(provider) if provider.kind == "local" else _open_http(provider, timeouts, where)
+
+
+def _open_http(provider: ProviderConfig, timeouts: TargetTimeouts, where: str) -> Upstream:
+    """`where`: its place in the file."""
     address = base_url_of(provider)
     assert address is not None  # noqa: S101 (`config.check` guarantees it)
     endpoint = Endpoint(
@@ -238,7 +305,7 @@ def _open_upstream(
     try:
         return Http1Upstream(endpoint)
     except ValueError as reason:  # an error that is found only when the upstream is created
-        raise ConfigError(member("providers", provider.name), str(reason)) from None
+        raise ConfigError(where, str(reason)) from None
 
 
 def _provider_runtime(provider: ProviderConfig, timeouts: TargetTimeouts, upstream: Upstream) -> ProviderRuntime:
@@ -262,6 +329,7 @@ def _provider_runtime(provider: ProviderConfig, timeouts: TargetTimeouts, upstre
         timeouts=timeouts,
         abort_stops_billing=stops if stops is not None else abort_stops_billing(wire),
         embeddings=embedding_service(wire) if provider.kind != "local" else None,
+        health=HealthSettings(provider.max_failures, provider.ejection_s, provider.cooldown_s),
     )
 
 
@@ -321,13 +389,16 @@ def _key(key: KeyConfig) -> Key:
 
 
 def connections_of(runtime: RuntimeConfig) -> Iterator[tuple[str, int, int]]:
-    """For each provider: its name, the connections in use, and the idle ones."""
-    for name, provider_runtime in runtime.providers.items():
-        if isinstance(provider_runtime.upstream, Http1Upstream):
-            yield name, provider_runtime.upstream.in_use, provider_runtime.upstream.idle
+    """For each provider: its name, the connections in use, and the idle ones, with those of its targets."""
+    counts: dict[str, tuple[int, int]] = {}
+    for name, upstream in runtime.upstreams():
+        if isinstance(upstream, Http1Upstream):
+            in_use, idle = counts.get(name, (0, 0))
+            counts[name] = in_use + upstream.in_use, idle + upstream.idle
+    yield from ((name, in_use, idle) for name, (in_use, idle) in counts.items())
 
 
 def close_idle(runtime: RuntimeConfig) -> None:
-    for provider_runtime in runtime.providers.values():
-        if isinstance(provider_runtime.upstream, Http1Upstream):
-            provider_runtime.upstream.close_idle()
+    for _, upstream in runtime.upstreams():
+        if isinstance(upstream, Http1Upstream):
+            upstream.close_idle()

@@ -69,7 +69,7 @@ def _parse(request: Request, admission: Admission) -> ChatRequest:
 
 async def _ask_provider(runtime: RuntimeConfig, chat: ChatRequest, target: TargetId) -> int | None:
     """None: it has no such count, or did not send one."""
-    provider, provider_wire = runtime.providers[target.provider], runtime.chat_wire(target)
+    provider, provider_wire = runtime.provider_for(target), runtime.chat_wire(target)
     if chat.native is None or chat.native.wire != provider_wire.native_wire or not provider_wire.counts_tokens:
         return None
     request = provider_wire.provider.build_request(chat, structs.replace(provider.target, model=target.model))

@@ -1,0 +1,90 @@
+"""Checks of what a target sets over its provider, and of headers, which both can set.
+
+A reason never contains a secret or an address.
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from json import dumps
+
+from msgspec import structs
+
+from streamweir.config.address import BUILT_IN, fault_of_base_url, fault_of_proxy
+from streamweir.config.credential import is_valid_header_value
+from streamweir.config.error import ConfigProblem, entry, member
+from streamweir.config.model import Model, Target
+
+_HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_RESERVED_HEADERS = frozenset(
+    {
+        "accept-encoding",
+        "connection",
+        "content-length",
+        "content-type",
+        "expect",
+        "host",
+        "keep-alive",
+        "te",
+        "trailer",
+        "transfer-encoding",
+        "upgrade",
+    }
+)
+_OF_ALIAS = frozenset({"provider", "model", "stage", "weight"})
+"""The settings of an entry that are not the target's own."""
+_SHOWN = (bool, int, float)
+
+
+def check_target(target: Target, kind: str, where: str) -> Iterator[ConfigProblem]:
+    """`kind`: of its provider."""
+    if kind in BUILT_IN:
+        for name in ("base_url", "proxy"):
+            if getattr(target, name) is not None:
+                yield ConfigProblem(f"{where}.{name}", f"does not apply to the kind {dumps(kind)}")
+        return
+    fault = fault_of_base_url(target.base_url, kind) if target.base_url is not None else None
+    if fault is not None:
+        yield ConfigProblem(f"{where}.base_url", fault)
+    fault = fault_of_proxy(target.proxy) if target.proxy is not None else None
+    if fault is not None:
+        yield ConfigProblem(f"{where}.proxy", fault)
+    yield from check_headers(target.headers, f"{where}.headers")
+
+
+def check_unequal(models: Sequence[Model]) -> Iterator[ConfigProblem]:
+    """What an entry sets beside `weight` is the target's, whatever name it is asked for by."""
+    first: dict[tuple[str, str, str], tuple[str, object]] = {}
+    for model in models:
+        for index, target in enumerate(model.targets):
+            at = entry(f"{member('models', model.id)}.targets", index)
+            for name, value in own_settings(target).items():
+                before, other = first.setdefault((target.provider, target.model, name), (at, value))
+                if other == value:
+                    continue
+                is_shown = isinstance(value, _SHOWN) or name == "wire"
+                reason = f"is {value}, but {other} in {before}" if is_shown else f"differs from {before}.{name}"
+                yield ConfigProblem(f"{at}.{name}", f"{reason}, which is the same target")
+
+
+def own_settings(target: Target) -> dict[str, object]:
+    """What the entry sets of the target itself, over its provider."""
+    settings = {field.name: (getattr(target, field.name), field.default) for field in structs.fields(target)}
+    return {
+        name: value
+        for name, (value, default) in settings.items()
+        if name not in _OF_ALIAS and value is not None and value != default and value not in ({}, ())
+    }
+
+
+def check_headers(headers: Mapping[str, str], where: str) -> Iterator[ConfigProblem]:
+    seen: set[str] = set()
+    for name, value in headers.items():
+        if not _HEADER_NAME.fullmatch(name):
+            yield ConfigProblem(member(where, name), "is not the name of a header")
+        elif name.lower() in _RESERVED_HEADERS:
+            yield ConfigProblem(member(where, name), "is a header that the gateway sets itself")
+        elif name.lower() in seen:
+            yield ConfigProblem(member(where, name), "is set twice: header names are case-insensitive")
+        elif not is_valid_header_value(value):
+            yield ConfigProblem(member(where, name), "contains a character that cannot be sent, such as a line break")
+        seen.add(name.lower())
