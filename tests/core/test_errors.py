@@ -1,15 +1,19 @@
 """The error tree: its codes are API and frozen here; what a provider's text may not carry to a caller."""
 
+import traceback
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from streamweir.core.call_trace import CallTrace
 from streamweir.core.errors import (
     CALLER_CODES,
     CODES,
     GATEWAY_CODES,
     UPSTREAM_CODES,
     CallerError,
+    ErrorReport,
     GatewayFault,
     StreamweirError,
     UpstreamError,
@@ -208,3 +212,29 @@ def test_scrubbed_text_is_one_short_printable_line(text: str, times: int) -> Non
     assert scrubbed == scrubbed.strip()
     assert not any(ord(character) < 32 for character in scrubbed)
     scrubbed.encode()
+
+
+def test_a_report_shows_its_text_only_scrubbed() -> None:
+    text = "The key plain.secret.value of 10.1.2.3 is used up.\n" + "word " * 100
+    report = ErrorReport(code="quota", text=text)
+    assert "plain" not in repr(report)
+    shown = report.message(["plain.secret.value"])
+    assert shown.startswith("The key *** of *** is used up. word")
+    assert len(shown) == 300
+    assert shown.endswith("...")
+
+
+def test_a_known_secret_is_masked_before_a_report_is_cut() -> None:
+    report = ErrorReport(text="x " * 145 + "plain-secret-without-digits")
+    assert "plain" in report.message()
+    assert "plain" not in report.message(["plain-secret-without-digits"])
+
+
+def test_what_is_for_the_operator_is_in_no_text_of_an_error() -> None:
+    error = UpstreamError("upstream_server_error", "The provider failed to answer.")
+    error.report = ErrorReport(code="c0de", text="hidden words")
+    error.trace = CallTrace(address="192.0.2.1:443")
+    shown = f"{error} {error!r} {error.args} {''.join(traceback.format_exception(error))}"
+    assert "hidden" not in shown
+    assert "c0de" not in shown
+    assert "192.0.2.1" not in shown

@@ -16,6 +16,7 @@ from typing import Any, NoReturn, cast
 import pytest
 from msgspec import structs
 
+from streamweir.core.call_trace import CallTrace
 from streamweir.core.errors import CallerError, StreamweirError
 from streamweir.core.events import Event
 from streamweir.core.request import ChatRequest
@@ -113,6 +114,10 @@ class BrokenCall:
     @property
     def resends(self) -> int:
         return self.inner.resends
+
+    @property
+    def trace(self) -> CallTrace | None:
+        return self.inner.trace
 
     def pause(self) -> None:
         bug() if self.fault == "pause" else self.inner.pause()

@@ -17,6 +17,7 @@ from msgspec import structs
 from prometheus_client.parser import text_string_to_metric_families
 
 from conftest import SOAKS
+from streamweir.core.call_trace import CallTrace
 from streamweir.core.errors import GatewayFault, UpstreamError
 from streamweir.providers.base import UpstreamRequest
 from streamweir.server.relay.relay import Relay
@@ -161,6 +162,10 @@ class CapturedCall:
     @property
     def resends(self) -> int:
         return self.inner.resends
+
+    @property
+    def trace(self) -> CallTrace | None:
+        return self.inner.trace
 
     def pause(self) -> None:
         self.inner.pause()

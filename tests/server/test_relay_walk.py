@@ -16,6 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from conftest import SOAKS
+from streamweir.core.call_trace import CallTrace
 from streamweir.core.errors import CallerError, GatewayFault, StreamweirError, UpstreamError
 from streamweir.core.verdict import Verdict
 from streamweir.providers.base import Target, UpstreamRequest
@@ -97,6 +98,7 @@ class ManualUpstream:
         self.ends: list[str] = []
         self.is_paused = False
         self.resends = 0
+        self.trace: CallTrace | None = None
 
     async def open(self, _request: UpstreamRequest, _receiver: Receiver, /) -> "ManualUpstream":
         await self.gate

@@ -6,6 +6,7 @@ from random import Random
 
 import pytest
 
+from streamweir.core.call_trace import CallTrace
 from streamweir.core.errors import GatewayFault, StreamweirError, UpstreamError
 from streamweir.providers.base import UpstreamRequest
 from streamweir.upstream.base import Receiver
@@ -21,6 +22,7 @@ class Inner:
     def __init__(self, body: bytes, receiver: Receiver, log: list[str]) -> None:
         self.body, self.receiver, self._log = body, receiver, log
         self.resends = 1
+        self.trace: CallTrace | None = CallTrace(address=body.decode())
         self.is_paused = False
 
     def pause(self) -> None:
@@ -283,3 +285,20 @@ async def test_whatever_the_order_of_the_pieces_the_answer_is_the_same(seed: int
     assert heard.body == b'{"parts":[' + b",".join(answers) + b"]}"
     assert [each for each in heard.said if not isinstance(each, bytes)] == [200, "end"]
     assert inside.shares[-1] == 1.0
+
+
+async def test_the_trace_is_that_of_the_call_that_failed_else_of_the_last() -> None:
+    inside, _, call = await begun(b"abc", 3)
+    assert call.trace == CallTrace(address="c")
+    inside.calls[1].receiver.call_failed(BUSY)
+    assert call.trace == CallTrace(address="b")
+    inside, heard, call = await begun(b"ab", 1)
+    inside.calls[0].answer(b"1")
+    await turns()
+    inside.calls[1].receiver.head_received(503, {"x-request-id": "of-b"})
+    inside.calls[1].receiver.body_ended()
+    assert call.trace == CallTrace(address="b")
+    error = heard.said[-1]
+    assert isinstance(error, UpstreamError)
+    assert error.report is not None
+    assert (error.report.status, error.report.request_id) == (503, "of-b")

@@ -7,11 +7,17 @@
 
 An error is a value: it is part of `StreamFailed` events in pure code, and it is raised elsewhere. Its `code` is part
 of the API; status and type follow from the code by the tables below (those of the `openai` dialect; other dialects
-override some). Messages are the gateway's own: a provider's text is included only through `scrub`.
+override some). Messages are the gateway's own: a provider's text is included only through `scrub`. What else is known
+of the cause is in `report` and `trace`: for the operator's log, never for a caller.
 """
 
 import re
+from collections.abc import Iterable
 from typing import ClassVar, NamedTuple
+
+from msgspec import Struct
+
+from streamweir.core.call_trace import CallTrace
 
 
 class ErrorSpec(NamedTuple):
@@ -110,11 +116,40 @@ class NativeError(NamedTuple):
     param: str | None = None
 
 
+class ErrorReport(Struct, frozen=True, kw_only=True, gc=False):
+    """What the provider, or the operating system, reported with an error. For the operator: no caller sees it.
+
+    The text is as it came, because a known secret must be masked before a text is cut. Read it with `message`.
+    """
+
+    status: int | None = None
+    """The HTTP status, if another response than the first of an attempt failed."""
+    request_id: str | None = None
+    """The provider's own id of that response."""
+    code: str | None = None
+    type: str | None = None
+    param: str | None = None
+    text: str = ""
+
+    def message(self, secrets: Iterable[str] = (), max_length: int = 300) -> str:
+        """One line without anything that could be a secret, an address or a control character."""
+        text = self.text
+        for secret in secrets:
+            text = text.replace(secret, "***")
+        return scrub(text, max_length)
+
+    def __repr__(self) -> str:
+        return f"ErrorReport({self.code!r}, {self.type!r})"
+
+
 class StreamweirError(Exception):
     """The base class. Only its three subclasses are raised; `codes` are the valid codes of each."""
 
     codes: ClassVar[dict[str, ErrorSpec]] = {}
     native: NativeError | None = None
+    report: ErrorReport | None = None
+    trace: CallTrace | None = None
+    """Of a connection that could not be opened."""
     is_of_wire: bool = False
     """The provider does not serve this model on the API through which it was requested, but on another one."""
 
@@ -190,10 +225,10 @@ _SECRETS = re.compile(
 _CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]+")
 
 
-def scrub(text: str) -> str:
+def scrub(text: str, max_length: int = _MAX_MESSAGE_LENGTH) -> str:
     """A provider's text without anything that could be a secret, an address or a control character."""
     if len(text) > _MAX_SOURCE_LENGTH:  # cut between words, because a part of a secret is not recognised
         text = text[:_MAX_SOURCE_LENGTH].rpartition(" ")[0]
     text = text.partition("Traceback (most recent call last)")[0]
     text = _SECRETS.sub("***", _CONTROLS.sub(" ", text)).strip()
-    return text if len(text) <= _MAX_MESSAGE_LENGTH else text[: _MAX_MESSAGE_LENGTH - 3] + "..."
+    return text if len(text) <= max_length else text[: max_length - 3] + "..."

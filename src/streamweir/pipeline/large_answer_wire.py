@@ -11,7 +11,7 @@ from typing import Any, Generic, TypeVar
 import msgspec
 from msgspec import Struct
 
-from streamweir.core.errors import CallerError, GatewayFault, StreamweirError, UpstreamError
+from streamweir.core.errors import CallerError, ErrorReport, GatewayFault, StreamweirError, UpstreamError
 from streamweir.pipeline.large_answer import MeteredEvent, ReplyData
 
 T = TypeVar("T")
@@ -33,6 +33,7 @@ class _Error(Struct, frozen=True):
     param: str | None
     retry_after_s: float | None
     event_id: str | None
+    report: ErrorReport | None
 
 
 class Message(Generic[T]):
@@ -63,7 +64,7 @@ def _from_error(value: object) -> _Error:
     if not isinstance(value, StreamweirError):
         raise NotImplementedError(type(value).__name__)
     kind = type(value).__name__
-    return _Error(kind, value.code, value.message, value.param, value.retry_after_s, value.event_id)
+    return _Error(kind, value.code, value.message, value.param, value.retry_after_s, value.event_id, value.report)
 
 
 def _to_error(_: type, value: object) -> StreamweirError:
@@ -71,13 +72,15 @@ def _to_error(_: type, value: object) -> StreamweirError:
     reported = msgspec.convert(value, _Error)
     if reported.kind not in _ERRORS:
         raise ValueError(f"there is no error of the kind {reported.kind!r}")
-    return _ERRORS[reported.kind](
+    error = _ERRORS[reported.kind](
         reported.code,
         reported.message,
         param=reported.param,
         retry_after_s=reported.retry_after_s,
         event_id=reported.event_id,
     )
+    error.report = reported.report
+    return error
 
 
 ANSWER_SOURCE: Message[AnswerSource] = Message(AnswerSource)

@@ -10,10 +10,13 @@ from email.utils import parsedate_to_datetime
 from math import isfinite
 from typing import Any, NamedTuple
 
-from streamweir.core.errors import CallerError, StreamweirError, UpstreamError, scrub
+from streamweir.core.errors import CallerError, ErrorReport, StreamweirError, UpstreamError, scrub
 from streamweir.wire import jsonio
 
 MAX_RETRY_AFTER_S = 120
+_MAX_WORD_LENGTH = 80
+_MAX_TEXT_LENGTH = 8000
+"""Of a message in a report. It is cut further when it is read."""
 
 _STATUS_OF_CODE = {
     # Values of `type`, `code` or `status` in the providers' error objects.
@@ -118,14 +121,33 @@ class ErrorDetails:
         param = members.get("param")
         self.param = scrub(param if isinstance(param, str) else field_error.param) or None
         self.status = _status_of(members, self.codes)
+        self._members = members
 
     def mentions(self, *needles: str) -> bool:
         text = self.message.lower()
         return any(needle in text or needle in self.codes for needle in needles)
 
+    def report(self) -> ErrorReport:
+        """The provider's own words, for the operator."""
+        members = self._members
+        kind = members.get("type")
+        return ErrorReport(
+            code=scrub(_first_text(members, "code", "status", "reason") or _number_in(members), _MAX_WORD_LENGTH)
+            or None,
+            type=scrub(kind, _MAX_WORD_LENGTH) or None if isinstance(kind, str) and kind != "error" else None,
+            param=self.param,
+            text=self.message[:_MAX_TEXT_LENGTH],
+        )
+
 
 def classify(details: ErrorDetails, status: int | None = None, retry_after_s: float | None = None) -> StreamweirError:
     """The error for a failed response (`status` given) or for an error object inside a stream (None)."""
+    error = _classify(details, status, retry_after_s)
+    error.report = details.report()
+    return error
+
+
+def _classify(details: ErrorDetails, status: int | None, retry_after_s: float | None) -> StreamweirError:
     code = status if status is not None and status >= 300 else (details.status or 500)
     if details.mentions(*_FILTERED):
         return _refused(details)
@@ -243,6 +265,11 @@ def _field_error_in(members: Mapping[str, Any]) -> _FieldError:
             path = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in steps)
             return _FieldError(_first_text(found[0], "msg"), path.removeprefix("."))
     return _FieldError("", "")
+
+
+def _number_in(members: Mapping[str, Any]) -> str:
+    code = members.get("code")
+    return str(code) if isinstance(code, int) and not isinstance(code, bool) else ""
 
 
 def _first_text(members: Mapping[str, Any], *names: str) -> str:

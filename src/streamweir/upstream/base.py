@@ -11,6 +11,7 @@ from typing import Protocol
 
 from msgspec import Struct
 
+from streamweir.core.call_trace import CallTrace
 from streamweir.core.errors import StreamweirError
 from streamweir.providers.base import UpstreamRequest
 
@@ -57,6 +58,11 @@ class Call(Protocol):
     @property
     def resends(self) -> int:
         """1 if a kept connection was already closed and the request was sent again on a new one."""
+        ...
+
+    @property
+    def trace(self) -> CallTrace | None:
+        """How it reached the upstream. None: without a connection."""
         ...
 
     def pause(self) -> None:

@@ -16,12 +16,12 @@ from collections.abc import Callable, Mapping
 
 from msgspec import structs
 
+from streamweir.core.call_trace import CallTrace
 from streamweir.core.errors import GatewayFault, StreamweirError
 from streamweir.providers.base import PART, UpstreamRequest
+from streamweir.providers.refusal import ReadError, read_refusal
 from streamweir.upstream.base import Call, Receiver, Upstream
 from streamweir.wire import sse
-
-ReadError = Callable[[int, Mapping[str, str], bytes], StreamweirError]
 
 _MAX_WAITING = 1024 * 1024
 """Bytes of one answer before its turn: then it is not read until then."""
@@ -78,6 +78,13 @@ class BatchCall:
         self._opening: asyncio.Task[None] | None = None
         self._is_paused = False
         self._is_over = False
+        self._failed: _Part | None = None
+
+    @property
+    def trace(self) -> CallTrace | None:
+        """Of the call that failed, else of the last one."""
+        part = self._failed or (self._parts[-1] if self._parts else None)
+        return part.trace if part is not None else None
 
     async def open_first(self) -> None:
         try:
@@ -146,8 +153,10 @@ class BatchCall:
                 for data in self._parts[self._turn].take_waiting():
                     self._give(data)
 
-    def part_failed(self, error: StreamweirError) -> None:
+    def part_failed(self, error: StreamweirError, part: "_Part | None" = None) -> None:
+        """`part`: None if it could not be opened."""
         if not self._is_over:
+            self._failed = part
             self.abort()
             self._receiver.call_failed(error)
 
@@ -219,6 +228,11 @@ class _Part:
         self._refusal = bytearray()
         self._waiting: list[bytes] = []
         self._waiting_bytes = 0
+        self._trace: CallTrace | None = None
+
+    @property
+    def trace(self) -> CallTrace | None:
+        return self.call.trace if self.call is not None else self._trace
 
     def pause(self) -> None:
         if self.call is not None:
@@ -232,6 +246,7 @@ class _Part:
         call, self.call = self.call, None
         self._waiting.clear()
         if call is not None:
+            self._trace = call.trace
             call.abort()
 
     def take_waiting(self) -> list[bytes]:
@@ -251,7 +266,7 @@ class _Part:
         if self.is_refused and self.number:
             self._refusal += data
             if len(self._refusal) > _MAX_REFUSAL:
-                self._batch.part_failed(self._batch.read_error(self._status, self._headers, b""))
+                self._fail_refused(b"")
         elif not self._batch.body_received(self, data):
             self._waiting.append(data)
             self._waiting_bytes += len(data)
@@ -260,14 +275,18 @@ class _Part:
 
     def body_ended(self) -> None:
         if self.is_refused and self.number:
-            self._batch.part_failed(self._batch.read_error(self._status, self._headers, bytes(self._refusal)))
+            self._fail_refused(bytes(self._refusal))
             return
         self.has_ended = True
         call, self.call = self.call, None
         if call is not None:
-            self.resends = call.resends
+            self.resends, self._trace = call.resends, call.trace
             call.release()
         self._batch.part_ended(self)
 
     def call_failed(self, error: StreamweirError, /) -> None:
-        self._batch.part_failed(error)
+        self._batch.part_failed(error, self)
+
+    def _fail_refused(self, body: bytes) -> None:
+        error = read_refusal(self._batch.read_error, self._status, self._headers, body)
+        self._batch.part_failed(error, self)

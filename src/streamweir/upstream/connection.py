@@ -13,12 +13,14 @@ every other case it is closed at once.
 """
 
 import asyncio
+import os
 import ssl
 from collections.abc import Callable
 from functools import partial
 from typing import Protocol, cast
 
-from streamweir.core.errors import StreamweirError, UpstreamError
+from streamweir.core.call_trace import CallTrace
+from streamweir.core.errors import ErrorReport, StreamweirError, UpstreamError
 from streamweir.upstream.base import Receiver
 from streamweir.upstream.pool import Pool
 from streamweir.upstream.reply import MAX_HEAD_BYTES, Reply
@@ -64,6 +66,7 @@ class Connection(asyncio.Protocol):
         "_slices",
         "_transport",
         "early_error",
+        "trace",
     )
 
     _raw_transport: asyncio.Transport
@@ -72,6 +75,8 @@ class Connection(asyncio.Protocol):
     def __init__(self, pool: "Pool[Connection]") -> None:
         self.early_error: StreamweirError | None = None
         """Why it was closed before it was used."""
+        self.trace: CallTrace | None = None
+        """How it was opened. Set by the dialler."""
         self._pool = pool
         self._sender: Sender | None = None
         self._receiver: Receiver | None = None
@@ -86,6 +91,11 @@ class Connection(asyncio.Protocol):
         self._is_paused = False  # by the receiver
         self._end: Callable[[], None] | None = None  # the end of the connection, which came after them
         self._linger: asyncio.TimerHandle | None = None
+
+    @property
+    def is_reused(self) -> bool:
+        """It has served a call before."""
+        return self._is_reused
 
     @property
     def is_usable(self) -> bool:
@@ -214,6 +224,8 @@ class Connection(asyncio.Protocol):
             error = UpstreamError("upstream_tls_failed", "The provider refused TLS.")
         else:
             error = UpstreamError("upstream_stream_reset", "The provider broke the connection.")
+            if isinstance(exc, OSError) and exc.errno is not None:
+                error.report = ErrorReport(text=os.strerror(exc.errno))
         if self._receiver is None:
             self._fail_early(error)
         else:

@@ -3,17 +3,21 @@
 The addresses of a name are tried as in RFC 8305: the families alternate, and the next attempt starts after a quarter of
 a second, so that an address that does not answer does not use up the deadline. TLS certificates are always verified.
 `connect_error` maps every failure to an error of the gateway. A failed or cancelled attempt leaves no socket open.
+Every step is timed (`CallTrace`): the trace is kept by the connection, or is in the error.
 """
 
 import asyncio
 import errno
+import os
 import socket
 import ssl
+import time
 from collections.abc import Iterable
 from itertools import zip_longest
 from typing import Any, NamedTuple, cast
 
-from streamweir.core.errors import GatewayFault, StreamweirError, UpstreamError
+from streamweir.core.call_trace import CallTrace
+from streamweir.core.errors import ErrorReport, GatewayFault, StreamweirError, UpstreamError
 from streamweir.upstream.address import Address, Proxy
 from streamweir.upstream.connection import Connection
 from streamweir.upstream.pool import Pool
@@ -45,6 +49,27 @@ class ConnectedTransport(NamedTuple):
 
     connection: Connection
     transport: asyncio.Transport
+    address: str
+
+
+class _Steps:
+    """Times the steps of one dial, one after the other."""
+
+    def __init__(self, trace: CallTrace) -> None:
+        self.trace = trace
+        self.running = ""
+        self._since = 0.0
+
+    def begin(self, step: str) -> None:
+        """`step`: the member of the trace for its duration."""
+        self.end()
+        self.running, self._since = step, time.monotonic()
+
+    def end(self) -> CallTrace:
+        if self.running:
+            setattr(self.trace, self.running, time.monotonic() - self._since)
+            self.running = ""
+        return self.trace
 
 
 class Dialler:
@@ -68,29 +93,42 @@ class Dialler:
 
     async def dial(self) -> Connection:
         """Raises `UpstreamError`, or `GatewayFault` if this machine has no resources left."""
-        is_in_tls = False
+        trace = CallTrace(via_proxy=self._proxy is not None)
+        steps = _Steps(trace)
         try:
             async with asyncio.timeout(self._connect_s):
                 context = await self._load_context() if self._address.is_tls else None
-                connection, transport = await self._connect_any()
+                connection, transport, trace.address = await self._connect_any(steps)
                 try:
                     if context is not None:
                         if self._proxy is not None:
                             await open_tunnel(transport, self._proxy, self._address)
-                        is_in_tls = True
+                        steps.begin("tls_s")
                         await self._start_tls(connection, transport, context)
                 except BaseException:
                     transport.abort()
                     raise
+            steps.end()
+            if connection.early_error is not None:
+                raise connection.early_error
         except OSError as error:
-            raise connect_error(error, is_in_tls) from error
-        if connection.early_error is not None:
-            raise connection.early_error
+            failure = connect_error(error, steps.running == "tls_s")
+            failure.report = ErrorReport(text=_reason_of(error))
+            failure.trace = steps.end()
+            raise failure from error
+        except StreamweirError as error:
+            error.trace = steps.end()
+            raise
+        connection.trace = trace
         return connection
 
-    async def _connect_any(self) -> ConnectedTransport:
+    async def _connect_any(self, steps: "_Steps") -> ConnectedTransport:
+        steps.begin("dns_s")
         addresses = await self._lookup_addresses()
-        return await (self._connect(addresses[0]) if len(addresses) == 1 else self._race(addresses))
+        steps.begin("connect_s")
+        if len(addresses) == 1:
+            return await self._connect(addresses[0], steps.trace)
+        return await self._race(addresses, steps.trace)
 
     async def _lookup_addresses(self) -> list[SocketAddress]:
         # Concurrent requests share one lookup, because the resolver has few threads: with many requests the last ones
@@ -109,7 +147,7 @@ class Dialler:
                 lookup.cancel()
                 self._lookup = None
 
-    async def _race(self, addresses: list[SocketAddress]) -> ConnectedTransport:
+    async def _race(self, addresses: list[SocketAddress], trace: CallTrace) -> ConnectedTransport:
         loop = asyncio.get_running_loop()
         attempts: list[asyncio.Task[ConnectedTransport]] = []
         pending: set[asyncio.Task[ConnectedTransport]] = set()
@@ -118,7 +156,7 @@ class Dialler:
         try:
             while addresses or pending:
                 if addresses:
-                    attempts.append(loop.create_task(self._connect(addresses.pop(0))))
+                    attempts.append(loop.create_task(self._connect(addresses.pop(0), trace)))
                     pending.add(attempts[-1])
                 delay_s = ATTEMPT_DELAY_S if addresses else None
                 done, pending = await asyncio.wait(pending, timeout=delay_s, return_when=asyncio.FIRST_COMPLETED)
@@ -135,7 +173,8 @@ class Dialler:
                     task.cancel()
                     task.add_done_callback(_abort_attempt)
 
-    async def _connect(self, address: SocketAddress) -> ConnectedTransport:
+    async def _connect(self, address: SocketAddress, trace: CallTrace) -> ConnectedTransport:
+        text = trace.address = _address_text(address)  # the last that was tried, if none can be connected to
         loop = asyncio.get_running_loop()
         transport, connection = await loop.create_connection(lambda: Connection(self._pool), *address)
         try:
@@ -143,7 +182,7 @@ class Dialler:
         except BaseException:
             transport.abort()
             raise
-        return ConnectedTransport(connection, transport)
+        return ConnectedTransport(connection, transport, text)
 
     async def _start_tls(self, connection: Connection, transport: asyncio.Transport, context: ssl.SSLContext) -> None:
         if transport.is_closing():
@@ -201,6 +240,22 @@ def _abort_attempt(task: asyncio.Task[ConnectedTransport]) -> None:
     """Closes the connection of an attempt that succeeded after another one."""
     if not task.cancelled() and task.exception() is None:
         task.result().transport.abort()
+
+
+def _address_text(address: SocketAddress) -> str:
+    host, port = address
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def _reason_of(error: OSError) -> str:
+    """In the words of the operating system, the resolver or the TLS library. Empty for a deadline."""
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return error.verify_message
+    if isinstance(error, ssl.SSLError):
+        return (error.reason or "").replace("_", " ").lower()
+    if isinstance(error, socket.gaierror):
+        return error.strerror or ""
+    return os.strerror(error.errno) if error.errno is not None else ""
 
 
 def connect_error(error: OSError, is_in_tls: bool) -> StreamweirError:

@@ -7,7 +7,11 @@ turns out to have been closed before it was used, it is replaced by a new one, o
 """
 
 import asyncio
+import time
 
+from msgspec import structs
+
+from streamweir.core.call_trace import CallTrace
 from streamweir.core.errors import GatewayFault, StreamweirError
 from streamweir.providers.base import UpstreamRequest
 from streamweir.upstream.address import read_base_url, read_proxy
@@ -77,10 +81,13 @@ class Http1Call:
         "_dialler",
         "_head",
         "_is_paused",
+        "_is_reused",
         "_linger_s",
         "_pool",
         "_redial",
         "_resends",
+        "_sent_at",
+        "_trace",
     )
 
     def __init__(self, pool: Pool[Connection], dialler: Dialler, linger_s: float, head: bytes, body: bytes) -> None:
@@ -93,10 +100,22 @@ class Http1Call:
         self._redial: asyncio.Task[None] | None = None
         self._is_paused = False
         self._resends = 0
+        self._trace: CallTrace | None = None
+        self._is_reused = False
+        self._sent_at = 0.0
 
     @property
     def resends(self) -> int:
         return self._resends
+
+    @property
+    def trace(self) -> CallTrace | None:
+        opened = self._trace
+        if opened is None:
+            return None
+        if self._is_reused:
+            return CallTrace(address=opened.address, via_proxy=opened.via_proxy, is_reused=True, sent_at=self._sent_at)
+        return structs.replace(opened, sent_at=self._sent_at)
 
     def pause(self) -> None:
         self._is_paused = True
@@ -125,6 +144,7 @@ class Http1Call:
     def send(self, connection: Connection, receiver: Receiver) -> None:
         """With a slot of the pool, which the connection owns from now on."""
         self._connection = connection
+        self._trace, self._is_reused, self._sent_at = connection.trace, connection.is_reused, time.monotonic()
         connection.send(self, receiver, self._head, self._body)
         if self._is_paused:
             connection.pause()

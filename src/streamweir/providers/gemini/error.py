@@ -21,7 +21,9 @@ def classify(value: object, status: int | None = None, retry_after_s: float | No
     error_details = failure.ErrorDetails(value)
     details = _details(value)
     if any(detail.get("reason") in _KEY_REASONS for detail in details):
-        return UpstreamError("upstream_auth_failed", "The provider refused the gateway's credentials.")
+        error = UpstreamError("upstream_auth_failed", "The provider refused the gateway's credentials.")
+        error.report = error_details.report()
+        return error
     delay_s = _retry_delay_s(details) if retry_after_s is None else retry_after_s
     return failure.classify(error_details, status, delay_s)
 
