@@ -137,6 +137,48 @@ def test_one_request_is_shown_whole_by_either_id(commands: Commands, id: str) ->
     assert commands.fails("logs", id, "--workspace", "default") == "the request is not in the log"
 
 
+def test_what_a_provider_answered_is_shown_below_its_attempt(commands: Commands) -> None:
+    attempts = [
+        {
+            "target": "azure/gpt-4o",
+            "credential": "eu-2",
+            "error": "upstream_rate_limited",
+            "duration_s": 0.35,
+            "resends": 0,
+            "status": 429,
+            "provider_code": "rate_limit_exceeded",
+            "provider_type": "requests",
+            "provider_param": "model",
+            "provider_message": "Limit of 5 reached.",
+            "provider_request_id": "0c6a7f0e-3d2b-4a51-9f3e-7f2a8d1c6b90",
+            "address": "192.0.2.1:3128",
+            "via_proxy": True,
+            "reused": False,
+            "dns_s": 0.002,
+            "connect_s": 0.011,
+            "tls_s": 0.024,
+            "first_byte_s": 0.31,
+        },
+        {"target": "openai/gpt-4o", "error": None, "duration_s": 2, "resends": 0, "status": 200, "reused": True},
+        {"target": "other/m", "error": "upstream_dns_failed", "provider_message": "No such name", "dns_s": 0.5},
+    ]
+    commands.write(partial(insert_rows, rows=[request_row(0, attempts=json.dumps(attempts))]))
+    lines = commands("logs", request_row(0).request_id).stdout.splitlines()
+    start = next(number for number, line in enumerate(lines) if line.startswith("attempt"))
+    told = [" ".join(line.split()) for line in lines[start : start + 9]]
+    assert told == [
+        "attempt azure/gpt-4o, credential eu-2, upstream_rate_limited, 350ms",
+        "answer 429 rate_limit_exceeded (requests, param model): Limit of 5 reached.",
+        "provider's id 0c6a7f0e-3d2b-4a51-9f3e-7f2a8d1c6b90",
+        "connection proxy 192.0.2.1:3128, new (dns 2ms, connect 11ms, tls 24ms), first byte after 310ms",
+        "attempt openai/gpt-4o, answered, 2.00s",
+        "answer 200",
+        "connection reused",
+        "attempt other/m, upstream_dns_failed",
+        "answer No such name",
+    ]
+
+
 def test_a_missing_request_is_distinguished_from_a_running_one(commands: Commands) -> None:
     commands.write(partial(insert_open, request_id="req_1"))
     assert commands.fails("logs", "req_1") == "the request is still running"

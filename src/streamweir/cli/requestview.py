@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from streamweir.cli.table import NONE, dollars, for_terminal, number
+from streamweir.cli.attemptview import attempt_facts
+from streamweir.cli.table import NONE, dollars, duration, for_terminal, number
 from streamweir.server.telemetry.sanitize import clean, clean_id
 
 if TYPE_CHECKING:
@@ -69,7 +70,7 @@ def facts_of(row: "RequestRow") -> list[tuple[str, str]]:
         ("dialect", _text(row.dialect)),
         ("model", _text(row.model)),
         ("target", _text(row.target)),
-        *(("attempt", _attempt(each)) for each in row.attempts),
+        *(fact for each in row.attempts for fact in attempt_facts(each)),
         ("streamed", "yes" if row.stream else "no"),
         ("usage", _usage(row)),
         ("cost", _cost(row)),
@@ -107,12 +108,6 @@ def brief(at_ms: int) -> str:
     return second(at_ms)[5:]
 
 
-def duration(length_ms: int | None) -> str:
-    if length_ms is None:
-        return NONE
-    return f"{length_ms}ms" if length_ms < 1000 else f"{length_ms / 1000:.{2 if length_ms < 100_000 else 0}f}s"
-
-
 def _usage(row: "RequestRow") -> str | None:
     if row.prompt_tokens is None and row.completion_tokens is None:
         return None
@@ -139,18 +134,6 @@ def _bytes(row: "RequestRow") -> str | None:
     if row.bytes_in is None and row.bytes_out is None:
         return None
     return f"{number(row.bytes_in)} in, {number(row.bytes_out)} out"
-
-
-def _attempt(attempt: Any) -> str:
-    if not isinstance(attempt, dict):
-        return clean(str(attempt))
-    error, resends = attempt.get("error"), attempt.get("resends")
-    parts = [str(attempt.get("target")), str(error) if error else "answered"]
-    if isinstance(attempt.get("duration_s"), int | float):
-        parts.append(duration(round(attempt["duration_s"] * 1000)))
-    if resends:
-        parts.append(f"resent {resends} times" if resends != 1 else "resent once")
-    return clean(", ".join(parts))
 
 
 def _named(name: str | None, id: str | None) -> str | None:

@@ -113,3 +113,9 @@ def _draw(columns: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence
     for row in rows:
         table.add_row(*(Text(row[at]) for at in shown))
     Console(highlight=False).print(table)
+
+
+def duration(length_ms: int | None) -> str:
+    if length_ms is None:
+        return NONE
+    return f"{length_ms}ms" if length_ms < 1000 else f"{length_ms / 1000:.{2 if length_ms < 100_000 else 0}f}s"

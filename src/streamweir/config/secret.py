@@ -19,13 +19,22 @@ _QUERY = re.compile(r"[?#].*=", re.DOTALL)
 
 def secrets_of(config: Config) -> list[str]:
     """Without duplicates."""
-    known = [key.key for key in config.keys]
-    for provider in config.providers:
-        known += [provider.api_key, *provider.headers.values()]
-        known += [credential.key for credential in provider.api_keys if credential.key is not None]
+    known = {str(key.key) for key in config.keys if len(key.key) >= MIN_SECRET_LENGTH}
+    return sorted(known.union(*(secrets_for(config, provider.name) for provider in config.providers)))
+
+
+def secrets_for(config: Config, provider: str) -> set[str]:
+    """What is sent to a provider, and may be quoted by it."""
+    sent: list[str] = []
+    for each in config.providers:
+        if each.name == provider:
+            sent += [each.api_key, *each.headers.values()]
+            sent += [credential.key for credential in each.api_keys if credential.key is not None]
     for model in config.models:
-        known += [value for target in model.targets for value in target.headers.values()]
-    return sorted({str(secret) for secret in known if len(secret) >= MIN_SECRET_LENGTH})
+        for target in model.targets:
+            if target.provider == provider:
+                sent += target.headers.values()
+    return {str(secret) for secret in sent if len(secret) >= MIN_SECRET_LENGTH}
 
 
 def masked(secret: str) -> str:

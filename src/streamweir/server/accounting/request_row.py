@@ -9,14 +9,16 @@ and found by them.
 from functools import lru_cache
 from typing import Any
 
-from msgspec import Struct
+from msgspec import UNSET, Struct
 
+from streamweir.core.call_trace import CallTrace
 from streamweir.core.usage import Usage
 from streamweir.core.verdict import Verdict
-from streamweir.server.telemetry.record import RequestRecord
+from streamweir.server.telemetry.log_line import MAX_MESSAGE_LENGTH
+from streamweir.server.telemetry.record import AttemptRecord, RequestRecord
 from streamweir.server.telemetry.sanitize import clean, clean_id
 from streamweir.server.telemetry.timeline import read_timeline
-from streamweir.store.db.request_log import MAX_NAME_LENGTH, Row
+from streamweir.store.db.request_log import MAX_NAME_LENGTH, AttemptView, Row
 from streamweir.store.journal.entries import Hold, short
 from streamweir.store.requests.live import OpenRequest
 from streamweir.wire import jsonio
@@ -102,17 +104,42 @@ def _model(record: RequestRecord) -> str | None:
 
 
 def _attempts(record: RequestRecord) -> str:
-    attempts = [
-        {
-            "target": short(attempt.target),
-            "error": attempt.error,
-            "start_s": round(attempt.start_s, 6),
-            "duration_s": round(attempt.duration_s, 6),
-            "resends": attempt.resends,
-        }
-        for attempt in record.attempts
-    ]
-    return _json(attempts)
+    return _json([_attempt(attempt) for attempt in record.attempts[:_MAX_NAMES]])
+
+
+def _attempt(attempt: AttemptRecord) -> AttemptView:
+    """Unknown values are left out."""
+    view = AttemptView(
+        target=short(attempt.target),
+        error=attempt.error,
+        start_s=round(attempt.start_s, 6),
+        duration_s=round(attempt.duration_s, 6),
+        resends=attempt.resends,
+    )
+    if attempt.credential:
+        view.credential = clean(attempt.credential, MAX_NAME_LENGTH)
+    if attempt.status:
+        view.status = attempt.status
+    if attempt.provider_request_id is not None:
+        view.provider_request_id = clean_id(attempt.provider_request_id)
+    if attempt.first_byte_s is not None:
+        view.first_byte_s = round(attempt.first_byte_s, 6)
+    if attempt.trace is not None:
+        _add_trace(view, attempt.trace)
+    if attempt.error is not None:
+        for name in ("provider_code", "provider_type", "provider_param", "provider_message"):
+            if (text := getattr(attempt, name)) is not None:
+                setattr(view, name, clean(text, MAX_MESSAGE_LENGTH))
+    return view
+
+
+def _add_trace(view: AttemptView, trace: CallTrace) -> None:
+    if trace.address:
+        view.address = trace.address
+    view.via_proxy, view.reused = trace.via_proxy or UNSET, trace.is_reused
+    for name in ("dns_s", "connect_s", "tls_s"):
+        if (seconds := getattr(trace, name)) is not None:
+            setattr(view, name, round(seconds, 6))
 
 
 def _buckets(usage: Usage) -> str:

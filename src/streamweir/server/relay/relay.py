@@ -40,7 +40,7 @@ from streamweir.server.relay.large_answer import read_large
 from streamweir.server.relay.observer import AttemptObserver as AttemptObserver
 from streamweir.server.relay.states import TABLE, Action, Input, State, UnexpectedInput
 from streamweir.server.relay.upstream import AttemptUpstream
-from streamweir.server.telemetry.record import Gaps, RequestRecord
+from streamweir.server.telemetry.record import AttemptRecord, Gaps, RequestRecord
 from streamweir.server.telemetry.timeline import Timeline
 from streamweir.upstream.base import Call, Upstream
 from streamweir.wire.jsonio import FAST_BYTES
@@ -192,11 +192,6 @@ class Relay:
         return self._upstream.is_billable
 
     @property
-    def resends(self) -> int:
-        """See `upstream.base.Call`; known when the attempt is over."""
-        return self._upstream.resends
-
-    @property
     def bytes_out(self) -> int:
         return self._downstream.bytes_out
 
@@ -225,6 +220,10 @@ class Relay:
         record.bytes_out, record.timeline, record.gaps = downstream.bytes_out, downstream.timeline, self.gaps()
         if self._stream is not None and self.first_token_at is not None:
             record.ttft_s = self.first_token_at - record.arrived_s
+
+    def complete_attempt(self, attempt: AttemptRecord) -> None:
+        """Adds what is known of the upstream's call. When the attempt is over."""
+        self._upstream.complete_attempt(attempt)
 
     async def run(self, upstream: Upstream, request: UpstreamRequest) -> None:
         response = self._response
@@ -355,8 +354,8 @@ class Relay:
         self._upstream.drop()
 
     def _read_head(self, status: int, headers: Mapping[str, str]) -> None:
-        self._read_at = self._time()
-        error = self._upstream.take_head(status, headers)
+        self._read_at = now = self._time()
+        error = self._upstream.take_head(status, headers, now)
         if error is not None:
             self._handle(Input.FAILED, error)
         elif not self._upstream.is_billable:

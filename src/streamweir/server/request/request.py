@@ -34,6 +34,7 @@ from streamweir.server.relay.observer import AttemptObserver
 from streamweir.server.relay.relay import Relay
 from streamweir.server.request.allowance import OutputAllowance
 from streamweir.server.request.attempt_builder import AttemptBuilder
+from streamweir.server.request.attempt_report import note_error
 from streamweir.server.request.attempt_setup import (
     estimate_prompt,
     find_route,
@@ -347,7 +348,7 @@ class RequestHandler:
             await running
         finally:
             attempt.duration_s = time.monotonic() - began_at
-            attempt.resends = relay.resends
+            relay.complete_attempt(attempt)
             self._report(relay, meter, candidate, attempt)
         return relay, meter
 
@@ -396,7 +397,7 @@ class RequestHandler:
         error = relay.failure or meter.record.error
         is_stopped = self._stop_reason is not None or self._is_cut
         if relay.verdict is None and error is not None and not is_stopped:
-            attempt.error = error.code
+            note_error(attempt, error, self._runtime.config, has_content=self.key.log_content)
             if router.failed(candidate, now, error):
                 self._observer.ejected(attempt.target)
         elif relay.first_token_at is not None:

@@ -20,15 +20,31 @@ from streamweir.server.telemetry.sanitize import clean, clean_id
 
 MAX_ITEMS = 50
 """The maximum length of a list in a log line."""
+MAX_MESSAGE_LENGTH = 300
+"""Of a provider's message."""
 
 _FINE = frozenset({Verdict.COMPLETED, Verdict.LENGTH, Verdict.FILTERED, Verdict.REJECTED, Verdict.CLIENT_GONE})
 
 
 class AttemptPart(Struct, kw_only=True, omit_defaults=True, gc=False):
     target: str
+    credential: str | None = None
     duration_s: float
     error: str | None = None
     resends: int = 0
+    status: int = 0
+    provider_code: str | None = None
+    provider_type: str | None = None
+    provider_param: str | None = None
+    provider_message: str | None = None
+    provider_request_id: str | None = None
+    address: str | None = None
+    via_proxy: bool = False
+    reused: bool = False
+    dns_s: float | None = None
+    connect_s: float | None = None
+    tls_s: float | None = None
+    first_byte_s: float | None = None
 
 
 class UsagePart(Struct, kw_only=True, omit_defaults=True, gc=False):
@@ -147,12 +163,39 @@ def _second(second: int) -> str:
 
 
 def _attempt(attempt: AttemptRecord) -> AttemptPart:
-    return AttemptPart(
+    part = AttemptPart(
         target=clean(attempt.target),
         duration_s=round(attempt.duration_s, 6),
         error=clean(attempt.error) if attempt.error is not None else None,
         resends=attempt.resends,
+        status=attempt.status,
     )
+    if attempt.credential:
+        part.credential = clean(attempt.credential)
+    if attempt.provider_request_id is not None:
+        part.provider_request_id = clean_id(attempt.provider_request_id)
+    if attempt.first_byte_s is not None:
+        part.first_byte_s = round(attempt.first_byte_s, 6)
+    if (trace := attempt.trace) is not None:
+        part.address, part.via_proxy, part.reused = trace.address or None, trace.via_proxy, trace.is_reused
+        if not trace.is_reused:
+            part.dns_s, part.connect_s, part.tls_s = map(_rounded, (trace.dns_s, trace.connect_s, trace.tls_s))
+    if attempt.error is not None:
+        _add_report(part, attempt)
+    return part
+
+
+def _add_report(part: AttemptPart, attempt: AttemptRecord) -> None:
+    for name in ("provider_code", "provider_type", "provider_param"):
+        value = getattr(attempt, name)
+        if value is not None:
+            setattr(part, name, clean(value))
+    if attempt.provider_message is not None:
+        part.provider_message = clean(attempt.provider_message, MAX_MESSAGE_LENGTH)
+
+
+def _rounded(seconds: float | None) -> float | None:
+    return round(seconds, 6) if seconds is not None else None
 
 
 def _usage(usage: Usage) -> UsagePart:

@@ -2,6 +2,7 @@
 
 from msgspec import Struct, field
 
+from streamweir.core.call_trace import CallTrace
 from streamweir.core.usage import Usage
 from streamweir.core.verdict import Verdict
 from streamweir.pipeline.settlement import UsageSource
@@ -16,11 +17,23 @@ class AttemptRecord(Struct, kw_only=True, gc=False):
     credential: str = ""
     """The name of the provider's credential. Empty: it has only one."""
     error: str | None = None
-    """The code it failed with before the commit."""
+    """The code it failed with, before or after the first byte of the answer."""
     start_s: float = 0.0
     """Since the arrival of the request."""
     duration_s: float = 0.0
     resends: int = 0
+    status: int = 0
+    """The provider's HTTP status. 0: it did not answer."""
+    provider_request_id: str | None = None
+    provider_code: str | None = None
+    """As the provider names its error. All texts of it are scrubbed and bounded."""
+    provider_type: str | None = None
+    provider_param: str | None = None
+    provider_message: str | None = None
+    """Not if it may quote the prompt, unless the key stores content (`server.request.attempt_report`)."""
+    trace: CallTrace | None = None
+    first_byte_s: float | None = None
+    """From the sending of the request to the head of the response."""
 
 
 class Gaps(Struct, frozen=True, kw_only=True, gc=False):

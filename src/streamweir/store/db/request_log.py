@@ -21,12 +21,36 @@ MAX_WORD_LENGTH = 40
 
 
 class AttemptView(Struct, kw_only=True):
+    """One target that was tried, as it is stored and shown. Unknown values are left out; older rows have fewer."""
+
     target: str
+    credential: str | UnsetType = UNSET
+    """The name of the provider's credential, if it has several."""
     error: str | None
     start_s: float | UnsetType = UNSET
-    """Since the arrival of the request. Older rows have none."""
+    """Since the arrival of the request."""
     duration_s: float
     resends: int
+    status: int | UnsetType = UNSET
+    """The provider's HTTP status."""
+    provider_code: str | UnsetType = UNSET
+    """As the provider names its error."""
+    provider_type: str | UnsetType = UNSET
+    provider_param: str | UnsetType = UNSET
+    provider_message: str | UnsetType = UNSET
+    """Scrubbed. Not of an error that is about the request itself, unless the key stores content."""
+    provider_request_id: str | UnsetType = UNSET
+    address: str | UnsetType = UNSET
+    """`ip:port` of the connection: of the proxy, if there is one."""
+    via_proxy: bool | UnsetType = UNSET
+    reused: bool | UnsetType = UNSET
+    """The connection was kept from an earlier request, so that it was not opened for this one."""
+    dns_s: float | UnsetType = UNSET
+    connect_s: float | UnsetType = UNSET
+    """TCP, and the tunnel of a proxy."""
+    tls_s: float | UnsetType = UNSET
+    first_byte_s: float | UnsetType = UNSET
+    """Since the request was sent."""
 
 
 class StripView(Struct, frozen=True, kw_only=True):

@@ -221,10 +221,24 @@ export interface RequestView {
 
 export interface AttemptView {
   target: string;
+  credential?: string;
   error: string | null;
   start_s?: number;
   duration_s: number;
   resends: number;
+  status?: number;
+  provider_code?: string;
+  provider_type?: string;
+  provider_param?: string;
+  provider_message?: string;
+  provider_request_id?: string;
+  address?: string;
+  via_proxy?: boolean;
+  reused?: boolean;
+  dns_s?: number;
+  connect_s?: number;
+  tls_s?: number;
+  first_byte_s?: number;
 }
 
 export interface FoundRequest {

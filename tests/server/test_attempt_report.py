@@ -1,0 +1,92 @@
+"""What the record of an attempt keeps of a provider's error, and what it leaves out because it may be the prompt."""
+
+import pytest
+
+from streamweir.core.call_trace import CallTrace
+from streamweir.core.errors import CallerError, ErrorReport, StreamweirError, UpstreamError
+from streamweir.server.request.attempt_report import MAX_MESSAGE_LENGTH, note_error
+from streamweir.server.telemetry.record import AttemptRecord
+from support.gateway import configured
+
+CONFIG = configured(
+    """
+[[providers]]
+name = "up"
+kind = "openai"
+api_key = "plain.provider.key"
+headers = { x-team = "plain.team.header" }
+[[models]]
+id = "own"
+targets = [{ provider = "up", model = "m", headers = { x-more = "plain.target.header" } }]
+"""
+)
+PROMPT = "the badger who lived in the bank told nobody about its gold"
+
+
+def noted(
+    text: str, *, has_content: bool = False, status: int = 500, error: StreamweirError | None = None
+) -> str | None:
+    attempt = AttemptRecord(target="up/m", status=status)
+    error = error or UpstreamError("upstream_server_error", "m")
+    error.report = ErrorReport(code="c", type="t", param="p", text=text)
+    note_error(attempt, error, CONFIG, has_content=has_content)
+    assert (attempt.error, attempt.provider_code, attempt.provider_type) == (error.code, "c", "t")
+    assert attempt.provider_param == "p"
+    return attempt.provider_message
+
+
+def test_a_message_is_scrubbed_masked_and_bounded() -> None:
+    quoted = "No: plain.provider.key, plain.team.header, plain.target.header at https://x.example.com\n\x1b[31m"
+    shown = noted(quoted + "word " * 200, has_content=True)
+    assert shown is not None
+    assert shown.startswith("No: ***, ***, *** at ***")
+    assert (len(shown), shown.isprintable()) == (MAX_MESSAGE_LENGTH, True)
+
+
+@pytest.mark.parametrize("status", [400, 413, 422])
+def test_a_message_about_the_request_is_kept_only_with_its_content(status: int) -> None:
+    assert noted(PROMPT, status=status) is None
+    assert noted(PROMPT, status=status, has_content=True) == PROMPT
+
+
+@pytest.mark.parametrize("code", ["invalid_value", "content_filter", "context_length_exceeded"])
+def test_so_is_one_inside_of_a_stream(code: str) -> None:
+    assert noted(PROMPT, status=200, error=CallerError(code, "m")) is None
+    assert noted(PROMPT, status=200, error=CallerError(code, "m"), has_content=True) == PROMPT
+
+
+@pytest.mark.parametrize(
+    ("text", "kept"),
+    [
+        (
+            "You've reached your quota, and can't go on, so don't.",
+            "You've reached your quota, and can't go on, so don't.",
+        ),
+        ("The model 'gpt-4o' is overloaded.", "The model 'gpt-4o' is overloaded."),
+        (f"cannot render '{PROMPT}' now", "cannot render '...' now"),
+        (f'cannot render "{PROMPT}" now', 'cannot render "..." now'),
+        (f"cannot render `{PROMPT} it's` now", "cannot render `...` now"),
+        (f"cannot render '{PROMPT} " + "on " * 100, "cannot render '...'"),
+    ],
+)
+def test_long_quotations_are_left_out_without_content(text: str, kept: str) -> None:
+    assert noted(text) == kept
+    assert noted(text, has_content=True) is not None
+
+
+def test_the_call_that_failed_counts_not_the_first() -> None:
+    attempt = AttemptRecord(target="up/m", status=200, provider_request_id="first", trace=CallTrace(address="a"))
+    error = UpstreamError("upstream_server_error", "m")
+    error.report, error.trace = ErrorReport(status=503, request_id="third"), CallTrace(address="b")
+    note_error(attempt, error, CONFIG, has_content=False)
+    assert (attempt.status, attempt.provider_request_id, attempt.trace) == (503, "third", CallTrace(address="b"))
+
+
+def test_without_a_report_the_code_is_noted() -> None:
+    attempt = AttemptRecord(target="up/m", status=200, trace=CallTrace(address="a"))
+    note_error(attempt, UpstreamError("stream_idle_timeout", "m"), CONFIG, has_content=False)
+    assert (attempt.error, attempt.provider_message, attempt.trace) == (
+        "stream_idle_timeout",
+        None,
+        CallTrace(address="a"),
+    )
