@@ -19,7 +19,7 @@ from msgspec import structs
 
 from streamweir.policy.secret import csrf_of
 from streamweir.server.accounting.request_row import row_of
-from streamweir.server.request import request as chat
+from streamweir.server.request import attempt_builder
 from streamweir.server.telemetry.log import close_log, configure_log
 from streamweir.store.journal.entries import Refused
 from support.api import HOST, bearer
@@ -136,7 +136,7 @@ async def lose_the_rest(drive: Drive, disk: FailingDisk, monkeypatch: pytest.Mon
         raise RuntimeError(f"a bug that knows {key}, {drive.api.secret} and {B['key in a user-agent']}")
 
     with monkeypatch.context() as patched:
-        patched.setattr(chat, "make_exchange", broken)
+        patched.setattr(attempt_builder, "make_exchange", broken)
         assert await drive.send(ask("openai/m", key), ask("openai/m", B["key that is watched"])) == [500, 500]
 
 

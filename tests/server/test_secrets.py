@@ -12,7 +12,7 @@ from typing import Literal
 
 import pytest
 
-from streamweir.server.request import request as chat
+from streamweir.server.request import attempt_builder
 from streamweir.server.telemetry.log import close_log, configure_log
 from support.canary import (
     ANSWERS_MAY_HOLD,
@@ -67,7 +67,7 @@ async def test_no_canary_is_found_in_a_log_an_answer_or_a_metric(
         def broken(*_: object) -> None:
             raise RuntimeError(f"a bug that knows {C['key of a provider']} and {C['another form of it']}")
 
-        monkeypatch.setattr(chat, "make_exchange", broken)
+        monkeypatch.setattr(attempt_builder, "make_exchange", broken)
         replies.append(await send(gate, sent[0]))
         monkeypatch.undo()
         async with await gate.connect() as client:
