@@ -8,6 +8,7 @@ import pytest
 
 from streamweir.cli.replay import replay
 from streamweir.core.usage import Usage
+from streamweir.core.verdict import Verdict
 from streamweir.frontends.base import Reply
 from streamweir.frontends.table import FRONTENDS
 from streamweir.pipeline.exchange import Exchange, WholeExchange
@@ -113,9 +114,10 @@ def labelled(frame: bytes, labels: dict[str, Any], *, is_last: bool) -> bytes:
     return b"data: " + json.dumps(document, separators=(",", ":")).encode() + b"\n\n"
 
 
-def written(frames: list[bytes], mode: Mode) -> tuple[list[Any], Exchange, Meter]:
+def written(frames: list[bytes], mode: Mode, choices: int | None = None) -> tuple[list[Any], Exchange, Meter]:
     meter = Meter()
-    reply = Reply(id="chatcmpl-" + "o" * 29, now=lambda: 7, model="m", include_usage=True)
+    shows_usage = mode is not Mode.FILTER
+    reply = Reply(id="chatcmpl-" + "o" * 29, now=lambda: 7, model="m", include_usage=shows_usage, choices=choices)
     exchange = Exchange(provider_named("openai"), FRONTENDS.by_name["openai"], reply, mode, meter)
     return documents_of(b"".join([exchange.feed(frame) for frame in frames])), exchange, meter
 
@@ -160,3 +162,141 @@ def test_q44_labels_of_odd_types_end_nothing() -> None:
     assert not exchange.passes
     assert exchange.ended
     assert passed[-1]["choices"] == []
+
+
+# Q41: `[DONE]` and usage, but no finish.
+
+UNFINISHED = [*openai_frames(finish=None)]
+"""Role, texts, usage, `[DONE]`."""
+FINISH_WORDS = {"messages": ("end_turn", "tool_use"), "responses": ("completed", "completed")}
+
+
+def finishes_in(documents: list[Any], target: str) -> set[str]:
+    """The finish of each choice, by the words of the API."""
+    if target == "messages":
+        return {each["delta"]["stop_reason"] for each in documents if each["type"] == "message_delta"}
+    if target == "responses":
+        return {each["response"]["status"] for each in documents if each["type"] == "response.completed"}
+    choices = [choice for each in documents for choice in each.get("choices") or ()]
+    return {choice["finish_reason"] for choice in choices if choice["finish_reason"] is not None}
+
+
+@pytest.mark.parametrize("target", sorted(FRONTENDS.by_name.keys() - {"embeddings", "completions"}))
+@pytest.mark.parametrize("has_call", [False, True], ids=["text", "call"])
+def test_q41_an_answer_without_a_finish_is_complete_in_every_api(target: str, has_call: bool) -> None:
+    name = "done_and_usage_without_finish" + ("_after_a_call" if has_call else "")
+    out, completed = replay(fixture(f"openai-compatible/{name}"), source="openai", target=target, usage=True)
+    assert completed
+    assert finishes_in(documents_of(out), target) == {FINISH_WORDS.get(target, ("stop", "tool_calls"))[has_call]}
+
+
+@pytest.mark.parametrize("target", sorted(FRONTENDS.by_name.keys() - {"embeddings", "completions"}))
+@pytest.mark.parametrize("name", ["done_and_usage_behind_a_cut_call", "done_without_finish_after_interim_usage"])
+def test_q41_what_may_be_cut_is_complete_in_no_api(target: str, name: str) -> None:
+    out, completed = replay(fixture(f"openai-compatible/{name}"), source="openai", target=target, usage=True)
+    assert not completed
+    assert finishes_in(documents_of(out), target) == set()
+
+
+CALL = {"index": 0, "id": "call_1", "type": "function", "function": {"name": "f", "arguments": ""}}
+LEGACY = {"function_call": {"name": "f", "arguments": ""}}
+
+
+def deltas(*parts: dict[str, Any], choice: int = 0) -> list[bytes]:
+    """Frames of a choice that can be passed on: the role, then these deltas."""
+    role = json.loads(UNFINISHED[0][6:])
+    frames = []
+    for delta in ({"role": "assistant", "content": ""}, *parts):
+        shown = {"index": choice, "delta": delta, "logprobs": None, "finish_reason": None}
+        frames.append(b"data: " + json.dumps({**role, "choices": [shown]}, separators=(",", ":")).encode() + b"\n\n")
+    return frames
+
+
+def arguments(text: str) -> dict[str, Any]:
+    return {"tool_calls": [{"index": 0, "function": {"arguments": text}}]}
+
+
+def finish_of(frame: bytes, reason: str) -> bytes:
+    document = json.loads(frame[6:])
+    document["choices"][0] |= {"delta": {}, "finish_reason": reason}
+    return b"data: " + json.dumps(document, separators=(",", ":")).encode() + b"\n\n"
+
+
+REPORT, END = UNFINISHED[-2:]
+ANSWERS: dict[str, tuple[list[bytes], list[str] | None]] = {
+    "text": ([*UNFINISHED[:-2], REPORT, END], ["stop"]),
+    "usage twice": ([*UNFINISHED[:-2], REPORT, REPORT, END], ["stop"]),
+    "call": ([*deltas({"tool_calls": [CALL]}, arguments('{"a":'), arguments("1}")), REPORT, END], ["tool_calls"]),
+    "call without arguments": ([*deltas({"tool_calls": [CALL]}), REPORT, END], ["tool_calls"]),
+    "text and call": (
+        [*deltas({"content": "Hi"}, {"tool_calls": [CALL]}, arguments("{}")), REPORT, END],
+        ["tool_calls"],
+    ),
+    "cut call": ([*deltas({"tool_calls": [CALL]}, arguments('{"a":')), REPORT, END], None),
+    "legacy call": ([*deltas(LEGACY, {"function_call": {"arguments": "{}"}}), REPORT, END], ["function_call"]),
+    "cut legacy call": ([*deltas(LEGACY, {"function_call": {"arguments": "{"}}), REPORT, END], None),
+    "no usage": ([*UNFINISHED[:-2], END], None),
+    "usage, no done": ([*UNFINISHED[:-2], REPORT], None),
+    "usage before the last text": ([*UNFINISHED[:-3], REPORT, UNFINISHED[-3], END], None),
+    "usage and text in one frame": (
+        [
+            *UNFINISHED[:-2],
+            UNFINISHED[1].replace(b'"usage":null', b'"usage":{"prompt_tokens":1,"completion_tokens":2}'),
+            END,
+        ],
+        None,
+    ),
+    "partial usage": ([*UNFINISHED[:-2], b'data: {"choices":[],"usage":{"prompt_tokens":3}}\n\n', END], None),
+    "invalid usage": (
+        [*UNFINISHED[:-2], b'data: {"choices":[],"usage":{"prompt_tokens":3,"completion_tokens":-1}}\n\n', END],
+        None,
+    ),
+    "error behind the usage": ([*UNFINISHED[:-2], REPORT, b'data: {"error":{"message":"x"}}\n\n', END], None),
+    "nothing but usage": ([REPORT, END], None),
+}
+
+
+@pytest.mark.parametrize(("frames", "finishes"), ANSWERS.values(), ids=ANSWERS)
+@pytest.mark.parametrize("mode", Mode)
+def test_q41_done_completes_what_has_its_usage_behind_it(
+    frames: list[bytes], finishes: list[str] | None, mode: Mode
+) -> None:
+    documents, exchange, meter = written(frames, mode)
+    documents += documents_of(exchange.finish())
+    settled = meter.settle()
+    if finishes is None:
+        assert finishes_in(documents, "openai") == set()
+        assert settled.verdict in {Verdict.TRUNCATED, Verdict.UPSTREAM_ERROR}
+        assert settled.flags in {(), ("usage_anomaly",)}
+    else:
+        assert finishes_in(documents, "openai") == set(finishes)
+        assert (settled.verdict, settled.flags) == (Verdict.COMPLETED, ("finish_inferred",))
+        assert [str(reason) for reason in settled.finishes.values()] == finishes
+
+
+@pytest.mark.parametrize("mode", Mode)
+@pytest.mark.parametrize("is_first", [True, False], ids=["first", "last"])
+def test_q41_of_several_choices_those_without_a_finish_get_one(mode: Mode, is_first: bool) -> None:
+    one, other = deltas({"content": "a"}), deltas({"content": "b"}, choice=1)
+    finished = finish_of((one if is_first else other)[0], "length")
+    documents, _, meter = written([*one, *other, finished, REPORT, END], mode, choices=2)
+    ends = {
+        choice["index"]: choice["finish_reason"]
+        for each in documents
+        for choice in each["choices"]
+        if choice["finish_reason"]
+    }
+    assert ends == ({0: "length", 1: "stop"} if is_first else {0: "stop", 1: "length"})
+    assert meter.settle().flags == ("finish_inferred",)
+
+
+@pytest.mark.parametrize("mode", Mode)
+@pytest.mark.parametrize(
+    "frames",
+    [deltas({"content": "a"}), [*deltas({"content": "a"}), finish_of(UNFINISHED[0], "stop")]],
+    ids=["open", "finished"],
+)
+def test_q41_a_choice_that_never_came_is_missing(mode: Mode, frames: list[bytes]) -> None:
+    _, exchange, meter = written([*frames, REPORT, END], mode, choices=2)
+    assert exchange.ended
+    assert meter.settle().verdict is Verdict.TRUNCATED

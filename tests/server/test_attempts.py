@@ -5,8 +5,9 @@ from collections.abc import Sequence
 
 import pytest
 
-from support.answers import error_body, openai_frames, openai_stream, openai_whole
-from support.gateway import chat_request, gateway, gateway_to, providers, text_of
+from support.answers import TEXTS, error_body, openai_frames, openai_stream, openai_whole
+from support.gateway import chat_request, frames_of, gateway, gateway_to, providers, text_of
+from support.outcome import assert_broken
 from support.script import End, Hang, Head, Seen, Send, Step, Wait, stream, whole
 from support.scripted_upstream import ScriptedUpstream
 
@@ -72,6 +73,27 @@ async def test_comments_keep_no_stalled_stream_open(comment: bytes) -> None:
         (record,) = await gate.settled()
         assert record.error == "stream_idle_timeout"
         await up.vacated()
+
+
+@pytest.mark.parametrize("has_usage", [True, False])
+@pytest.mark.parametrize("usage", [True, False], ids=["passed", "filtered"])
+async def test_done_without_a_finish_completes_an_answer_whose_usage_came_behind_it(
+    has_usage: bool, usage: bool
+) -> None:
+    """docs/spec/quirks.md Q41."""
+    frames = openai_frames(finish=None)
+    script = stream(b"".join(frames if has_usage else [*frames[:-2], frames[-1]]))
+    async with gateway_to(script) as (gate, _):
+        reply = await gate.ask(model="up/m", stream=True, stream_options={"include_usage": usage})
+        (record,) = await gate.settled()
+        assert text_of(reply.body) == "".join(TEXTS)
+        if has_usage:
+            assert frames_of(reply.body)[-1] == "[DONE]"
+            assert b'"finish_reason":"stop"' in reply.body
+            assert (record.verdict, record.flags) == ("completed", ("finish_inferred",))
+        else:
+            assert_broken(reply, "upstream_stream_truncated", text="".join(TEXTS))
+            assert (record.verdict, record.flags) == ("truncated", ())
 
 
 FINISHED = {

@@ -1,10 +1,12 @@
 """An OpenAI-style answer, streamed or whole, read the plain way into `Expected`.
 
 Complete means: `[DONE]`, or a clean end, and every choice finished. A vendor that sends no
-finish reasons at all is complete with `[DONE]` alone (docs/spec/quirks.md R18). A frame that cannot
-be read and a frame with `error` end the stream as an error.
+finish reasons at all is complete with `[DONE]` alone (docs/spec/quirks.md R18), any other if its
+usage came behind the last content (Q41). A frame that cannot be read and a frame with `error` end
+the stream as an error.
 """
 
+import json
 from typing import Any
 
 from support.expected import Call, Choice, Counts, Expected, completion_within, count, with_cached
@@ -19,7 +21,7 @@ LABELS = ("system_fingerprint", "service_tier")
 def read_stream(body: bytes, sends_finish: bool = True) -> Expected:
     expected = Expected()
     raw_words: dict[int, str] = {}
-    is_done = False
+    is_done = is_reported_early = is_reported_last = False
     for frame, ending in documents_of(body):
         if ending is not None:
             return _ended(expected, ending, raw_words)
@@ -27,18 +29,38 @@ def read_stream(body: bytes, sends_finish: bool = True) -> Expected:
             is_done = True
             break
         if isinstance(frame, dict):
+            before = expected.usage
             _read_usage(expected, frame)
+            if _has_content(frame):
+                is_reported_early, is_reported_last = expected.usage is not None, False
+            elif expected.usage is not before:
+                is_reported_last = not is_reported_early or not frame.get("choices")
         if not isinstance(frame, dict) or is_failure(frame):
             return _ended(expected, "error", raw_words)
         _read_envelope(expected, frame)
         for choice in frame.get("choices") or []:
             _read_choice(expected, choice, choice.get("delta"), raw_words)
     unfinished = set(expected.choices) - set(raw_words)
-    if is_done and not sends_finish:
+    if is_done and (not sends_finish or is_reported_last) and _are_whole(expected, unfinished):
         raw_words.update(dict.fromkeys(unfinished, ""))
         unfinished = set()
     is_whole = bool(expected.choices) and not unfinished
     return _ended(expected, "complete" if is_whole else "truncated", raw_words)
+
+
+def _has_content(frame: dict[str, Any]) -> bool:
+    deltas = [choice.get("delta") or {} for choice in frame.get("choices") or [] if isinstance(choice, dict)]
+    names = ("content", "reasoning", "reasoning_content", "reasoning_details", "refusal", "tool_calls", "function_call")
+    return any(delta.get(name) for delta in deltas for name in names)
+
+
+def _are_whole(expected: Expected, unfinished: set[int]) -> bool:
+    for call in (call for index in unfinished for call in expected.choices[index].calls):
+        try:
+            json.loads(call.arguments or "{}") if isinstance(call.arguments, str) else None
+        except ValueError:
+            return False
+    return True
 
 
 def read_whole(document: Any) -> Expected:

@@ -118,6 +118,8 @@ class ChoiceFinished(Event, frozen=True, gc=False):
     raw: str = ""
     stop_sequence: str | None = None
     """The caller's stop sequence that ended the answer, where the upstream says which."""
+    is_inferred: bool = False
+    """The upstream sent none, but its answer is complete (docs/spec/quirks.md Q41)."""
 
 
 class UsageReported(Event, frozen=True, gc=False):

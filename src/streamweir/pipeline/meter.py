@@ -109,6 +109,8 @@ class Record(Struct):
     """It was reduced to the limit for such reports."""
     missing_done: bool = False
     junk_after_done: bool = False
+    finish_inferred: bool = False
+    """A choice has no finish, but the answer is complete."""
     bounds: UsageBounds | None = None
 
     @property
@@ -129,13 +131,14 @@ class Record(Struct):
         return self.bounds is None or is_possible(usage, self.bounds, _MAX_BYTES_PER_CHARACTER * written)
 
     def flags(self) -> tuple[str, ...]:
-        if not (self.anomaly or self.missing_done or self.junk_after_done):
+        if not (self.anomaly or self.missing_done or self.junk_after_done or self.finish_inferred):
             return ()
         reported = {
             "usage_anomaly": self.anomaly,
             "usage_cut": self.is_cut,
             "missing_done": self.missing_done,
             "junk_after_done": self.junk_after_done,
+            "finish_inferred": self.finish_inferred,
         }
         return tuple(name for name, holds in reported.items() if holds)
 
@@ -342,6 +345,7 @@ def _note_arguments(record: Record, event: ToolCallDelta) -> None:
 
 def _note_finish(record: Record, event: ChoiceFinished) -> None:
     record.finishes[event.choice] = event.reason
+    record.finish_inferred |= event.is_inferred
 
 
 def _note_usage(record: Record, event: UsageReported) -> None:

@@ -53,7 +53,7 @@ class Settlement(Struct, frozen=True, kw_only=True):
     finishes: dict[int, FinishReason]
     error: StreamweirError | None
     flags: tuple[str, ...] = ()
-    """Anomalies: `usage_anomaly`, `usage_cut`, `missing_done`, `junk_after_done`."""
+    """Anomalies: `usage_anomaly`, `usage_cut`, `missing_done`, `junk_after_done`, `finish_inferred`."""
 
 
 class CountableText(Struct, frozen=True, kw_only=True):

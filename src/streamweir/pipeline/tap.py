@@ -6,6 +6,7 @@ stream is translated from there on. Members that the structs do not name are not
 """
 
 from collections.abc import Iterator
+from io import StringIO
 from typing import Any, Literal
 
 import msgspec
@@ -92,6 +93,8 @@ class _TextChunk(Struct, gc=False):
 _EMPTY = _Delta()
 _NO_LABELS = (UNSET, UNSET)
 _NEVER = b"\n"  # no frame begins with it
+_MAX_REPLAYED = 1 << 20
+"""Characters of a call's arguments. If there are more, a part of them is replayed: the call does not look whole."""
 
 _decode_text = msgspec.json.Decoder(_TextChunk).decode
 _decode = msgspec.json.Decoder(_Chunk).decode
@@ -101,8 +104,9 @@ _decode_full = msgspec.json.Decoder(_FullChunk).decode
 class ChoiceState(Struct):
     """What was read of a choice so far."""
 
-    calls: int = 0
-    legacy_call: bool = False
+    calls: list[StringIO] = []
+    """The arguments of each. They are kept for a choice that turns out to have no finish: is each call whole?"""
+    legacy_call: StringIO | None = None
     finish: str | None = None
 
 
@@ -171,13 +175,12 @@ class ChatTap:
         head |= {name: label for name, label in labels if label is None or isinstance(label, str)}
         for index, seen in self.choices.items():
             delta: dict[str, Any] = {"role": "assistant", "content": "."}
-            if seen.legacy_call:
-                delta["function_call"] = {"name": "f", "arguments": ""}
+            if seen.legacy_call is not None:
+                delta["function_call"] = _replayed(seen.legacy_call)
             if seen.calls:
-                function = {"name": "f", "arguments": ""}
                 delta["tool_calls"] = [
-                    {"index": call, "id": f"call_{call}", "type": "function", "function": function}
-                    for call in range(seen.calls)
+                    {"index": index, "id": f"call_{index}", "type": "function", "function": _replayed(arguments)}
+                    for index, arguments in enumerate(seen.calls)
                 ]
             reason = self.record.finishes.get(index)
             yield _frame({**head, "choices": [{"index": index, "delta": delta, "finish_reason": reason}]})
@@ -330,15 +333,16 @@ def _take_call(seen: ChoiceState, call: _Call, delivered: Text) -> bool:
     function = call.function
     if function is UNSET or function.arguments is UNSET:
         return False
-    if call.index == seen.calls:
+    if call.index == len(seen.calls):
         if not call.id or call.type is UNSET or not function.name or function.arguments:
             return False
-        seen.calls += 1
+        seen.calls.append(StringIO())
         delivered.write(function.name)
         return True
     is_piece = call.id is UNSET and call.type is UNSET and function.name is UNSET
-    if not is_piece or not 0 <= call.index < seen.calls:
+    if not is_piece or not 0 <= call.index < len(seen.calls):
         return False
+    seen.calls[call.index].write(function.arguments)
     delivered.write(function.arguments)
     return True
 
@@ -346,13 +350,18 @@ def _take_call(seen: ChoiceState, call: _Call, delivered: Text) -> bool:
 def _take_function(seen: ChoiceState, function: _Function, delivered: Text) -> bool:
     if function.arguments is UNSET:
         return False
-    if not seen.legacy_call:
+    if seen.legacy_call is None:
         if not function.name or function.arguments:
             return False
-        seen.legacy_call = True
+        seen.legacy_call = StringIO()
         delivered.write(function.name)
         return True
     if function.name is not UNSET:
         return False
+    seen.legacy_call.write(function.arguments)
     delivered.write(function.arguments)
     return True
+
+
+def _replayed(arguments: StringIO) -> dict[str, str]:
+    return {"name": "f", "arguments": arguments.getvalue() if arguments.tell() <= _MAX_REPLAYED else "{"}

@@ -2,14 +2,19 @@
 
 A call is started once, with its id and name; its arguments follow. Ordinals count the calls in the order of their
 start, independent of the vendor's index. Vendors leave out the index or the id, repeat the name, or send the name after
-the id: a call without a name is held, with its arguments, until it has one or the choice ends.
+the id: a call without a name is held, with its arguments, until it has one or the choice ends. The arguments are kept:
+whether a call is whole must be known where the choice has no finish.
 """
 
 from collections.abc import Sequence
+from io import StringIO
 
 from streamweir.core.events import Event, ToolCallDelta, ToolCallStarted
 from streamweir.providers.openai.chunk import CallPiece, FunctionPiece
 from streamweir.wire import jsonio
+
+_MAX_CHECKED_LENGTH = 1 << 20
+"""Characters of arguments: to parse more would take too long on the event loop."""
 
 
 class _Call:
@@ -21,7 +26,21 @@ class _Call:
         self.legacy = legacy
         self.custom = False
         self.ordinal = -1  # not started
-        self.arguments: list[str] = []  # held until it is
+        self.arguments = StringIO()  # held until it is
+
+    @property
+    def is_whole(self) -> bool:
+        """It has a name and, unless it is free-form, arguments that are JSON, or none."""
+        if not self.name or self.arguments.tell() > _MAX_CHECKED_LENGTH:
+            return False
+        arguments = self.arguments.getvalue()
+        if self.custom or not arguments.strip():
+            return True
+        try:
+            jsonio.decode(arguments.encode("utf-8", "surrogatepass"))
+        except jsonio.InvalidJson:
+            return False
+        return True
 
 
 class CallTable:
@@ -36,6 +55,14 @@ class CallTable:
         self._by_id: dict[str, _Call] = {}
         self._legacy: _Call | None = None
         self._started = 0
+
+    @property
+    def are_whole(self) -> bool:
+        return all(call.is_whole for call in self._calls)
+
+    @property
+    def are_legacy(self) -> bool:
+        return all(call.legacy for call in self._calls)
 
     def feed(self, pieces: Sequence[CallPiece], events: list[Event]) -> None:
         known = len(self._calls)
@@ -55,7 +82,7 @@ class CallTable:
     def close(self, events: list[Event]) -> None:
         """The choice ends: a call that never got a name is sent without one rather than lost."""
         for call in self._calls:
-            if call.ordinal < 0 and (call.id or call.arguments):
+            if call.ordinal < 0 and (call.id or call.arguments.tell()):
                 self._start(call, events)
 
     def _find(self, piece: CallPiece, name: str, position: int | None, known: int) -> _Call:
@@ -79,6 +106,8 @@ class CallTable:
         return call
 
     def _add(self, call: _Call, id: str | None, name: str, arguments: str, events: list[Event]) -> None:
+        if arguments:
+            call.arguments.write(arguments)
         if call.ordinal >= 0:
             if arguments:
                 events.append(ToolCallDelta(self._choice, call.ordinal, arguments))
@@ -87,8 +116,6 @@ class CallTable:
             call.id = id
             self._by_id.setdefault(id, call)
         call.name = name
-        if arguments:
-            call.arguments.append(arguments)
         if name:
             self._start(call, events)
 
@@ -96,9 +123,8 @@ class CallTable:
         call.ordinal = self._started
         self._started += 1
         events.append(ToolCallStarted(self._choice, call.ordinal, call.id, call.name, call.legacy, call.custom))
-        if call.arguments:
-            events.append(ToolCallDelta(self._choice, call.ordinal, "".join(call.arguments)))
-            call.arguments.clear()
+        if call.arguments.tell():
+            events.append(ToolCallDelta(self._choice, call.ordinal, call.arguments.getvalue()))
 
 
 def _read(piece: CallPiece) -> tuple[str, str]:

@@ -18,6 +18,7 @@ class ChoiceState:
     __slots__ = (
         "_calls",
         "_extras",
+        "_is_inferred",
         "_may_replace",
         "_raw",
         "_stop_sequence",
@@ -40,6 +41,7 @@ class ChoiceState:
         self._may_replace = True  # whether a newer finish replaces the held one
         self._raw = ""
         self._stop_sequence: str | None = None
+        self._is_inferred = False
         self._calls: CallTable | None = None
         self._extras: dict[str, Any] = {}
 
@@ -50,15 +52,25 @@ class ChoiceState:
             self._raw, self._stop_sequence = raw, stop_sequence
             self._may_replace = False
 
-    def hold_default_finish(self) -> None:
-        """The finish for a vendor that sends none."""
-        self.hold(FinishReason.TOOL_CALLS if self._calls is not None else FinishReason.STOP, "")
+    @property
+    def has_only_whole_calls(self) -> bool:
+        """No call was cut, as far as its arguments show."""
+        return self._calls is None or self._calls.are_whole
+
+    def hold_default_finish(self, *, is_inferred: bool) -> None:
+        """The finish of a choice that has none."""
+        reason = FinishReason.STOP
+        if self._calls is not None:
+            reason = FinishReason.FUNCTION_CALL if self._calls.are_legacy else FinishReason.TOOL_CALLS
+        self.hold(reason, "")
+        self._is_inferred = is_inferred
 
     def close(self, events: list[Event]) -> None:
         """Sends the held finish: nothing of this choice follows it."""
         if self._calls is not None:
             self._calls.close(events)
-        events.append(ChoiceFinished(self.index, self.finish or FinishReason.OTHER, self._raw, self._stop_sequence))
+        reason = self.finish or FinishReason.OTHER
+        events.append(ChoiceFinished(self.index, reason, self._raw, self._stop_sequence, self._is_inferred))
         self.closed = True
 
     def read_delta(self, delta: Delta, events: list[Event]) -> bool:

@@ -7,10 +7,11 @@ of the vendor's row. Its rules, in addition to those of `core.events`:
 - a finish is held until a later frame shows that no content of that choice follows, and the last one until the end: so
   late content is not lost, a repeated finish is one event, and an answer whose stream fails has no finish;
 - the end is `[DONE]`, or a clean end of the body after every choice has finished. A choice without a finish makes the
-  stream truncated, unless the vendor sends no finish reasons, and so does a requested choice that is missing. A choice
-  that was not requested ends the stream.
+  stream truncated, and so does a requested choice that is missing. A choice that was not requested ends the stream;
+- a finish is inferred in one case: at `[DONE]`, if the usage was reported behind the last content, or if the vendor
+  sends no finish reasons; and if no call is cut (docs/spec/quirks.md Q41).
 
-The decoder does not depend on the dialect that is written from its events, and does not guess what was not sent.
+The decoder does not depend on the dialect that is written from its events, and does not guess anything else.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -24,11 +25,15 @@ from streamweir.core.events import (
     Extra,
     FinishReason,
     LogprobsDelta,
+    ReasoningDelta,
+    RefusalDelta,
     StreamCompleted,
     StreamFailed,
     StreamStarted,
     StreamTagged,
     TextDelta,
+    ToolCallDelta,
+    ToolCallStarted,
     UsageDiscarded,
     UsageReported,
 )
@@ -43,6 +48,8 @@ from streamweir.wire import jsonio
 from streamweir.wire.sse import Frame
 
 _STREAM_EXTRAS = ("citations", "search_results", "prompt_filter_results", "moderation")
+_CONTENT = (TextDelta, ReasoningDelta, RefusalDelta, ToolCallStarted, ToolCallDelta)
+_CONTENT_EXTRAS = {"audio", "images"}
 
 
 class OpenAIDecoder:
@@ -66,6 +73,9 @@ class OpenAIDecoder:
         self._choices: dict[int, ChoiceState] = {}
         self._held: list[ChoiceState] = []  # choices that have finished, with their finish not sent yet
         self._usage: Usage | None = None
+        self._is_reported = False  # the frame that is read has a valid report of usage
+        self._is_reported_early = False  # content came with a report or behind one: it may be an interim report
+        self._is_reported_last = False  # the last report came behind the last content
         self._extras: dict[str, Any] = {}  # as last sent
         self._early: list[Event] = []  # extras that arrived before the stream had an id
 
@@ -118,8 +128,11 @@ class OpenAIDecoder:
         if self._requested is not None and not self._has_all_choices:
             return [*events, *self._fail([], missing_choices(len(self._choices), self._requested))]
         for state in self._choices.values():
-            if state.finish is None and self._sends_finish:
-                state.hold(FinishReason.OTHER, "")
+            if state.finish is None:
+                if self._sends_finish:
+                    state.hold(FinishReason.OTHER, "")
+                else:
+                    state.hold_default_finish(is_inferred=False)
                 self._held = [*self._held, state]
         return [*events, *self._end(is_done=True)]
 
@@ -170,6 +183,8 @@ class OpenAIDecoder:
             self._report(chunk, events)
         if chunk.citations or chunk.search_results or chunk.prompt_filter_results or chunk.moderation:
             self._add_extras(chunk, events)
+        if self._usage is not None:
+            self._place_report(chunk, events)
         return events
 
     def _read_choice(self, choice: Choice, state: ChoiceState | None, events: list[Event]) -> StreamFailed | None:
@@ -321,7 +336,17 @@ class OpenAIDecoder:
         elif usage != self._usage:
             self._usage = usage
             events.append(UsageReported(usage))
+        self._is_reported = self._is_reported or usage is not None
         return usage is not None
+
+    def _place_report(self, chunk: Chunk, events: list[Event]) -> None:
+        """Notes whether the last report came behind the last content. If others came before, it is one without choices:
+        some vendors report with every frame, also with those that have no content."""
+        if any(_is_content(event) for event in events):
+            self._is_reported_early, self._is_reported_last = True, False
+        elif self._is_reported:
+            self._is_reported_last = not self._is_reported_early or not chunk.choices
+        self._is_reported = False
 
     def _add_extras(self, chunk: Chunk, events: list[Event]) -> None:
         """quirk: Perplexity repeats its citations on each frame (fixture perplexity/citations_on_every_frame)."""
@@ -337,10 +362,11 @@ class OpenAIDecoder:
         """`[DONE]`, or the end of the body."""
         self._ended = True
         unfinished = [state for state in self._choices.values() if state.finish is None]
-        if unfinished and is_done and not self._sends_finish:
-            # quirk: no finish reason in the whole stream (fixture snowflake/no_finish_reason).
+        if unfinished and is_done and self._may_infer(unfinished):
+            # quirk: no finish reason in the whole stream (fixture snowflake/no_finish_reason), or of the first choice
+            # alone (fixture litellm-proxy/finish_of_the_first_choice_alone).
             for state in unfinished:
-                state.hold_default_finish()
+                state.hold_default_finish(is_inferred=True)
             self._held = [*self._held, *unfinished]
             unfinished = []
         if unfinished or not self._has_all_choices:
@@ -349,6 +375,21 @@ class OpenAIDecoder:
         for state in self._held:
             state.close(events)
         return self._started([*events, StreamCompleted()])
+
+    def _may_infer(self, unfinished: list[ChoiceState]) -> bool:
+        """Whether the answer is complete although these choices have no finish.
+
+        Proxies write `[DONE]` behind a cut, too. A report of usage behind the content shows that the model has stopped.
+        """
+        if self._sends_finish:
+            is_empty = self._identity is not None  # no choice has any content
+            if not self._is_reported_last or (is_empty and not (self._usage and self._usage.completion_tokens)):
+                return False
+        return all(state.has_only_whole_calls for state in unfinished)
+
+
+def _is_content(event: Event) -> bool:
+    return isinstance(event, _CONTENT) or (isinstance(event, Extra) and not _CONTENT_EXTRAS.isdisjoint(event.fields))
 
 
 def _may_wait(event: Event) -> bool:
