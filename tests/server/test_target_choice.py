@@ -56,11 +56,11 @@ def chance(monkeypatch: pytest.MonkeyPatch) -> FixedRandom:
 
 
 def route(strategy: str, **weights: int) -> str:
-    """TOML: the alias `any` over providers of these names."""
+    """TOML: the alias `any` over providers of these names. The requests are all equal, so no conversation chooses."""
     targets = ", ".join(
         f'{{ provider = "{name}", model = "m", weight = {weight} }}' for name, weight in weights.items()
     )
-    return f'[[models]]\nid = "any"\nstrategy = "{strategy}"\ntargets = [{targets}]\n'
+    return f'[[models]]\nid = "any"\nstrategy = "{strategy}"\naffinity = false\ntargets = [{targets}]\n'
 
 
 @asynccontextmanager

@@ -229,6 +229,7 @@ class Model(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     id: str
     targets: tuple[Target, ...]
     strategy: Literal["priority", "weighted", "fastest"] = "priority"
+    affinity: bool = True
     price: Price | None = None
 
 
@@ -258,10 +259,15 @@ class Key(_NamesAndLimits, frozen=True, kw_only=True, forbid_unknown_fields=True
     log_content: bool = False
 
 
+class Routing(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    affinity_s: SecondsOrNone = 600.0
+
+
 class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     server: Server = Server()
     store: Store = Store()
     shared: Shared | None = None
+    routing: Routing = Routing()
     providers: tuple[Provider, ...] = ()
     models: tuple[Model, ...] = ()
     keys: tuple[Key, ...] = ()

@@ -1,6 +1,6 @@
 """Affinity: the requests of one conversation go to one candidate, which has the beginning of their prompt in its cache.
 
-Two rules, for candidates between which the operator has no preference:
+Two rules, for candidates between which the operator has no preference (`policy.strategy`, docs/decisions/0032):
 
 - What has answered a conversation is tried first, the newest first, for `hold_s` after its last answer.
 - Without such a memory, the conversation itself chooses: weighted rendezvous hashing. Each name gets a number from the
@@ -12,10 +12,13 @@ The memory is this process's own. It is bounded in entries and in time: callers 
 """
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from hashlib import blake2b
 from math import log
-from typing import Generic, TypeVar
+from typing import Generic, NamedTuple, TypeVar
+
+from streamweir.policy.health import Candidate
+from streamweir.policy.route import RouteTarget
 
 T = TypeVar("T")
 C = TypeVar("C")
@@ -75,3 +78,44 @@ def rendezvous(
         return -log((int.from_bytes(hashed) + 1) / _PARTS) / weight_of(entry)
 
     return sorted(entries, key=number_of)
+
+
+class Preference(NamedTuple):
+    """What a conversation prefers, at one moment."""
+
+    conversation: bytes
+    recent: Sequence[Candidate] = ()
+    """Those that have answered it and are available, the newest first."""
+
+    def draw(self, entries: Sequence[RouteTarget]) -> list[RouteTarget]:
+        """In place of a random order."""
+        drawn = rendezvous(self.conversation, entries, _target_name, _weight)
+        return self.remembered_first(drawn)
+
+    def remembered_first(self, entries: list[RouteTarget]) -> list[RouteTarget]:
+        if not self.recent:
+            return entries
+        places = {candidate.target: -place for place, candidate in enumerate(reversed(self.recent), start=1)}
+        return sorted(entries, key=lambda entry: places.get(entry.target, 0))
+
+    def arrange_credentials(
+        self, candidates: Sequence[Candidate], weight_of: Callable[[Candidate], float]
+    ) -> list[Candidate]:
+        """The candidates of one target."""
+        drawn = rendezvous(self.conversation, candidates, _candidate_name, weight_of)
+        if not self.recent:
+            return drawn
+        places = {candidate: -place for place, candidate in enumerate(reversed(self.recent), start=1)}
+        return sorted(drawn, key=lambda candidate: places.get(candidate, 0))
+
+
+def _target_name(entry: RouteTarget) -> str:
+    return str(entry.target)
+
+
+def _weight(entry: RouteTarget) -> int:
+    return entry.weight
+
+
+def _candidate_name(candidate: Candidate) -> str:
+    return f"{candidate.target} {candidate.credential}"

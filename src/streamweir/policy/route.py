@@ -8,7 +8,7 @@ targets are tried is decided in `policy.router`.
 from collections.abc import Collection, Iterable, Iterator
 from typing import Literal, NamedTuple
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from streamweir.policy.health import TargetId
 
@@ -30,6 +30,8 @@ class Route(Struct, frozen=True):
     strategy: Strategy = "priority"
     pattern: str | None = None
     """The pattern of the alias that the name matches, if the name itself is not an alias."""
+    affinity: bool = True
+    """The requests of one conversation go to one candidate."""
 
     @property
     def configured_id(self) -> str:
@@ -53,7 +55,7 @@ class RouteTable:
             return None
         for route in self._patterns:
             if matches_pattern(model_name, route.id):
-                return Route(model_name, route.targets, route.strategy, route.id)
+                return structs.replace(route, id=model_name, pattern=route.id)
         provider, _, model = model_name.partition("/")
         if not model or provider not in self._providers:
             return None

@@ -10,6 +10,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterator, Sequence
 
 from streamweir.core.errors import StreamweirError, UpstreamError
+from streamweir.policy.affinity import Affinity, Preference
 from streamweir.policy.health import DEFAULT_SETTINGS, Candidate, Health, HealthSettings, State, TargetId
 from streamweir.policy.route import Route, RouteTable, RouteTarget
 from streamweir.policy.strategy import Random, arrange
@@ -27,7 +28,9 @@ class Router:
         scripted: Collection[str] = (),
         max_unrouted: int = 10_000,
         settings_of: Callable[[TargetId], HealthSettings] = lambda _: DEFAULT_SETTINGS,
+        affinity_s: float = 0.0,
     ) -> None:
+        self.affinity: Affinity[Candidate] = Affinity(affinity_s)
         self._providers = frozenset(provider_names)
         self._settings_of = settings_of
         self._routed = {
@@ -39,6 +42,7 @@ class Router:
 
     def adopt(self, old: "Router", changed: Collection[str | TargetId] = ()) -> None:
         """Takes over the health of the candidates of `old`. Those of `changed` providers and targets start without."""
+        self.affinity.adopt(old.affinity)
         for candidate, health in (*old._unrouted.items(), *old._routed.items()):
             provider = candidate.target.provider
             if provider in changed or candidate.target in changed or provider not in self._providers:
@@ -49,12 +53,23 @@ class Router:
             else:
                 self._keep(candidate, health)
 
-    def order(self, route: Route, now: float, random: Random) -> list[Candidate]:
-        """The candidates to try, best first; empty: all are unavailable."""
+    def has_equals(self, route: Route) -> bool:
+        """Whether a conversation can choose: there are targets or credentials that the operator has not put in an
+        order."""
+        if not route.affinity or not self.affinity.hold_s:
+            return False
+        return len(route.targets) > 1 and route.strategy != "priority"
+
+    def order(self, route: Route, now: float, random: Random, conversation: bytes | None = None) -> list[Candidate]:
+        """The candidates to try, best first; empty: all are unavailable.
+
+        `conversation`: the one that the request belongs to, if it chooses (`has_equals`).
+        """
+        preference = self._preference_of(conversation, now) if conversation is not None else None
         entries: Sequence[RouteTarget] = route.targets
         if len(entries) > 1:
             available = [entry for entry in entries if self._has_available(entry, now)]
-            entries = arrange(route.strategy, available, random, self._ttft_s)
+            entries = arrange(route.strategy, available, random, self._ttft_s, preference)
         candidates = [
             candidate
             for entry in entries
@@ -64,6 +79,10 @@ class Router:
         if candidates:
             candidates[0] = self.take(candidates[0], now) or candidates[0]
         return candidates
+
+    def _preference_of(self, conversation: bytes, now: float) -> Preference:
+        recent = self.affinity.recent(conversation, now)
+        return Preference(conversation, [each for each in recent if self._state(each, now) is not State.UNAVAILABLE])
 
     def take(self, candidate: Candidate, now: float) -> Candidate | None:
         """The candidate as it must be reported later; None: it is unavailable, or another request is probing it."""

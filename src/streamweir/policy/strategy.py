@@ -1,10 +1,13 @@
 """The strategies: in which order the available targets of a route are tried.
 
-Pure: health and random values are arguments. `random` returns numbers from 0 up to 1.
+Pure: health and random values are arguments. `random` returns numbers from 0 up to 1. A conversation's preference
+counts where the operator has none: in place of a random choice, and before a measurement. A list by priority is the
+operator's own order: it is kept.
 """
 
 from collections.abc import Callable, Sequence
 
+from streamweir.policy.affinity import Preference
 from streamweir.policy.route import RouteTarget, Strategy
 
 EXPLORED_SHARE = 0.05
@@ -15,14 +18,19 @@ Measure = Callable[[RouteTarget], float | None]
 
 
 def arrange(
-    strategy: Strategy, available: Sequence[RouteTarget], random: Random, ttft_s: Measure
+    strategy: Strategy,
+    available: Sequence[RouteTarget],
+    random: Random,
+    ttft_s: Measure,
+    preference: Preference | None = None,
 ) -> Sequence[RouteTarget]:
     """The targets, best first. `ttft_s`: the recent time to the first token of a target; None: not measured."""
     if len(available) < 2 or strategy == "priority":
         return available
     if strategy == "weighted":
-        return shuffle(available, random)
-    return _rank(available, random, ttft_s)
+        return shuffle(available, random) if preference is None else preference.draw(available)
+    ranked = _rank(available, random, ttft_s)
+    return ranked if preference is None else preference.remembered_first(ranked)
 
 
 def shuffle(available: Sequence[RouteTarget], random: Random) -> list[RouteTarget]:

@@ -20,6 +20,7 @@ from streamweir.frontends.base import Frontend
 from streamweir.pipeline.meter import Meter
 from streamweir.pipeline.settlement import PendingSettlement
 from streamweir.policy.access import Key
+from streamweir.policy.conversation import conversation_of
 from streamweir.policy.health import Candidate
 from streamweir.policy.route import Route
 from streamweir.providers.base import UpstreamRequest
@@ -67,6 +68,7 @@ class RequestHandler:
         "_body_digest",
         "_builder",
         "_chat",
+        "_conversation",
         "_error_status_sent",
         "_frontend",
         "_headers",
@@ -122,6 +124,8 @@ class RequestHandler:
         self._stop_reason: StreamweirError | None = None
         self._allowance: OutputAllowance | None = None
         self._chat: ChatRequest | None = None
+        self._conversation: bytes | None = None
+        """If it chooses among candidates, and is remembered with the one that answers."""
         self._meter: Meter | None = None
         self._prompt: Prompt | None = None
         """To count its tokens when the request is over."""
@@ -243,6 +247,7 @@ class RequestHandler:
 
     async def _admit(self) -> Candidates:
         """Parses the body, finds the targets and makes the reservation."""
+        headers = self._request.headers
         chat = self._chat = await self._parse_body()
         self._prompt = chat.prompt
         record, runtime = self.record, self._runtime
@@ -250,7 +255,9 @@ class RequestHandler:
         route = find_route(runtime, self.key, chat)
         now = time.monotonic()
         fit = fit_route(runtime, route, chat)
-        candidates = runtime.router.order(fit, now, random)
+        if runtime.router.has_equals(fit):
+            self._conversation = conversation_of(self.key.id, route.id, chat, self._frontend, headers)
+        candidates = runtime.router.order(fit, now, random, self._conversation)
         if not candidates:
             raise runtime.router.unavailable(fit, now)
         try:
@@ -395,6 +402,8 @@ class RequestHandler:
         """Reports the result of the attempt to the router and the observer."""
         router, now = self._runtime.router, time.monotonic()
         error = relay.failure or meter.record.error
+        if self._conversation is not None and relay.first_token_at is not None:
+            router.affinity.note(self._conversation, candidate, now)  # however it ends, the prompt was read
         is_stopped = self._stop_reason is not None or self._is_cut
         if relay.verdict is None and error is not None and not is_stopped:
             note_error(attempt, error, self._runtime.config, has_content=self.key.log_content)

@@ -193,6 +193,7 @@ def build_runtime_config(
         routes,
         providers.keys(),
         scripted=scripted,
+        affinity_s=config.routing.affinity_s,
         settings_of=lambda target: (targets.get(target) or providers[target.provider]).health,
     )
     if old is not None:
@@ -351,6 +352,7 @@ def _routes(config: Config) -> list[Route]:
                 for target in model.targets
             ),
             strategy=model.strategy,
+            affinity=model.affinity,
         )
         for model in config.models
     ]
