@@ -31,6 +31,7 @@ SHORT = {
     "server/request/allowance.py OutputAllowance._overrun": "one extension of one hold",
     "server/accounting/settlement.py Settlements.settle": "one settlement",
     "server/accounting/shared_limiter.py SharedLimiter._start": "one call to Valkey, bounded by its timeout",
+    "server/accounting/target_limiter.py TargetLimiter._start": "one call to Valkey, bounded by its timeout",
     "store/db/postgres.py PostgresStore._start": "one operation, bounded by its deadline",
     "upstream/batch.py BatchCall._open_more": "one call of a request",
     "upstream/dial.py Dialler._lookup_addresses": "one look-up of a name",

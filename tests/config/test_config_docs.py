@@ -109,11 +109,13 @@ def test_the_example_file(tmp_path: Path) -> None:
 
 
 def test_the_examples_on_the_page(tmp_path: Path) -> None:
-    first, own_keys, aliases = re.findall(r"^```toml\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
+    first, own_keys, limits, aliases = re.findall(r"^```toml\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
     assert load(tmp_path, first).keys[0].name == "ci"
     (tmp_path / "openai-eu").write_text("sk-5c1d9ab7\n")
     (openai,) = load(tmp_path, own_keys.replace("/run/secrets/", "")).providers
     assert [(each.name, each.weight) for each in openai.api_keys] == [("1", 1), ("batch", 3), ("eu", 1)]
+    config = load(tmp_path, f'{limits}[[providers]]\nname = "openai"\nkind = "openai"\n')
+    assert (config.providers[0].rpm, config.models[0].targets[0].max_streams) == (600, 20)
     kinds = ("vllm", "openai", "anthropic", "vertex")
     places = "".join(f'[[providers]]\nname = "{kind}"\nkind = "{kind}"\n' for kind in kinds)
     config = load(tmp_path, f'{places}project = "acme"\n{aliases}')

@@ -1,5 +1,6 @@
 """A file becomes a configuration, or one error that names every path and reason."""
 
+import re
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -418,6 +419,38 @@ def test_several_workers_need_something_shared_for_a_limit(name: str) -> None:
     with pytest.raises(ConfigError, match=rf"keys\.a\.{name}: a limit with 2 workers needs \[shared\]"):
         check_workers(config, 2)
     check_workers(Config(keys=config.keys, shared=Shared(url="redis://h")), 2)
+
+
+@pytest.mark.parametrize("name", ["rpm", "tpm", "max_streams"])
+@pytest.mark.parametrize("where", ["providers.p", "models.m.targets[0]"])
+def test_limits_of_targets_need_something_shared_too(name: str, where: str) -> None:
+    limit = {name: 5}
+    target = Target(provider="p", model="x", **(limit if where.startswith("models") else {}))  # type: ignore[arg-type]
+    config = Config(
+        providers=(structs.replace(Provider(name="p", kind="sim"), **(limit if where == "providers.p" else {})),),
+        models=(Model(id="m", targets=(target,)),),
+    )
+    check_workers(config, 1)
+    with pytest.raises(ConfigError, match=rf"{re.escape(where)}\.{name}: a limit with 2 workers needs \[shared\]"):
+        check_workers(config, 2)
+    check_workers(structs.replace(config, shared=Shared(url="redis://h")), 2)
+
+
+def test_limits_of_one_target_do_not_contradict_each_other(tmp_path: Path) -> None:
+    text = """
+    [[providers]]
+    name = "p"
+    kind = "openai"
+    [[models]]
+    id = "a"
+    targets = [{ provider = "p", model = "x", rpm = 5, max_streams = 2 }]
+    [[models]]
+    id = "b"
+    targets = [{ provider = "p", model = "x", rpm = 6 }, { provider = "p", model = "y", rpm = 7 }]
+    """
+    with pytest.raises(ConfigError, match=r"models\.b\.targets\[0\]\.rpm: is 6, but 5 in models\.a\.targets\[0\]"):
+        load(tmp_path, text)
+    assert load(tmp_path, text.replace("rpm = 6", "rpm = 5")).models[1].targets[1].rpm == 7
 
 
 def test_what_is_redacted_is_a_regular_expression(tmp_path: Path) -> None:

@@ -302,3 +302,14 @@ def test_reading_the_health_of_a_target_is_not_a_use() -> None:
     own = looked_at.health_of(A)
     assert own is not None
     assert own.state(1.0) is State.HEALTHY
+
+
+def test_candidates_without_room_by_their_providers_report_are_tried_last() -> None:
+    targets = tuple(RouteTarget(TargetId("p", name)) for name in "abcd")
+    router = Router(RouteTable([Route("m", targets)], ["p"]), ["p"])
+    ordered = router.order(Route("m", targets), 0.0, NO_CHANCE, None, lambda candidate: candidate.target.model in "bd")
+    assert [each.target.model for each in ordered] == ["b", "d", "a", "c"]
+    nowhere = router.order(Route("m", targets), 0.0, NO_CHANCE, None, lambda _: False)
+    assert [each.target.model for each in nowhere] == ["a", "b", "c", "d"], "the provider decides"
+    single = Route("m", targets[:1])
+    assert len(router.order(single, 0.0, NO_CHANCE, None, lambda _: False)) == 1

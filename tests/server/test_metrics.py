@@ -340,6 +340,7 @@ def test_the_documentation_names_every_metric_with_its_type_and_labels() -> None
     metrics.request_ended(request(attempts=[], error="invalid_json", verdict=Verdict.REJECTED))
     metrics.attempt_ended("openai/gpt-4o", None)
     metrics.ejected("openai/gpt-4o")
+    metrics.skipped("openai/gpt-4o", "rpm")
     metrics.fault("UnexpectedInput")
     shown = {
         family.name: (family.type, {label for sample in family.samples for label in sample.labels} - {"le"})

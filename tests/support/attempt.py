@@ -82,6 +82,9 @@ class Attended:
     def attempt_ended(self, target: str, code: str | None, /) -> None:
         raise AssertionError(f"that is for the conversation to tell: {target} {code}")
 
+    def skipped(self, target: str, reason: str, /) -> None:
+        raise AssertionError(f"that is for the conversation to tell: {target} {reason}")
+
     def ejected(self, target: str, /) -> None:
         raise AssertionError(f"that is for the conversation to tell: {target}")
 

@@ -94,7 +94,7 @@ class Gate:
         async with asyncio.timeout(WAIT_TIMEOUT_S):
             await running.server.emptied()
             await running.drained()
-        assert (running.open_streams, running.abandoned) == (0, 0)
+        assert (running.open_streams, running.abandoned, running.accounting.targets.open_count) == (0, 0, 0)
         for _, upstream in running.runtime.upstreams():
             if isinstance(upstream, Http1Upstream):
                 assert (upstream.in_use, upstream.waiting) == (0, 0)

@@ -70,11 +70,19 @@ def check_workers(config: Config, workers: int) -> None:
     """Several workers can only apply a limit together with shared state."""
     if workers == 1 or config.shared is not None:
         return
-    for key in config.keys:
+    limited: list[tuple[str, object]] = [(member("keys", key.name), key) for key in config.keys]
+    for provider in config.providers:
+        at = member("providers", provider.name)
+        limited.append((at, provider))
+        limited += [(member(f"{at}.api_keys", each.name or ""), each) for each in provider.api_keys]
+    for model in config.models:
+        at = f"{member('models', model.id)}.targets"
+        limited += [(entry(at, index), target) for index, target in enumerate(model.targets)]
+    for where, each in limited:
         for name in (*NAMES, "budget_usd"):
-            if getattr(key, name) is not None:
+            if getattr(each, name, None) is not None:
                 reason = f"a limit with {workers} workers needs [shared] (Valkey or Redis)"
-                raise ConfigError(f"{member('keys', key.name)}.{name}", reason)
+                raise ConfigError(f"{where}.{name}", reason)
 
 
 def _server(server: Server) -> Iterator[ConfigProblem]:

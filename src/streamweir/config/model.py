@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from msgspec import Meta, Struct, structs
 
-from streamweir.policy.key_limits import KeyLimits, with_limits
+from streamweir.policy.key_limits import KeyLimits, PerMinute, Streams, with_limits
 
 Seconds = Annotated[float, Meta(gt=0, le=86_400)]
 SecondsOrNone = Annotated[float, Meta(ge=0, le=86_400)]
@@ -188,6 +188,9 @@ class Provider(_WithSecrets, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     max_failures: Failures = 5
     ejection_s: SecondsOrNone = 30.0
     cooldown_s: SecondsOrNone = 1.0
+    rpm: PerMinute | None = None
+    tpm: PerMinute | None = None
+    max_streams: Streams | None = None
 
     @property
     def credentials(self) -> tuple[Credential, ...]:
@@ -213,6 +216,9 @@ class Target(_WithSecrets, frozen=True, kw_only=True, forbid_unknown_fields=True
     max_failures: Failures | None = None
     ejection_s: SecondsOrNone | None = None
     cooldown_s: SecondsOrNone | None = None
+    rpm: PerMinute | None = None
+    tpm: PerMinute | None = None
+    max_streams: Streams | None = None
 
 
 class Price(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -7,9 +7,9 @@ if its provider reports nonsense. Callers choose model names, so what is kept is
 """
 
 from collections import OrderedDict
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
 
-from streamweir.providers.rate_limit import Bucket, RateLimitReport
+from streamweir.providers.rate_limit import Bucket, RateLimitReport, read_rate_limits
 
 MAX_AGE_S = 300.0
 UNKNOWN_RESET_S = 10.0
@@ -38,6 +38,12 @@ class Quotas:
 
     def __len__(self) -> int:
         return len(self._reported)
+
+    def note_headers(self, key: Hashable, headers: Mapping[str, str], now: float) -> None:
+        """The head of a response, whatever its status."""
+        report = read_rate_limits(headers)
+        if report is not None:
+            self.note(key, report, now)
 
     def note(self, key: Hashable, report: RateLimitReport, now: float) -> None:
         self._reported[key] = _Reported(report, now)

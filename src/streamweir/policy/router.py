@@ -60,10 +60,18 @@ class Router:
             return False
         return len(route.targets) > 1 and route.strategy != "priority"
 
-    def order(self, route: Route, now: float, random: Random, conversation: bytes | None = None) -> list[Candidate]:
+    def order(
+        self,
+        route: Route,
+        now: float,
+        random: Random,
+        conversation: bytes | None = None,
+        has_room: Callable[[Candidate], bool] | None = None,
+    ) -> list[Candidate]:
         """The candidates to try, best first; empty: all are unavailable.
 
-        `conversation`: the one that the request belongs to, if it chooses (`has_equals`).
+        `conversation`: the one that the request belongs to, if it chooses (`has_equals`). `has_room`: by what its
+        provider reports, a candidate can take the request. Others are tried last.
         """
         preference = self._preference_of(conversation, now) if conversation is not None else None
         entries: Sequence[RouteTarget] = route.targets
@@ -76,6 +84,8 @@ class Router:
             for candidate in self._of(entry.target)
             if self._state(candidate, now) is not State.UNAVAILABLE
         ]
+        if has_room is not None and len(candidates) > 1:
+            candidates.sort(key=has_room, reverse=True)  # those with room first, else in the same order
         if candidates:
             candidates[0] = self.take(candidates[0], now) or candidates[0]
         return candidates

@@ -40,6 +40,8 @@ class TargetLimiter:
         self._peers = peers
         self._local = LocalLimits()
         self._tasks: set[asyncio.Task[None]] = set()
+        self.open_count = 0
+        """The attempts that hold room at the moment."""
         self.shared_ids: set[str] = set()
         """The reservations of this process in Valkey."""
 
@@ -57,12 +59,16 @@ class TargetLimiter:
                 if decision.refusal is not None:
                     return decision
                 self.shared_ids.update(ids)
+                self.open_count += 1
                 return AttemptHold(ids, is_shared=True)
         peers = self._peers()
         if peers > 1:
             requests = [request.divided_by(peers) for request in requests]
         decision = self._local.reserve_all(requests, time.monotonic())
-        return decision if decision.refusal is not None else AttemptHold(ids, is_shared=False)
+        if decision.refusal is not None:
+            return decision
+        self.open_count += 1
+        return AttemptHold(ids, is_shared=False)
 
     def settle(self, hold: AttemptHold, tokens: int | None) -> None:
         """The attempt was sent, and has ended. None: its tokens stay as estimated."""
@@ -80,6 +86,7 @@ class TargetLimiter:
         if hold.is_ended:
             return
         hold.is_ended = True
+        self.open_count -= 1
         if hold.is_shared and self._shared is not None:
             self.shared_ids.difference_update(hold.ids)
             self._start(self._shared.end_all(hold.ids, tokens, took_place=took_place))

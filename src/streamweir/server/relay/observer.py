@@ -30,6 +30,10 @@ class AttemptObserver(Protocol):
         """`code`: of the error; None: it did not fail."""
         ...
 
+    def skipped(self, target: str, reason: str, /) -> None:
+        """The target was not asked: it is at its configured limit. `reason`: the name of the limit."""
+        ...
+
     def ejected(self, target: str, /) -> None:
         """The target has failed so often that it gets no requests for a while."""
         ...
@@ -61,6 +65,9 @@ class GatewayObserver:
 
     def attempt_ended(self, target: str, code: str | None, /) -> None:
         self._metrics.attempt_ended(target, code)
+
+    def skipped(self, target: str, reason: str, /) -> None:
+        self._metrics.skipped(target, reason)
 
     def ejected(self, target: str, /) -> None:
         self._metrics.ejected(target)

@@ -112,6 +112,7 @@ class Relay:
         "first_token_at",
         "on_cut",
         "on_first_token",
+        "on_head",
         "on_overrun",
         "verdict",
     )
@@ -152,6 +153,8 @@ class Relay:
         """Whether closing the connection stops the provider's work and bill. Set after the relay is made."""
         self.first_token_at: float | None = None
         self.on_first_token: Callable[[], None] | None = None
+        self.on_head: Callable[[Mapping[str, str], float], None] | None = None
+        """The head of the response has arrived, with any status: its headers, and when."""
         self.exceeds: Callable[[int], bool] | None = None
         """Whether the answer is longer than so many tokens. None: it is estimated."""
         self.on_overrun: Callable[[], None] | None = None
@@ -190,6 +193,11 @@ class Relay:
     def is_billable(self) -> bool:
         """The request was sent, and the upstream has not refused it."""
         return self._upstream.is_billable
+
+    @property
+    def was_sent(self) -> bool:
+        """The upstream has received the request, whether it refused it or not."""
+        return self._upstream.is_billable or self._upstream.status != 0
 
     @property
     def bytes_out(self) -> int:
@@ -355,6 +363,8 @@ class Relay:
 
     def _read_head(self, status: int, headers: Mapping[str, str]) -> None:
         self._read_at = now = self._time()
+        if self.on_head is not None:
+            self.on_head(headers, now)
         error = self._upstream.take_head(status, headers, now)
         if error is not None:
             self._handle(Input.FAILED, error)
@@ -710,7 +720,7 @@ class Relay:
         self._timer.end()
         response = self._response
         response.on_gone = response.on_full = response.on_drained = None
-        self.on_first_token = self.on_overrun = self.on_cut = None  # they may hold the relay itself
+        self.on_first_token = self.on_head = self.on_overrun = self.on_cut = None  # they may hold the relay itself
         if previous is _DRAINING:
             self._observer.drain_ended()
         if self._opening is not None:

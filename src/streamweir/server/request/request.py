@@ -35,7 +35,7 @@ from streamweir.server.relay.observer import AttemptObserver
 from streamweir.server.relay.relay import Relay
 from streamweir.server.request.allowance import OutputAllowance
 from streamweir.server.request.attempt_builder import AttemptBuilder
-from streamweir.server.request.attempt_report import note_error
+from streamweir.server.request.attempt_end import report_attempt
 from streamweir.server.request.attempt_setup import (
     estimate_prompt,
     find_route,
@@ -49,7 +49,9 @@ from streamweir.server.request.body_parsing import read_chat
 from streamweir.server.request.candidates import Candidates
 from streamweir.server.request.error_answer import error_answer
 from streamweir.server.request.overload import OpeningSlot
+from streamweir.server.request.quota_hints import note_attempt, room_by_quota
 from streamweir.server.request.reservation_size import ReservationSize
+from streamweir.server.request.room import Room, room_for
 from streamweir.server.request.runtime import RuntimeConfig
 from streamweir.server.request.settlement_jobs import content_of, count_pending
 from streamweir.server.telemetry.record import AttemptRecord, RequestRecord
@@ -82,6 +84,7 @@ class RequestHandler:
         "_relay",
         "_request",
         "_response",
+        "_room",
         "_runtime",
         "_stop_reason",
         "_task",
@@ -134,6 +137,7 @@ class RequestHandler:
         self._error_status_sent: int | None = None
         """The status of the error that was sent to the caller."""
         self.key = key
+        self._room: Room | None = None  # if a target has limits
         self.reservation: Reservation | None = None
         self._pending: PendingSettlement | None = None
         """What must still be counted when the request is over."""
@@ -211,6 +215,8 @@ class RequestHandler:
     def ended(self) -> EndedRequest:
         """After `run` has ended."""
         self._allowance = None  # it refers to this object
+        if self._room is not None:
+            self._room.release()
         record, pending, capture, meter = self.record, self._pending, self._builder.capture, self._meter
         content = count = None
         if capture is not None and meter is not None:
@@ -257,7 +263,8 @@ class RequestHandler:
         fit = fit_route(runtime, route, chat)
         if runtime.router.has_equals(fit):
             self._conversation = conversation_of(self.key.id, route.id, chat, self._frontend, headers)
-        candidates = runtime.router.order(fit, now, random, self._conversation)
+        has_room = room_by_quota(runtime, chat, now)
+        candidates = runtime.router.order(fit, now, random, self._conversation, has_room)
         if not candidates:
             raise runtime.router.unavailable(fit, now)
         try:
@@ -266,6 +273,7 @@ class RequestHandler:
             runtime.router.abandoned(candidates[0])
             raise
         runtime.budget.note_request(now)
+        self._room = room_for(runtime, self._accounting.targets, self._observer, self.reservation)
         return Candidates(runtime, candidates)
 
     async def _reserve(self, chat: ChatRequest, route: Route) -> None:
@@ -315,6 +323,8 @@ class RequestHandler:
 
     async def _try_candidates(self, candidates: Candidates) -> None:
         while True:
+            if self._room is not None:
+                await self._wait(self._room.find(candidates, self._request.arrived_s, self._sleep))
             candidate, chat = candidates.candidate, self._chat
             relay, meter = await self._attempt(candidate, is_last=candidates.is_last)
             if self._allowance is not None:
@@ -333,9 +343,12 @@ class RequestHandler:
                 await candidates.advance(error, self._request.arrived_s, self._sleep)
 
     async def _sleep(self, wait_s: float) -> None:
-        self._relay = None
-        self._response.on_gone = self._caller_gone
-        await asyncio.sleep(wait_s)
+        await self._wait(asyncio.sleep(wait_s))
+
+    async def _wait(self, waiting: Coroutine[None, None, None]) -> None:
+        """Between two attempts."""
+        self._relay, self._response.on_gone = None, self._caller_gone
+        await waiting
 
     async def _attempt(self, candidate: Candidate, is_last: bool) -> tuple[Relay, Meter]:
         self.slot.opened()
@@ -381,6 +394,8 @@ class RequestHandler:
         if self.record.stream:  # the start of a whole answer is not known
             relay.on_first_token = partial(self._answered, candidate, time.monotonic())
         self._relay, self._meter = relay, meter
+        if self._runtime.quotas is not None:
+            note_attempt(self._runtime.quotas, candidate, relay, reservation)
         if self._allowance is not None:
             self._allowance.bind(relay, meter, target)
         return relay, meter, relay.run(provider_runtime.upstream_for(request, meter), request)
@@ -399,22 +414,11 @@ class RequestHandler:
         self._response.send(answer)
 
     def _report(self, relay: Relay, meter: Meter, candidate: Candidate, attempt: AttemptRecord) -> None:
-        """Reports the result of the attempt to the router and the observer."""
-        router, now = self._runtime.router, time.monotonic()
-        error = relay.failure or meter.record.error
-        if self._conversation is not None and relay.first_token_at is not None:
-            router.affinity.note(self._conversation, candidate, now)  # however it ends, the prompt was read
+        if self._room is not None:
+            self._room.ended(relay, meter)
+        parts = (self._runtime, self._observer, relay, meter, candidate, attempt, self._conversation)
         is_stopped = self._stop_reason is not None or self._is_cut
-        if relay.verdict is None and error is not None and not is_stopped:
-            note_error(attempt, error, self._runtime.config, has_content=self.key.log_content)
-            if router.failed(candidate, now, error):
-                self._observer.ejected(attempt.target)
-        elif relay.first_token_at is not None:
-            router.succeeded(candidate, now)
-        else:
-            router.abandoned(candidate)
-        outcome = attempt.error or relay.verdict or ("stopped" if is_stopped else None)
-        self._observer.attempt_ended(attempt.target, outcome)
+        report_attempt(*parts, is_stopped=is_stopped, has_content=self.key.log_content)
 
     def _settle(self, relay: Relay, meter: Meter) -> None:
         record, verdict, error = self.record, relay.verdict, relay.failure

@@ -24,14 +24,16 @@ from streamweir.pipeline.meter import Meter
 from streamweir.policy.access import DEFAULT_WORKSPACE, Key, KeyRing, digest_of
 from streamweir.policy.budget import nano_of
 from streamweir.policy.health import HealthSettings, TargetId
-from streamweir.policy.key_limits import limits_of
+from streamweir.policy.key_limits import KeyLimits, limits_in, limits_of
 from streamweir.policy.pricebook import PriceBook
 from streamweir.policy.prices import Rates, rates_of_dollars
 from streamweir.policy.pricetable import PriceTable
+from streamweir.policy.quota import Quotas
 from streamweir.policy.retry import RetryBudget
 from streamweir.policy.route import Route, RouteTable, RouteTarget
 from streamweir.policy.router import Router
 from streamweir.policy.stream_options import StreamOptionsRefusals
+from streamweir.policy.target_limits import TargetLimits
 from streamweir.providers.base import Target, UpstreamRequest, Wire
 from streamweir.providers.compatible import VENDORS, provider_of
 from streamweir.providers.embedding import EmbeddingService, provider_for
@@ -126,6 +128,9 @@ class RuntimeConfig(Struct, frozen=True, kw_only=True):
     targets: Mapping[TargetId, ProviderRuntime]
     """Of targets with settings of their own."""
     wires: WireTable
+    target_limits: TargetLimits
+    quotas: Quotas | None
+    """None: no request has a choice of candidates."""
 
     def provider_for(self, target: TargetId) -> ProviderRuntime:
         """The target's provider, with the target's own settings."""
@@ -220,6 +225,8 @@ def build_runtime_config(
         providers=providers,
         targets=targets,
         wires=WireTable(config, old.wires.learned if old is not None else None),
+        target_limits=_target_limits(config),
+        quotas=_quotas(config, old),
     )
 
 
@@ -341,6 +348,29 @@ def _outputs(config: Config) -> dict[TargetId, int]:
         for target in model.targets
         if target.max_output_tokens is not None
     }
+
+
+def _target_limits(config: Config) -> TargetLimits:
+    targets: dict[TargetId, KeyLimits] = {}
+    for model in config.models:
+        for target in model.targets:
+            # Entries of one target do not contradict each other; each may have another of the limits.
+            id, own = TargetId(target.provider, target.model), limits_of(limits_in(target))
+            before = targets.get(id, KeyLimits())
+            targets[id] = structs.replace(before, **{name: limit for name, limit in own.items() if limit is not None})
+    return TargetLimits(
+        targets,
+        {provider.name: limits_in(provider) for provider in config.providers},
+        {(provider.name, each.name or ""): each for provider in config.providers for each in provider.credentials},
+    )
+
+
+def _quotas(config: Config, old: RuntimeConfig | None) -> Quotas | None:
+    """What the providers have reported of their own limits, if a request has a choice."""
+    has_choice = any(len(model.targets) > 1 for model in config.models)
+    if not has_choice and all(len(provider.credentials) == 1 for provider in config.providers):
+        return None
+    return (old.quotas if old is not None else None) or Quotas()
 
 
 def _routes(config: Config) -> list[Route]:

@@ -14,8 +14,9 @@ from streamweir.config.check_target import own_settings
 from streamweir.config.error import entry, member
 from streamweir.config.model import Config, Provider, ProviderTimeouts
 from streamweir.policy.health import TargetId
+from streamweir.policy.key_limits import NAMES
 
-_OF_OTHERS = frozenset({"max_output_tokens", "wire"})
+_OF_OTHERS = frozenset({"max_output_tokens", "wire", *NAMES})
 """Settings of a target that a provider does not have, or that are applied elsewhere."""
 
 

@@ -135,6 +135,7 @@ class Metrics:
         self._tally_of: dict[_Kind, _Tally] = {}
         self._attempts: dict[tuple[str, ...], float] = {}
         self._ejections: dict[tuple[str, ...], float] = {}
+        self._skips: dict[tuple[str, ...], float] = {}
         self._faults: dict[tuple[str, ...], float] = {}
         self._first_tokens: dict[str, Histogram] = {}
         self._durations: dict[str, Histogram] = {}
@@ -160,6 +161,9 @@ class Metrics:
 
     def ejected(self, target: str) -> None:
         _add(self._ejections, self._target_label(target, has_answered=False))
+
+    def skipped(self, target: str, reason: str) -> None:
+        _add(self._skips, self._target_label(target, has_answered=False), reason)
 
     def fault(self, kind: str) -> None:
         """`kind`: the class of an exception; a program has a bounded number of them."""
@@ -244,6 +248,9 @@ class Metrics:
         )
         yield _counter("upstream_attempts", "Attempts by target and outcome.", ("target", "outcome"), self._attempts)
         yield _counter("ejections", "Times a failing target was ejected.", ("target",), self._ejections)
+        yield _counter(
+            "target_skips", "Times a target at its configured limit was left out.", ("target", "reason"), self._skips
+        )
         yield from self._process_families()
 
     def _requests(self) -> dict[tuple[str, ...], float]:

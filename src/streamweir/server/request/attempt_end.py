@@ -1,0 +1,41 @@
+"""The end of an attempt: what the router, the memory of conversations and the metrics learn of it, and its record."""
+
+import time
+
+from streamweir.pipeline.meter import Meter
+from streamweir.policy.health import Candidate
+from streamweir.server.relay.observer import AttemptObserver
+from streamweir.server.relay.relay import Relay
+from streamweir.server.request.attempt_report import note_error
+from streamweir.server.request.runtime import RuntimeConfig
+from streamweir.server.telemetry.record import AttemptRecord
+
+
+def report_attempt(
+    runtime: RuntimeConfig,
+    observer: AttemptObserver,
+    relay: Relay,
+    meter: Meter,
+    candidate: Candidate,
+    attempt: AttemptRecord,
+    conversation: bytes | None,
+    *,
+    is_stopped: bool,
+    has_content: bool,
+) -> None:
+    """`conversation`: that of the request, if it chooses candidates. `is_stopped`: the gateway has ended the attempt.
+    `has_content`: the key stores prompts and answers."""
+    router, now = runtime.router, time.monotonic()
+    error = relay.failure or meter.record.error
+    if conversation is not None and relay.first_token_at is not None:
+        router.affinity.note(conversation, candidate, now)  # however it ends, the prompt was read
+    if relay.verdict is None and error is not None and not is_stopped:
+        note_error(attempt, error, runtime.config, has_content=has_content)
+        if router.failed(candidate, now, error):
+            observer.ejected(attempt.target)
+    elif relay.first_token_at is not None:
+        router.succeeded(candidate, now)
+    else:
+        router.abandoned(candidate)
+    outcome = attempt.error or relay.verdict or ("stopped" if is_stopped else None)
+    observer.attempt_ended(attempt.target, outcome)

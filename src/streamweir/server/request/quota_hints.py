@@ -1,0 +1,37 @@
+"""What providers report about their own rate limits, for the order of a request's candidates (`policy.quota`).
+
+Nothing is refused because of it. Only for requests of a configuration in which some have a choice.
+"""
+
+from collections.abc import Callable
+from functools import partial
+
+from streamweir.core.request import ChatRequest
+from streamweir.policy.health import Candidate
+from streamweir.policy.quota import Quotas
+from streamweir.server.accounting.reservation import Reservation
+from streamweir.server.relay.relay import Relay
+from streamweir.server.request.attempt_setup import estimate_prompt, max_output_tokens
+from streamweir.server.request.runtime import RuntimeConfig
+
+
+def room_by_quota(runtime: RuntimeConfig, chat: ChatRequest, now: float) -> Callable[[Candidate], bool] | None:
+    """Whether a candidate's quota can hold the request. None: no provider has reported one."""
+    quotas, tokens = runtime.quotas, -1
+    if not quotas:
+        return None
+
+    def has_room(candidate: Candidate) -> bool:
+        nonlocal tokens
+        if tokens < 0:  # only if there is a choice
+            answer = max_output_tokens(chat)
+            tokens = estimate_prompt(chat) + (answer if answer is not None else runtime.config.store.hold_tokens)
+        return quotas.has_room(candidate, tokens, now)
+
+    return has_room
+
+
+def note_attempt(quotas: Quotas, candidate: Candidate, relay: Relay, reservation: Reservation | None) -> None:
+    """Before an attempt: it is counted, and the head of its response is read."""
+    quotas.note_sent(candidate, reservation.limit_request.tokens if reservation is not None else 0)
+    relay.on_head = partial(quotas.note_headers, candidate)
