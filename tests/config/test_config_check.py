@@ -369,6 +369,31 @@ def test_targets() -> None:
     ]
 
 
+def of_fallbacks(setting: str, names: tuple[str, ...]) -> list[str]:
+    """The faults of the model `chat` with these fallbacks. There is a cycle, too: that of `large` is `chat`."""
+    targets = (Target(provider="openai", model="x"),)
+    models = (
+        Model(id="chat", targets=targets, **{setting: names}),  # type: ignore[arg-type]
+        Model(id="large", targets=targets, fallbacks=("chat",)),
+        Model(id="claude-*", targets=targets),
+        Model(id="cha*", targets=targets),
+    )
+    return said(Config(providers=(provider(name="openai"),), models=models))
+
+
+@pytest.mark.parametrize("setting", ["fallbacks", "context_fallbacks", "content_filter_fallbacks"])
+def test_fallbacks_are_models_that_exist(setting: str) -> None:
+    served = ("large", "claude-opus", "claude-*", "openai/gpt-4o", "cha*", "charlie")
+    assert of_fallbacks(setting, served) == []
+    assert of_fallbacks(setting, ("large", "lrge", "opnai/x", "openai/../x", "large", "chat")) == [
+        f'models.chat.{setting}[1]: no model and no provider is named "lrge", did you mean large?',
+        f'models.chat.{setting}[2]: no model and no provider is named "opnai/x", did you mean openai/...?',
+        f'models.chat.{setting}[3]: no model and no provider is named "openai/../x", did you mean openai/...?',
+        f'models.chat.{setting}[4]: "large" is listed twice',
+        f'models.chat.{setting}[5]: "chat" is the model itself',
+    ]
+
+
 def test_a_target_has_one_longest_answer() -> None:
     def target(most: int | None, name: str = "x") -> Target:
         return Target(provider="p", model=name, max_output_tokens=most)

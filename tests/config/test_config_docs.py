@@ -108,18 +108,34 @@ def test_the_example_file(tmp_path: Path) -> None:
     assert len(config.providers) == 6
 
 
+def with_providers(example: str) -> str:
+    """The example with the providers that it names and does not have."""
+    named = dict.fromkeys(re.findall(r'provider = "([a-z]+)"', example))
+    missing = [name for name in named if f'\nname = "{name}"' not in example]
+    places = [(name, name if name in kinds() else "sim") for name in missing]
+    more = "".join(
+        f'[[providers]]\nname = "{name}"\nkind = "{kind}"\n' + 'project = "acme"\n' * (kind == "vertex")
+        for name, kind in places
+    )
+    return example + more
+
+
 def test_the_examples_on_the_page(tmp_path: Path) -> None:
-    first, own_keys, limits, aliases = re.findall(r"^```toml\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
-    assert load(tmp_path, first).keys[0].name == "ci"
     (tmp_path / "openai-eu").write_text("sk-5c1d9ab7\n")
-    (openai,) = load(tmp_path, own_keys.replace("/run/secrets/", "")).providers
-    assert [(each.name, each.weight) for each in openai.api_keys] == [("1", 1), ("batch", 3), ("eu", 1)]
-    config = load(tmp_path, f'{limits}[[providers]]\nname = "openai"\nkind = "openai"\n')
-    assert (config.providers[0].rpm, config.models[0].targets[0].max_streams) == (600, 20)
-    kinds = ("vllm", "openai", "anthropic", "vertex")
-    places = "".join(f'[[providers]]\nname = "{kind}"\nkind = "{kind}"\n' for kind in kinds)
-    config = load(tmp_path, f'{places}project = "acme"\n{aliases}')
-    assert [model.id for model in config.models] == ["claude-*", "claude-*haiku*", "claude-opus-5-5"]
+    page = PAGE.replace("/run/secrets/", "")
+    examples = re.findall(r"^```toml\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+    configs = [load(tmp_path, with_providers(example)) for example in examples]
+    assert configs[0].keys[0].name == "ci"
+    places = [provider for config in configs for provider in config.providers]
+    own_keys = [(each.name, each.weight) for provider in places for each in provider.api_keys]
+    assert own_keys == [("1", 1), ("batch", 3), ("eu", 1)]
+    targets = [target for config in configs for model in config.models for target in model.targets]
+    assert {provider.rpm for provider in places} == {None, 600}
+    assert {target.max_streams for target in targets} == {None, 20}
+    named = [[model.id for model in config.models] for config in configs]
+    assert ["claude-*", "claude-*haiku*", "claude-opus-5-5"] in named
+    assert ["chat"] in named
+    assert ["chat", "spare", "long"] in named
 
 
 def test_the_aliases_for_claude_code(tmp_path: Path) -> None:

@@ -19,6 +19,14 @@ models = ["gpt-4o-mini"]
 id = "shared out"
 strategy = "weighted"
 targets = [{ provider = "up", model = "gpt-4o", weight = 3 }, { provider = "sim", model = "ok" }]
+
+[[models]]
+id = "staged"
+strategy = "least_busy"
+targets = [{ provider = "sim", model = "ok", stage = 2 }, { provider = "up", model = "gpt-4o", weight = 3 }]
+fallbacks = ["shared out", "up/gpt-4.1"]
+context_fallbacks = ["up/gpt-4.1"]
+content_filter_fallbacks = ["smart"]
 """
 
 
@@ -35,21 +43,29 @@ async def test_models(tmp_path: Path) -> None:
     async with api_on("sqlite", tmp_path, default + TOML + MORE) as api:
         found = await models_of(api, api.secret)
         assert found == await models_of(api, api.one.admin.secret)
-        assert list(found)[:3] == ["smart", "own", "shared out"]
+        assert list(found)[:4] == ["smart", "own", "shared out", "staged"]
         assert {"sim/hello", "listed/gpt-4o-mini"} < set(found)
         assert [id for id, model in found.items() if model["is_default"]] == ["smart"]
         well = {"wire": "chat", "state": "well", "away_for_s": 0.0, "ttft_s": None}
         assert found["smart"]["targets"] == [
-            {"provider": "up", "model": "gpt-4o", "weight": None, **well},
-            {"provider": "sim", "model": "ok", "weight": None, **well},
+            {"provider": "up", "model": "gpt-4o", "weight": None, "stage": 1, **well},
+            {"provider": "sim", "model": "ok", "weight": None, "stage": 1, **well},
         ]
         assert [target["weight"] for target in found["shared out"]["targets"]] == [3, 1]
+        staged = found["staged"]
+        assert [(target["provider"], target["weight"], target["stage"]) for target in staged["targets"]] == [
+            ("up", 3, 1),
+            ("sim", 1, 2),
+        ]
+        assert (staged["strategy"], staged["fallbacks"]) == ("least_busy", ["shared out", "up/gpt-4.1"])
+        assert (staged["context_fallbacks"], staged["content_filter_fallbacks"]) == (["up/gpt-4.1"], ["smart"])
+        assert (found["smart"]["strategy"], found["smart"]["fallbacks"]) == ("priority", [])
         assert found["own"]["source"] == "config"
         assert found["own"]["rates"] == {"input_usd": "0.1", "output_usd": "0.000000001"}
         assert (found["sim/hello"]["source"], found["listed/gpt-4o-mini"]["source"]) == ("built-in", "list")
         prices = (await api.ask("GET", "/api/prices", params={"provider": "alias"}, **api.operator)).json()["data"]
         assert [(each["model"], each["source"], each["rates"]) for each in prices] == [
-            (id, found[id]["source"], found[id]["rates"]) for id in ("smart", "own", "shared out")
+            (id, found[id]["source"], found[id]["rates"]) for id in ("smart", "own", "shared out", "staged")
         ]
 
 

@@ -6,8 +6,8 @@ from streamweir.policy.health import TargetId
 from streamweir.policy.pricebook import PriceBook
 from streamweir.policy.pricelist import Model, Price, PriceList, Provider
 from streamweir.policy.pricetable import PriceTable
-from streamweir.policy.route import Route, RouteTarget
-from streamweir.server.request.model_limits import ModelLimitsTable
+from streamweir.policy.route import Route, RouteTable, RouteTarget
+from streamweir.server.request.model_limits import AnswerLimits, ModelLimitsTable
 
 KINDS = {"o": "openai", "g": "groq"}
 STORE = Store(answer_tokens=5000, remote_tokens=9000)
@@ -25,13 +25,13 @@ def route(*names: str) -> Route:
 
 def test_the_widest_window_the_narrowest_and_the_shortest_answer_count() -> None:
     reach = ModelLimitsTable(KINDS, PriceBook(table(a=1000, b=2000)), STORE).of(route("o/a", "o/b", "o/gpt-4o"))
-    assert (reach.largest_window, reach.smallest_window, reach.answer) == (9000, 1000, 5000)
+    assert (reach.largest_window, reach.answers) == (9000, (AnswerLimits(smallest_window=1000, answer=5000),))
     assert (reach.image_tokens, reach.links_are_images) == (IMAGE_TOKENS, True)
 
 
 def test_one_model_is_enough_for_the_worse_of_two_bounds() -> None:
     reach = ModelLimitsTable(KINDS, PriceBook(table()), STORE).of(route("o/gpt-4o-mini", "g/x"))
-    assert (reach.largest_window, reach.smallest_window) == (9000, None)
+    assert (reach.largest_window, reach.answers[0].smallest_window) == (9000, None)
     assert (reach.image_tokens, reach.links_are_images) == (SMALL_TOKEN_IMAGE, False)
 
 
@@ -41,7 +41,7 @@ def test_the_longest_answer_is_that_of_the_operator_or_the_documented_one_within
     names = ("o/gpt-4o", "g/gpt-4o", "g/llama", "o/mine", "g/mine", "o/gpt-4.1")
     found = {name: limits.max_output(TargetId(*name.split("/"))) for name in names}
     assert list(found.values()) == [10_000, 20_000, 8000, 7, None, 32_768]
-    assert limits.of(route("o/mine", "o/gpt-4o")).answer == 7
+    assert limits.of(route("o/mine", "o/gpt-4o")).answers[0].answer == 7
 
 
 def test_the_longest_of_a_route_is_known_only_if_it_is_of_all() -> None:
@@ -50,9 +50,33 @@ def test_the_longest_of_a_route_is_known_only_if_it_is_of_all() -> None:
     assert ModelLimitsTable(KINDS, book, STORE).of(route("o/gpt-4.1", "o/x")).longest is None
 
 
+def test_what_a_fallback_reads_and_writes_counts_too_but_shortens_no_answer_of_the_others() -> None:
+    windows = {"own": 1000, "larger": 4000, "gpt-4o": 2000}
+    model_limits = ModelLimitsTable(KINDS, PriceBook(table(**windows)), STORE, {TargetId("o", "own"): 70})
+    (found, _) = (
+        RouteTable(
+            [
+                Route("alias", (RouteTarget(TargetId("o", "own")),), context_fallbacks=("large",)),
+                Route("large", (RouteTarget(TargetId("g", "larger")),), fallbacks=("g/gpt-4o-mini",)),
+            ],
+            KINDS,
+        ).resolve(name)
+        for name in ("alias", "large")
+    )
+    assert found is not None
+    reach = model_limits.of(found)
+    assert (reach.largest_window, reach.longest) == (9000, 16_384)
+    assert (reach.image_tokens, reach.links_are_images) == (SMALL_TOKEN_IMAGE, False)
+    assert reach.answers == (
+        AnswerLimits(smallest_window=1000, answer=70),
+        AnswerLimits(smallest_window=4000, answer=5000),
+        AnswerLimits(smallest_window=None, answer=16_384),
+    )
+
+
 def test_it_is_made_once_for_each_table() -> None:
     book = PriceBook(table(a=1000))
     model_limits = ModelLimitsTable(KINDS, book, STORE)
     assert model_limits.of(route("o/a")) is model_limits.of(route("o/a"))
     book.table = table(a=3000)
-    assert model_limits.of(route("o/a")).smallest_window == 3000
+    assert model_limits.of(route("o/a")).answers[0].smallest_window == 3000

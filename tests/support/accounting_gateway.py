@@ -12,7 +12,7 @@ says of each account must be what the database says.
 
 import json
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -65,9 +65,10 @@ T = TypeVar("T")
 
 
 class AccountingSetup:
-    def __init__(self, gate: Gate, up: ScriptedUpstream) -> None:
+    def __init__(self, gate: Gate, up: ScriptedUpstream, **others: ScriptedUpstream) -> None:
         self.gate = gate
         self.up = up
+        self.ups = {"up": up, **others}
         self.looks = True
         """After every change, so that the gateway knows of it; else it finds out when it looks by itself."""
         storage = gate.gateway.storage
@@ -205,7 +206,7 @@ async def keeping(
         url = await _database(folder)
         config += f'[store]\nurl = "{url}"\n{store}\n{toml}'
         async with gateway(config, data_dir=folder, intervals=intervals) as gate:
-            setup = AccountingSetup(gate, ups["up"])
+            setup = AccountingSetup(gate, **ups)
             yield setup
             await gate.vacated()
             await setup.assert_balanced()
@@ -219,14 +220,8 @@ async def _database(folder: Path) -> str:
 
 @asynccontextmanager
 async def _upstreams(scripts: Mapping[str, Script]) -> AsyncIterator[dict[str, ScriptedUpstream]]:
-    ups = {name: ScriptedUpstream(script) for name, script in scripts.items()}
-    if len(ups) == 1:
-        async with ups["up"]:
-            yield ups
-    else:
-        first, second = ups.values()
-        async with first, second:
-            yield ups
+    async with AsyncExitStack() as stack:
+        yield {name: await stack.enter_async_context(ScriptedUpstream(script)) for name, script in scripts.items()}
 
 
 def max_prompt(**members: Any) -> int:

@@ -8,6 +8,7 @@ import ipaddress
 import re
 from collections.abc import Iterator, Sequence
 from difflib import get_close_matches
+from itertools import product
 from json import dumps
 from urllib.parse import urlsplit
 
@@ -26,7 +27,7 @@ from streamweir.config.model import Config, Key, Model, Provider, Server
 from streamweir.config.weak_key import MIN_KEY_LENGTH, is_easy_to_guess
 from streamweir.frontends.table import FRONTENDS
 from streamweir.policy.key_limits import NAMES
-from streamweir.policy.route import MAX_NAME_LENGTH, is_pattern, matches_pattern
+from streamweir.policy.route import FALLBACKS, MAX_NAME_LENGTH, REFUSAL_FALLBACKS, Route, RouteTable, is_pattern
 from streamweir.providers.registry import FAMILIES, has_responses, provider_names
 
 _PROVIDER_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
@@ -51,6 +52,7 @@ def check(config: Config) -> list[ConfigProblem]:
         *(each for provider in config.providers for each in _provider(provider)),
         *_duplicates("models", "id", [model.id for model in config.models]),
         *(each for model in config.models for each in _model(model, config)),
+        *_fallbacks(config),
         *check_unequal(config.models),
         *_duplicates("keys", "name", [key.name for key in config.keys]),
         *(each for key in config.keys for each in _key(key)),
@@ -103,17 +105,23 @@ def _server(server: Server) -> Iterator[ConfigProblem]:
 
 def _default_model(config: Config) -> Iterator[ConfigProblem]:
     default_model = config.server.default_model
-    if default_model is None or any(
-        model.id == default_model or matches_pattern(default_model, model.id) for model in config.models
-    ):
-        if default_model is not None and is_pattern(default_model):
-            yield ConfigProblem("server.default_model", "expected the name of one model, without *")
+    if default_model is None:
         return
-    provider, _, model = default_model.partition("/")
-    if not model or all(provider != each.name for each in config.providers):
-        names = [model.id for model in config.models] + [f"{each.name}/..." for each in config.providers]
-        reason = f"no model and no provider is named {dumps(default_model)}{_suggestion(default_model, names)}"
-        yield ConfigProblem("server.default_model", reason)
+    route = _route_table(config).resolve(default_model)
+    if route is None:
+        yield _unserved("server.default_model", default_model, config)
+    elif is_pattern(default_model) and any(model.id == route.configured_id for model in config.models):
+        yield ConfigProblem("server.default_model", "expected the name of one model, without *")
+
+
+def _route_table(config: Config) -> RouteTable:
+    """Which alias answers for a name."""
+    return RouteTable([Route(model.id, ()) for model in config.models], [each.name for each in config.providers])
+
+
+def _unserved(where: str, name: str, config: Config) -> ConfigProblem:
+    names = [model.id for model in config.models] + [f"{each.name}/..." for each in config.providers]
+    return ConfigProblem(where, f"no model and no provider is named {dumps(name)}{_suggestion(name, names)}")
 
 
 def _stores(config: Config) -> Iterator[ConfigProblem]:
@@ -223,6 +231,21 @@ def _model(model: Model, config: Config) -> Iterator[ConfigProblem]:
         if (target.provider, target.model) in seen:
             yield ConfigProblem(at, "is listed twice: use weight to give a target a larger share")
         seen.add((target.provider, target.model))
+
+
+def _fallbacks(config: Config) -> Iterator[ConfigProblem]:
+    """A cycle over several models is allowed: each of them is tried once."""
+    routes = _route_table(config)
+    for model, setting in product(config.models, (FALLBACKS, *REFUSAL_FALLBACKS.values())):
+        names: tuple[str, ...] = getattr(model, setting)
+        for index, name in enumerate(names):
+            at, route = entry(f"{member('models', model.id)}.{setting}", index), routes.resolve(name)
+            if route is None:
+                yield _unserved(at, name, config)
+            elif route.configured_id == model.id:
+                yield ConfigProblem(at, f"{dumps(name)} is the model itself")
+            elif name in names[:index]:
+                yield ConfigProblem(at, f"{dumps(name)} is listed twice")
 
 
 def _key(key: Key) -> Iterator[ConfigProblem]:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 from msgspec import Meta, Struct, structs
 
 from streamweir.policy.key_limits import KeyLimits, PerMinute, Streams, with_limits
+from streamweir.policy.route import Strategy
 
 Seconds = Annotated[float, Meta(gt=0, le=86_400)]
 SecondsOrNone = Annotated[float, Meta(ge=0, le=86_400)]
@@ -22,6 +23,7 @@ Wire = Literal["chat", "responses"]
 Weight = Annotated[int, Meta(ge=1, le=1_000_000)]
 Retries = Annotated[int, Meta(ge=0, le=20)]
 Failures = Annotated[int, Meta(ge=0, le=1_000_000)]
+Attempts = Annotated[int, Meta(ge=1, le=20)]
 SecretText = Annotated[str, Meta(extra={"secret": True})]
 
 
@@ -206,6 +208,7 @@ class Target(_WithSecrets, frozen=True, kw_only=True, forbid_unknown_fields=True
     provider: str
     model: str
     weight: Weight = 1
+    stage: Annotated[int, Meta(ge=1, le=100)] = 1
     max_output_tokens: Annotated[int, Meta(ge=1, le=10_000_000)] | None = None
     wire: Wire | None = None
     base_url: str | None = None
@@ -234,8 +237,12 @@ class Price(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 class Model(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     id: str
     targets: tuple[Target, ...]
-    strategy: Literal["priority", "weighted", "fastest"] = "priority"
+    strategy: Strategy = "priority"
     affinity: bool = True
+    fallbacks: tuple[str, ...] = ()
+    context_fallbacks: tuple[str, ...] = ()
+    content_filter_fallbacks: tuple[str, ...] = ()
+    max_attempts: Attempts | None = None
     price: Price | None = None
 
 
@@ -266,6 +273,7 @@ class Key(_NamesAndLimits, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 
 class Routing(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    max_attempts: Attempts = 3
     affinity_s: SecondsOrNone = 600.0
 
 

@@ -93,6 +93,7 @@ class Health:
         "_measured_at",
         "_probe",
         "_probing",
+        "running",
         "settings",
         "times_ejected",
         "ttft_s",
@@ -105,6 +106,8 @@ class Health:
         """The total. `_ejections`, which decides for how long it is ejected, is reset by a success."""
         self.ttft_s: float | None = None
         """The recent time to the first token: a decaying mean."""
+        self.running = 0
+        """Attempts that have begun, and whose end was not reported yet."""
         self._measured_at = 0.0
         self._failures = 0
         self._ejections = 0
@@ -134,8 +137,11 @@ class Health:
     def begin(self, candidate: Candidate, now: float) -> Candidate | None:
         """The candidate as it must be reported later (a `Probe` if it is being probed); None: it is unavailable."""
         state = self.state(now)
-        if state is not State.PROBING:
-            return candidate if state is State.HEALTHY else None
+        if state is State.UNAVAILABLE:
+            return None
+        self.running += 1
+        if state is State.HEALTHY:
+            return candidate
         self._probe = Probe(*candidate)
         self._probing = Span(now, PROBE_LEASE_S)
         return self._probe
@@ -148,6 +154,7 @@ class Health:
     def succeeded(self, now: float, ttft_s: float | None) -> None:
         if ttft_s is not None:
             self._measure(now, ttft_s)
+        self._end_attempt()
         self._failures = self._ejections = 0
         self._ejection = self._probe = None
 
@@ -175,8 +182,14 @@ class Health:
         return True
 
     def abandoned(self, candidate: Candidate) -> None:
+        self._end_attempt()
         if self._probe is candidate:
             self._probe = None
+
+    def _end_attempt(self) -> None:
+        """Not below 0: an attempt may be made without `begin`, and one that began before its health was kept."""
+        if self.running:
+            self.running -= 1
 
     def _eject(self, now: float) -> None:
         first_s = self.settings.ejection_s

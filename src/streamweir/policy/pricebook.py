@@ -14,6 +14,7 @@ from streamweir.policy.pricetable import BUILT_IN, PriceTable
 Target = tuple[str, str, str]
 """The provider's name, its kind, the provider's name of the model."""
 
+BUILT_IN_VERSION = "built-in"
 _MINUTE_MS = 60_000
 
 
@@ -35,6 +36,14 @@ class PriceBook:
             quote = self._quotes[key] = self._make(targets, override, at_ms)
         return quote
 
+    def combine(self, quotes: Sequence[Quote]) -> Quote:
+        """One quote over all targets. A target that is in several has the price of the first."""
+        if len(quotes) == 1:
+            return quotes[0]
+        rates = {target: rates for quote in reversed(quotes) for target, rates in quote.rates.items()}
+        versions = {quote.version for quote in quotes} - {BUILT_IN_VERSION}
+        return Quote(max(versions, key=len, default=BUILT_IN_VERSION), rates)  # the file's is the longer one
+
     def _make(self, targets: Sequence[Target], override: Rates | None, at_ms: int) -> Quote:
         rates = {
             f"{name}/{model}": override if override is not None else self.table.find(kind, model, at_ms)
@@ -45,4 +54,4 @@ class PriceBook:
     def _version(self, targets: Sequence[Target], override: Rates | None) -> str:
         if override is not None:
             return f"{self.table.version}+config"
-        return "built-in" if all(kind in BUILT_IN for _, kind, _ in targets) else self.table.version
+        return BUILT_IN_VERSION if all(kind in BUILT_IN for _, kind, _ in targets) else self.table.version

@@ -8,12 +8,10 @@ requests limits the extra load, so that repeats do not overload a failing provid
 
 from collections.abc import Callable
 
-from streamweir.core.errors import GatewayFault, StreamweirError, UpstreamError
+from streamweir.core.errors import CallerError, GatewayFault, StreamweirError, UpstreamError
 from streamweir.policy.health import MIN_COOLDOWN_S
 from streamweir.policy.window import SlidingCount
 
-MAX_ATTEMPTS = 3
-"""Of one request."""
 SHORT_WAIT_S = 2.0
 """The longest `Retry-After` that is worth waiting out while a caller waits."""
 _BASE_S = 0.1
@@ -34,7 +32,7 @@ _TRANSIENT = frozenset(
 
 
 _OF_CREDENTIAL = frozenset({"upstream_auth_failed", "upstream_quota_exhausted", "upstream_rate_limited"})
-_OF_MODEL = frozenset({"upstream_model_not_found"})
+_NOT_OF_PROVIDER = _OF_CREDENTIAL | {"upstream_model_not_found"}
 
 
 def is_of_credential(error: StreamweirError) -> bool:
@@ -44,7 +42,7 @@ def is_of_credential(error: StreamweirError) -> bool:
 
 def is_of_provider(error: StreamweirError) -> bool:
     """The provider's other models probably have the same problem: to ask it again is a repeat."""
-    return error.code not in _OF_CREDENTIAL and error.code not in _OF_MODEL
+    return error.code not in _NOT_OF_PROVIDER and not isinstance(error, CallerError)
 
 
 def may_try_elsewhere(error: StreamweirError) -> bool:

@@ -3,9 +3,12 @@
 A name is an alias with its targets, or matches the pattern of an alias, or is `{provider}/{model}`, checked in this
 order. If two patterns match, the one with more characters besides `*` counts, else the first. In which order the
 targets are tried is decided in `policy.router`.
+
+A route names further routes, its fallbacks, and these name theirs. They are followed in the order in which they are
+named, those that are named first before their own. Each route is followed once, so they may name each other.
 """
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Literal, NamedTuple
 
 from msgspec import Struct, structs
@@ -15,23 +18,52 @@ from streamweir.policy.health import TargetId
 MAX_NAME_LENGTH = 256
 """The maximum length of a requested model name. No provider has a longer one."""
 
-Strategy = Literal["priority", "weighted", "fastest"]
+Strategy = Literal["priority", "weighted", "fastest", "least_busy", "cheapest"]
+
+FALLBACKS = "fallbacks"
+REFUSAL_FALLBACKS: Mapping[str, str] = {
+    "context_length_exceeded": "context_fallbacks",
+    "content_filter": "content_filter_fallbacks",
+}
+"""The lists of fallbacks that are used after a refusal of the prompt, by the code of the error."""
 
 
 class RouteTarget(NamedTuple):
     target: TargetId
     weight: int = 1
+    stage: int = 1
 
 
 class Route(Struct, frozen=True):
     id: str
     """The requested name."""
     targets: tuple[RouteTarget, ...]
+    """In a `RouteTable`: those of the lower stages first."""
     strategy: Strategy = "priority"
+    """The order of the targets of a stage."""
     pattern: str | None = None
     """The pattern of the alias that the name matches, if the name itself is not an alias."""
     affinity: bool = True
     """The requests of one conversation go to one candidate."""
+    fallbacks: tuple[str, ...] = ()
+    """The names of the routes that follow if all targets fail."""
+    context_fallbacks: tuple[str, ...] = ()
+    content_filter_fallbacks: tuple[str, ...] = ()
+    max_attempts: int | None = None
+    """Of one request. None: as for all routes."""
+    chain: tuple["Route", ...] = ()
+    """The routes of `fallbacks`, of theirs, and so on, without targets that come earlier. Set by a `RouteTable`."""
+    reachable: tuple["Route", ...] = ()
+    """The same for all lists of fallbacks: with the route itself, all that can answer a request."""
+
+    @property
+    def groups(self) -> tuple["Route", ...]:
+        """Itself and its chain: what is tried after failures, in this order."""
+        return (self, *self.chain)
+
+    def has_target(self, target: TargetId) -> bool:
+        """It is one of its own targets."""
+        return any(entry.target == target for entry in self.targets)
 
     @property
     def configured_id(self) -> str:
@@ -41,10 +73,14 @@ class Route(Struct, frozen=True):
 
 class RouteTable:
     def __init__(self, routes: Iterable[Route], provider_names: Collection[str]) -> None:
+        self._providers = frozenset(provider_names)
+        self._index(map(_by_stage, routes))
+        self._index([self._linked(route) for route in self._routes.values()])
+
+    def _index(self, routes: Iterable[Route]) -> None:
         self._routes = {route.id: route for route in routes}
         patterns = [route for route in self._routes.values() if is_pattern(route.id)]
         self._patterns = sorted(patterns, key=lambda route: route.id.count("*") - len(route.id))
-        self._providers = frozenset(provider_names)
 
     def resolve(self, model_name: str) -> Route | None:
         """None: no route has this name."""
@@ -66,7 +102,37 @@ class RouteTable:
     def targets(self) -> Iterator[TargetId]:
         """The targets that the operator has configured. Callers can name others."""
         for route in self._routes.values():
-            yield from (each.target for each in route.targets)
+            for each in (route, *route.reachable):
+                yield from (entry.target for entry in each.targets)
+
+    def _linked(self, route: Route) -> Route:
+        """With the routes that its fallbacks name."""
+        chain = self._follow(route, (FALLBACKS,))
+        reachable = self._follow(route, (FALLBACKS, *REFUSAL_FALLBACKS.values()))
+        return structs.replace(route, chain=chain, reachable=reachable) if reachable else route
+
+    def _follow(self, start: Route, lists: Collection[str]) -> tuple[Route, ...]:
+        """`lists`: the attributes with the names to follow. A name that does not exist is left out."""
+        queue, seen = [start], {start.configured_id}
+        for route in queue:
+            for name in (name for each in lists for name in getattr(route, each)):
+                found = self.resolve(name)
+                if found is not None and found.configured_id not in seen:
+                    seen.add(found.configured_id)
+                    queue.append(found)
+        known = {entry.target for entry in start.targets}
+        followed = []
+        for route in queue[1:]:
+            targets = tuple(entry for entry in route.targets if entry.target not in known)
+            known.update(entry.target for entry in targets)
+            if targets:
+                followed.append(structs.replace(route, targets=targets, chain=(), reachable=()))
+        return tuple(followed)
+
+
+def _by_stage(route: Route) -> Route:
+    targets = tuple(sorted(route.targets, key=lambda entry: entry.stage))
+    return route if targets == route.targets else structs.replace(route, targets=targets)
 
 
 def is_pattern(model_id: str) -> bool:

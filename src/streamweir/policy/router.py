@@ -8,12 +8,21 @@ choose model names, so what is kept about them is bounded.
 
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterator, Sequence
+from itertools import groupby
 
 from streamweir.core.errors import StreamweirError, UpstreamError
 from streamweir.policy.affinity import Affinity, Preference
 from streamweir.policy.health import DEFAULT_SETTINGS, Candidate, Health, HealthSettings, State, TargetId
 from streamweir.policy.route import Route, RouteTable, RouteTarget
-from streamweir.policy.strategy import Random, arrange
+from streamweir.policy.strategy import Measure, Measures, Random, arrange
+
+
+def _unknown_cost(_: TargetId) -> None:
+    return None
+
+
+def _stage_of(entry: RouteTarget) -> int:
+    return entry.stage
 
 
 class Router:
@@ -58,7 +67,7 @@ class Router:
         order."""
         if not route.affinity or not self.affinity.hold_s:
             return False
-        return len(route.targets) > 1 and route.strategy != "priority"
+        return any(len(group.targets) > 1 and group.strategy != "priority" for group in route.groups)
 
     def order(
         self,
@@ -67,17 +76,20 @@ class Router:
         random: Random,
         conversation: bytes | None = None,
         has_room: Callable[[Candidate], bool] | None = None,
+        cost: Measure = _unknown_cost,
+        without: Collection[TargetId] = (),
     ) -> list[Candidate]:
         """The candidates to try, best first; empty: all are unavailable.
 
         `conversation`: the one that the request belongs to, if it chooses (`has_equals`). `has_room`: by what its
-        provider reports, a candidate can take the request. Others are tried last.
+        provider reports, a candidate can take the request. Others are tried last. `cost`: what a target costs for this
+        request. `without`: targets that are left out.
         """
         preference = self._preference_of(conversation, now) if conversation is not None else None
         entries: Sequence[RouteTarget] = route.targets
-        if len(entries) > 1:
-            available = [entry for entry in entries if self._has_available(entry, now)]
-            entries = arrange(route.strategy, available, random, self._ttft_s, preference)
+        if len(entries) != 1 or route.chain or without:
+            measures = Measures(self._ttft_s, self._count_running, cost)
+            entries = self._arrange(route, now, random, measures, preference, without)
         candidates = [
             candidate
             for entry in entries
@@ -93,6 +105,25 @@ class Router:
     def _preference_of(self, conversation: bytes, now: float) -> Preference:
         recent = self.affinity.recent(conversation, now)
         return Preference(conversation, [each for each in recent if self._state(each, now) is not State.UNAVAILABLE])
+
+    def _arrange(
+        self,
+        route: Route,
+        now: float,
+        random: Random,
+        measures: Measures,
+        preference: Preference | None,
+        without: Collection[TargetId],
+    ) -> list[RouteTarget]:
+        """The available targets: stage by stage, and after those of the route those of its chain."""
+        arranged: list[RouteTarget] = []
+        for group in route.groups:
+            for _, stage in groupby(group.targets, _stage_of):
+                available = [
+                    entry for entry in stage if entry.target not in without and self._has_available(entry, now)
+                ]
+                arranged += arrange(group.strategy, available, random, measures, preference)
+        return arranged
 
     def take(self, candidate: Candidate, now: float) -> Candidate | None:
         """The candidate as it must be reported later; None: it is unavailable, or another request is probing it."""
@@ -161,13 +192,21 @@ class Router:
     def _has_available(self, entry: RouteTarget, now: float) -> bool:
         return any(self._state(candidate, now) is not State.UNAVAILABLE for candidate in self._of(entry.target))
 
-    def _ttft_s(self, entry: RouteTarget) -> float | None:
+    def _count_running(self, target: TargetId) -> int:
+        return sum(health.running for each in self._of(target) if (health := self._find(each)) is not None)
+
+    def _ttft_s(self, target: TargetId) -> float | None:
         """The recent time to the first token of a target: the shortest of its candidates."""
-        known = [health.ttft_s for each in self._of(entry.target) if (health := self._find(each)) is not None]
+        known = [health.ttft_s for each in self._of(target) if (health := self._find(each)) is not None]
         return min([measured_s for measured_s in known if measured_s is not None], default=None)
 
     def _health_of_all(self, route: Route) -> list[Health | None]:
-        return [self._find(candidate) for entry in route.targets for candidate in self._of(entry.target)]
+        return [
+            self._find(candidate)
+            for group in route.groups
+            for entry in group.targets
+            for candidate in self._of(entry.target)
+        ]
 
     def _state(self, candidate: Candidate, now: float) -> State:
         health = self._find(candidate)

@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from streamweir.core.usage import Usage
 from streamweir.policy.access import Key
+from streamweir.policy.health import TargetId
 from streamweir.policy.limit_request import LimitRequest
 from streamweir.policy.prices import Quote, Rates, cost_of
 from streamweir.policy.reserve import Need
@@ -23,6 +24,10 @@ class ReservationSizes(Protocol):
     """The amount that must be reserved for a request; needed only if its budget is limited."""
 
     def need(self, hold_tokens: int) -> Need: ...
+
+    def max_answer(self, target: TargetId) -> int | None:
+        """The longest answer that is requested from a target if the caller set no limit. None: not known."""
+        ...
 
     async def count(self) -> int | None:
         """A better bound for the prompt, in tokens, which takes longer. None: there is none."""

@@ -276,9 +276,8 @@ class Gateway:
                 task.add_done_callback(self._retired.discard)
 
     def _update_metric_names(self) -> None:
-        models = self._runtime.config.models
-        targets = [f"{target.provider}/{target.model}" for model in models for target in model.targets]
-        self.metrics.set_names([model.id for model in models], targets)
+        models, targets = self._runtime.config.models, self._runtime.routes.targets()
+        self.metrics.set_names([model.id for model in models], list(map(str, targets)))
 
     def begin_lame_duck(self) -> None:
         self.readiness.is_draining = True

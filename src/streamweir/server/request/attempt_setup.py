@@ -53,7 +53,22 @@ def find_route(runtime: RuntimeConfig, key: Key, chat: ChatRequest) -> Route:
 
 
 def fit_route(runtime: RuntimeConfig, route: Route, chat: ChatRequest) -> Route:
-    """The route without the targets that cannot serve the request. Raises the first refusal if none can."""
+    """The route without the targets that cannot serve the request. Raises the first refusal if none can, of its
+    fallbacks neither."""
+    fit, reason = _fit_targets(runtime, route, chat)
+    if route.chain:
+        return _fit_chain(runtime, route, chat, fit, reason)
+    if reason is None:
+        return route
+    if not fit:
+        raise reason
+    return structs.replace(route, targets=fit)
+
+
+def _fit_targets(
+    runtime: RuntimeConfig, route: Route, chat: ChatRequest
+) -> tuple[tuple[RouteTarget, ...], CallerError | None]:
+    """The targets that can serve the request, and why the first of the others cannot."""
     fit: tuple[RouteTarget, ...] = ()
     reason: CallerError | None = None
     for each in route.targets:
@@ -65,11 +80,21 @@ def fit_route(runtime: RuntimeConfig, route: Route, chat: ChatRequest) -> Route:
             fit += (each,)
         else:
             reason = reason or refusal
-    if reason is None:
-        return route
-    if not fit:
+    return fit, reason
+
+
+def _fit_chain(
+    runtime: RuntimeConfig, route: Route, chat: ChatRequest, fit: tuple[RouteTarget, ...], reason: CallerError | None
+) -> Route:
+    chain: tuple[Route, ...] = ()
+    for group in route.chain:
+        targets, refusal = _fit_targets(runtime, group, chat)
+        reason = reason or refusal
+        if targets:
+            chain += (structs.replace(group, targets=targets),)
+    if reason is not None and not fit and not chain:
         raise reason
-    return structs.replace(route, targets=fit)
+    return route if reason is None else structs.replace(route, targets=fit, chain=chain)
 
 
 _TOKENS_PER_PART = 1024
@@ -116,13 +141,19 @@ def read_idempotency(headers: Mapping[str, str], body: bytes) -> tuple[bytes | N
 
 
 def limit_for(
-    runtime: RuntimeConfig, chat: ChatRequest, target: TargetId, reservation: Reservation | None
+    runtime: RuntimeConfig, route: Route, chat: ChatRequest, target: TargetId, reservation: Reservation | None
 ) -> tuple[int | None, tuple[str, ...]]:
     """The output limit that is sent instead of the caller's, for each choice, and the flags for the record.
 
     None: the caller's limit is sent. No target gets a limit above its maximum: most answer that with an error.
     """
     limit, flags = (None, ()) if reservation is None else (reservation.limit, reservation.flags)
+    if route.reachable and not route.has_target(target):
+        flags = (*flags, "fallback")
+    if limit is not None and route.reachable and reservation is not None and chat.max_output_tokens is None:
+        # Reserved is the longest answer that any of the routes can give.
+        measure = reservation.request.measure
+        limit = min(limit, (measure.max_answer(target) if measure is not None else None) or limit)
     if chat.api == "completions" and not is_text(runtime, chat, target):
         flags = (*flags, "by_chat")
     requested = chat.max_output_tokens if limit is None else limit

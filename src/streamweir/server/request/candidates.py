@@ -1,46 +1,96 @@
 """The candidates that a request may try, one after the other.
 
-At most `MAX_ATTEMPTS` are made. After a failure the next candidate is tried at once (a failover), if another one could
+At most `max_attempts` are made. After a failure the next candidate is tried at once (a failover), if another one could
 answer. Else the same target may be tried again (a repeat), as often as its setting `retries` allows, and before the
 time at which the status has to be sent. Whatever asks a failing provider once more is within the retry budget. Whether
 a further attempt is allowed at all (nothing has been sent) is known in `server.request.request`.
+
+A refusal of the prompt, because it is too long or filtered, is an error of the caller. It goes on to the fallbacks that
+the route names for it, if it does, and to nothing else.
 """
 
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from random import random
 
-from streamweir.core.errors import StreamweirError
+from streamweir.core.errors import CallerError, StreamweirError
+from streamweir.core.request import ChatRequest
 from streamweir.policy.health import Candidate, TargetId
 from streamweir.policy.retry import (
-    MAX_ATTEMPTS,
     backoff_s,
     is_of_credential,
     is_of_provider,
     may_try_again,
     may_try_elsewhere,
 )
+from streamweir.policy.route import REFUSAL_FALLBACKS, Route
+from streamweir.policy.strategy import Random
+from streamweir.server.request.attempt_setup import fit_route
+from streamweir.server.request.quota_hints import room_by_quota
+from streamweir.server.request.request_cost import RequestCost
 from streamweir.server.request.runtime import RuntimeConfig
+
+Order = Callable[[Route, Collection[TargetId]], list[Candidate]]
+"""See `order_route`."""
+
+
+def order_route(
+    runtime: RuntimeConfig,
+    chat: ChatRequest,
+    at_ms: int,
+    random: Random,
+    conversation: bytes | None,
+    route: Route,
+    without: Collection[TargetId] = (),
+) -> list[Candidate]:
+    """The candidates of a route for this request, without some targets. The first is taken. Empty: all are unavailable.
+    Raises `CallerError` if none can serve the request."""
+    fit, now = fit_route(runtime, route, chat), time.monotonic()
+    has_room, cost = room_by_quota(runtime, chat, now), RequestCost(runtime, route, chat, at_ms)
+    return runtime.router.order(fit, now, random, conversation, has_room, cost.of, without)
 
 
 class Candidates:
-    __slots__ = ("_attempts", "_failed", "_refusal", "_repeats", "_runtime", "_untried", "candidate")
+    __slots__ = (
+        "_attempts",
+        "_failed",
+        "_list",
+        "_max_attempts",
+        "_order",
+        "_refusal",
+        "_repeats",
+        "_route",
+        "_runtime",
+        "_sources",
+        "_tried",
+        "_untried",
+        "candidate",
+    )
 
-    def __init__(self, runtime: RuntimeConfig, candidates: list[Candidate]) -> None:
+    def __init__(self, runtime: RuntimeConfig, route: Route, candidates: list[Candidate], order: Order) -> None:
         """The first is taken already; another one, or the same again, must be taken before it is tried."""
         self.candidate, *self._untried = candidates
         self._runtime = runtime
+        self._order = order
         self._attempts = 1
         self._repeats = 0  # of the current target
         self._failed: tuple[Candidate, StreamweirError, int] | None = None
         """The last attempt, if it failed, and which repeat it was."""
         self._refusal: StreamweirError | None = None
         """Why another candidate was not asked: it has no room within its limits."""
+        self._max_attempts = route.max_attempts or runtime.config.routing.max_attempts
+        self._tried: set[TargetId] = set()
+        self._route = route
+        """The route of the candidates: after a refusal of the prompt that of a fallback."""
+        self._list: str | None = None
+        """The list of fallbacks that is used since a refusal of the prompt."""
+        self._sources = [route]
+        """The routes whose lists are used after such a refusal. None is used twice."""
 
     @property
     def is_last(self) -> bool:
         """No other candidate can be tried after this one."""
-        if not self._untried or self._attempts >= MAX_ATTEMPTS:
+        if not self._untried or self._attempts >= self._max_attempts:
             return True
         now = time.monotonic()
         return all(self._runtime.router.is_unavailable(candidate, now) for candidate in self._untried)
@@ -55,9 +105,15 @@ class Candidates:
         """Moves to the next candidate that may be tried after this error. Raises the error if there is none."""
         now = time.monotonic()
         self._failed = self.candidate, error, self._repeats
-        if self._attempts >= MAX_ATTEMPTS:
+        if self._attempts >= self._max_attempts:
             raise self._final(error)
-        if may_try_elsewhere(error) and (taken := self._take_next(error, now, self.candidate.target)) is not None:
+        self._tried.add(self.candidate.target)
+        if error.code in REFUSAL_FALLBACKS:
+            self._list = REFUSAL_FALLBACKS[error.code]
+            self._untried = []
+        taken = self._take_next(error, now, self.candidate.target) if may_try_elsewhere(error) else None
+        taken = taken or self._take_of_list(error)
+        if taken is not None:
             self._attempts += 1
             self._repeats = 0
             self.candidate = taken
@@ -72,7 +128,7 @@ class Candidates:
         now = time.monotonic()
         self._refusal = refusal
         failed, error, repeats = self._failed or (self.candidate, refusal, 0)
-        taken = self._take_next(error, now, failed.target)
+        taken = self._take_next(error, now, failed.target) or self._take_of_list(error)
         if taken is not None:
             self.candidate = taken
             return
@@ -91,7 +147,7 @@ class Candidates:
         if not is_of_credential(error):  # the same target with another credential would be a repeat
             self._untried = [candidate for candidate in self._untried if candidate.target != failed]
         while self._untried:
-            candidate = self._untried.pop(0)
+            candidate = self._untried.pop(self._next_index())
             is_repeat = candidate.target.provider == failed.provider and is_of_provider(error)
             if is_repeat and not budget.has_budget(now):
                 continue
@@ -100,6 +156,45 @@ class Candidates:
                 if is_repeat:
                     budget.take(now)
                 return taken
+        return None
+
+    def _next_index(self) -> int:
+        """An attempt is kept for each fallback that may still follow."""
+        groups = self._route.groups
+        if len(groups) > 1:
+            own = _group_of(groups, self.candidate)
+            others = [
+                (group, index) for index, each in enumerate(self._untried) if (group := _group_of(groups, each)) > own
+            ]
+            if others and len({group for group, _ in others}) >= self._max_attempts - self._attempts:
+                return others[0][1]
+        return 0
+
+    def _take_of_list(self, error: StreamweirError) -> Candidate | None:
+        """The first candidate of the next fallback in the lists that are used since a refusal of the prompt."""
+        name = self._list
+        if name is None or not (error.code in REFUSAL_FALLBACKS or may_try_elsewhere(error)):
+            return None
+        refused = self._route.groups[_group_of(self._route.groups, self.candidate)]
+        known = {each.configured_id for each in self._sources}
+        if refused.configured_id not in known:  # a fallback itself: its own list counts, too
+            known.add(refused.configured_id)
+            self._sources.append(refused)
+        for source in self._sources:  # grows
+            for fallback in getattr(source, name):
+                route = self._runtime.routes.resolve(fallback)
+                if route is None or route.configured_id in known:
+                    continue
+                known.add(route.configured_id)
+                self._sources.append(route)
+                try:
+                    candidates = self._order(route, self._tried)
+                except CallerError:  # none of its targets can serve the request
+                    continue
+                if candidates:
+                    self._route = route
+                    first, *self._untried = candidates
+                    return first
         return None
 
     async def _repeat_after_wait(
@@ -120,3 +215,8 @@ class Candidates:
         if taken is None:
             raise self._final(error)
         self.candidate = taken
+
+
+def _group_of(groups: Sequence[Route], candidate: Candidate) -> int:
+    """The position of the route to which a candidate belongs."""
+    return next((index for index, group in enumerate(groups) if group.has_target(candidate.target)), 0)

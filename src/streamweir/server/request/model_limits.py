@@ -25,6 +25,15 @@ _MAX_ROUTES = 4096
 """Routes whose limits are cached."""
 
 
+class AnswerLimits(Struct, frozen=True, kw_only=True):
+    """For an answer without a caller's limit, from the models of one route without its fallbacks."""
+
+    smallest_window: int | None
+    """The smallest known context window. None: not known for any of them."""
+    answer: int
+    """The longest answer that every model can give."""
+
+
 class ModelLimits(Struct, frozen=True, kw_only=True):
     image_tokens: int
     """The maximum for an image."""
@@ -32,12 +41,10 @@ class ModelLimits(Struct, frozen=True, kw_only=True):
     """All of them read only images from an image URL."""
     largest_window: int
     """The largest context window of the models; a default if it is not known."""
-    smallest_window: int | None
-    """The smallest known context window. None: not known for any of them."""
-    answer: int
-    """The longest answer that every model can give."""
     longest: int | None
     """The longest answer of any of the models. None: not known for all of them."""
+    answers: tuple[AnswerLimits, ...]
+    """Of the route itself, and of each route that is reachable by fallbacks."""
 
 
 class ModelLimitsTable:
@@ -80,8 +87,11 @@ class ModelLimitsTable:
         return self.configured_outputs.get(target) or output_limit(target.model) or self._store.answer_tokens
 
     def _make(self, route: Route, table: PriceTable) -> ModelLimits:
-        maxima = [self.max_output(each.target) for each in route.targets]
-        targets = [(self._kinds[each.target.provider], each.target.model) for each in route.targets]
+        """Fallbacks included: any of them may answer."""
+        routes = (route, *route.reachable)
+        all_targets = [entry.target for each in routes for entry in each.targets]
+        maxima = [self.max_output(target) for target in all_targets]
+        targets = [(self._kinds[target.provider], target.model) for target in all_targets]
         windows = [table.context_window(kind, model) for kind, model in targets]
         return ModelLimits(
             image_tokens=SMALL_TOKEN_IMAGE
@@ -89,7 +99,14 @@ class ModelLimitsTable:
             else IMAGE_TOKENS,
             links_are_images={kind for kind, _ in targets} <= _IMAGE_URL_KINDS,
             largest_window=max(window or self._store.remote_tokens for window in windows),
-            smallest_window=min([window for window in windows if window is not None], default=None),
-            answer=min(self._answer(each.target) for each in route.targets),
             longest=None if None in maxima else max([tokens for tokens in maxima if tokens is not None]),
+            answers=tuple(self._answers(each, table) for each in routes),
+        )
+
+    def _answers(self, route: Route, table: PriceTable) -> AnswerLimits:
+        targets = [entry.target for entry in route.targets]
+        windows = [table.context_window(self._kinds[target.provider], target.model) for target in targets]
+        return AnswerLimits(
+            smallest_window=min([window for window in windows if window is not None], default=None),
+            answer=min(map(self._answer, targets)),
         )

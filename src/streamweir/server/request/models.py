@@ -65,7 +65,7 @@ def _listed(runtime: RuntimeConfig, route: Route, owner: str, at_ms: int) -> Lis
         id=route.id,
         owner=owner,
         pricing=_pricing(runtime, route, at_ms),
-        context_window=limits.smallest_window,
+        context_window=limits.answers[0].smallest_window,
         max_output_tokens=limits.longest,
     )
 

@@ -46,10 +46,10 @@ from streamweir.server.request.attempt_setup import (
     repaired,
 )
 from streamweir.server.request.body_parsing import read_chat
-from streamweir.server.request.candidates import Candidates
+from streamweir.server.request.candidates import Candidates, order_route
 from streamweir.server.request.error_answer import error_answer
 from streamweir.server.request.overload import OpeningSlot
-from streamweir.server.request.quota_hints import note_attempt, room_by_quota
+from streamweir.server.request.quota_hints import note_attempt
 from streamweir.server.request.reservation_size import ReservationSize
 from streamweir.server.request.room import Room, room_for
 from streamweir.server.request.runtime import RuntimeConfig
@@ -85,6 +85,7 @@ class RequestHandler:
         "_request",
         "_response",
         "_room",
+        "_route",
         "_runtime",
         "_stop_reason",
         "_task",
@@ -259,14 +260,13 @@ class RequestHandler:
         record, runtime = self.record, self._runtime
         record.model, record.stream = chat.model or runtime.default_model, chat.stream
         route = find_route(runtime, self.key, chat)
-        now = time.monotonic()
-        fit = fit_route(runtime, route, chat)
-        if runtime.router.has_equals(fit):
+        self._route, now = route, time.monotonic()
+        if runtime.router.has_equals(route):
             self._conversation = conversation_of(self.key.id, route.id, chat, self._frontend, headers)
-        has_room = room_by_quota(runtime, chat, now)
-        candidates = runtime.router.order(fit, now, random, self._conversation, has_room)
+        order = partial(order_route, runtime, chat, record.at_ms, random, self._conversation)
+        candidates = order(route)
         if not candidates:
-            raise runtime.router.unavailable(fit, now)
+            raise runtime.router.unavailable(fit_route(runtime, route, chat), now)
         try:
             await self._reserve(chat, route)
         except BaseException:
@@ -274,7 +274,7 @@ class RequestHandler:
             raise
         runtime.budget.note_request(now)
         self._room = room_for(runtime, self._accounting.targets, self._observer, self.reservation)
-        return Candidates(runtime, candidates)
+        return Candidates(runtime, route, candidates, order)
 
     async def _reserve(self, chat: ChatRequest, route: Route) -> None:
         """When it returns, the reservation is in the journal. Raises `Refusal`."""
@@ -375,7 +375,7 @@ class RequestHandler:
     async def _build_upstream_request(self, candidate: Candidate) -> UpstreamRequest:
         chat = self._chat
         assert chat is not None  # noqa: S101 (for the type checker)
-        limit, self.record.flags = limit_for(self._runtime, chat, candidate.target, self.reservation)
+        limit, self.record.flags = limit_for(self._runtime, self._route, chat, candidate.target, self.reservation)
         self._response.on_gone = self._caller_gone
         return await self._builder.build_request(chat, candidate, limit)
 

@@ -11,11 +11,12 @@ from streamweir.core.request import ChatRequest
 from streamweir.pipeline.output_limit import thinking_budget
 from streamweir.pipeline.prompt_bound import PromptBound, bound_of, own_text_of, predicted_tokens, text_of
 from streamweir.pipeline.settlement import BYTES_PER_TOKEN, UsageSource
+from streamweir.policy.health import TargetId
 from streamweir.policy.reserve import Need
 from streamweir.policy.route import Route
 from streamweir.server.accounting.token_count import Vocabularies, vocabulary_of
 from streamweir.server.request.attempt_setup import choices_of
-from streamweir.server.request.model_limits import ModelLimits
+from streamweir.server.request.model_limits import AnswerLimits
 from streamweir.server.request.runtime import RuntimeConfig
 
 _MIN_COUNTED_BYTES = 4096
@@ -27,7 +28,7 @@ _USUAL_MEDIA_DIVISOR = 8
 class ReservationSize:
     """The size for one request. Nothing is measured before it is needed."""
 
-    __slots__ = ("_body_bytes", "_bound", "_chat", "_parser", "_route", "_runtime", "_vocabularies")
+    __slots__ = ("_answers", "_body_bytes", "_bound", "_chat", "_parser", "_route", "_runtime", "_vocabularies")
 
     def __init__(
         self,
@@ -46,12 +47,14 @@ class ReservationSize:
         self._chat = chat
         self._body_bytes = body_bytes
         self._bound: PromptBound | None = None
+        self._answers: list[int] = []
 
     def need(self, hold_tokens: int) -> Need:
         """`hold_tokens`: for an answer without a limit, if the remaining budget is not known."""
         chat, limits, store = self._chat, self._runtime.model_limits.of(self._route), self._runtime.config.store
         bound = bound_of(chat, self._body_bytes, limits.image_tokens, links_are_images=limits.links_are_images)
         self._bound = bound
+        self._answers = [_max_answer(each, bound, hold_tokens) for each in limits.answers]
         choices, limit = choices_of(chat), chat.max_output_tokens
         if limit is not None and limits.longest is not None:
             limit = min(limit, limits.longest)
@@ -59,15 +62,21 @@ class ReservationSize:
             prompt=bound.by_bytes(limits.largest_window, store.prompt_bytes_per_token),
             limit=None if limit is None else limit * choices,
             default=hold_tokens + thinking_budget(chat),
-            max_answer=max(1, min(limits.answer, _context_for_answer(limits, bound, hold_tokens))),
+            max_answer=max(self._answers),
             choices=choices,
             extra_output=0 if chat.prediction is None else predicted_tokens(chat),
             service_tier=chat.service_tier,
         )
 
+    def max_answer(self, target: TargetId) -> int | None:
+        """The longest answer that is requested from a target, per choice, if the caller set no limit."""
+        routes = (self._route, *self._route.reachable)
+        limits = zip(routes, self._answers, strict=False)  # no limits: the size was not needed
+        return next((tokens for route, tokens in limits if route.has_target(target)), None)
+
     async def count(self) -> int | None:
         """The maximum prompt tokens, by the tokenizers of all models that may answer. None: one is not available."""
-        bound, models = self._bound, [each.target.model for each in self._route.targets]
+        bound, models = self._bound, self._models()
         if (
             bound is None
             or bound.text_bytes < _MIN_COUNTED_BYTES
@@ -82,6 +91,10 @@ class ReservationSize:
             else bound.by_count(tokens, self._runtime.model_limits.of(self._route).largest_window)
         )
 
+    def _models(self) -> list[str]:
+        routes = (self._route, *self._route.reachable)
+        return list(dict.fromkeys(entry.target.model for route in routes for entry in route.targets))
+
     def _count(self, models: list[str]) -> int | None:
         """In a thread."""
         texts = [text for text in (text_of(self._chat), own_text_of(self._chat)) if text]
@@ -90,10 +103,10 @@ class ReservationSize:
         return max(tokens for tokens, _ in counts) if is_counted else None
 
 
-def _context_for_answer(limits: ModelLimits, bound: PromptBound, hold_tokens: int) -> int:
-    """The tokens that every context window has left for an answer after this prompt, by the rule of thumb. The size of
-    an image in bytes does not matter for that."""
+def _max_answer(limits: AnswerLimits, bound: PromptBound, hold_tokens: int) -> int:
+    """At most the tokens that every context window has left for an answer after this prompt, by the rule of thumb. The
+    size of an image in bytes does not matter for that."""
     if limits.smallest_window is None:
         return limits.answer
     taken = bound.text_bytes * 4 // (3 * BYTES_PER_TOKEN) + bound.other_tokens // _USUAL_MEDIA_DIVISOR
-    return max(hold_tokens, limits.smallest_window - taken)
+    return max(1, min(limits.answer, max(hold_tokens, limits.smallest_window - taken)))

@@ -1,4 +1,4 @@
-"""The prices of a route: the quote, and its text, which the reservation stores.
+"""The prices of a route and its fallbacks: the quote, and its text, which the reservation stores.
 
 Needed for nearly every request, so they are cached for a minute. Callers choose the names of routes
 (`{provider}/{anything}`), so the cache is bounded.
@@ -31,9 +31,13 @@ class RoutePrices:
             self._minute = minute
         cached = self._cache.get(route.configured_id)
         if cached is None:
-            targets = [
-                (each.target.provider, self._kinds[each.target.provider], each.target.model) for each in route.targets
-            ]
-            quote = self.prices.quote(targets, self._overrides.get(route.configured_id), at_ms)
+            quote = self.prices.combine([self._quote(each, at_ms) for each in (route, *route.reachable)])
             cached = self._cache[route.configured_id] = (quote, encode_quote(quote))
         return cached
+
+    def _quote(self, route: Route, at_ms: int) -> Quote:
+        """Of its own targets."""
+        targets = [
+            (entry.target.provider, self._kinds[entry.target.provider], entry.target.model) for entry in route.targets
+        ]
+        return self.prices.quote(targets, self._overrides.get(route.configured_id), at_ms)

@@ -378,11 +378,15 @@ def _routes(config: Config) -> list[Route]:
         Route(
             id=model.id,
             targets=tuple(
-                RouteTarget(target=TargetId(target.provider, target.model), weight=target.weight)
+                RouteTarget(target=TargetId(target.provider, target.model), weight=target.weight, stage=target.stage)
                 for target in model.targets
             ),
             strategy=model.strategy,
             affinity=model.affinity,
+            fallbacks=model.fallbacks,
+            context_fallbacks=model.context_fallbacks,
+            content_filter_fallbacks=model.content_filter_fallbacks,
+            max_attempts=model.max_attempts,
         )
         for model in config.models
     ]

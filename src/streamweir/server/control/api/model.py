@@ -9,7 +9,7 @@ import time
 from msgspec import Struct
 
 from streamweir.policy.health import Candidate, Health
-from streamweir.policy.route import Route, RouteTarget
+from streamweir.policy.route import Route, RouteTarget, Strategy
 from streamweir.server.control.api.operation import Call, Nothing, Operation
 from streamweir.server.control.api.price import RatesView, Source, price_of
 from streamweir.server.control.api.provider import WORDS, WireName, Word
@@ -22,7 +22,9 @@ class ModelTargetView(Struct, kw_only=True):
     provider: str
     model: str
     weight: int | None
-    """Its share of the requests. None: the strategy does not use weights."""
+    """Its share of the requests of its stage. None: the strategy does not use weights."""
+    stage: int
+    """Targets of lower stages are tried first."""
     wire: WireName
     """Through which API the next request goes. `chat`: the provider's own."""
     state: Word
@@ -35,7 +37,15 @@ class ModelView(Struct, kw_only=True):
     id: str
     is_default: bool
     """It is used if a request names no model."""
+    strategy: Strategy
+    """The order of the targets of a stage."""
     targets: list[ModelTargetView]
+    fallbacks: list[str]
+    """The models that answer if all targets fail."""
+    context_fallbacks: list[str]
+    """The models that answer if the prompt is too long for this one."""
+    content_filter_fallbacks: list[str]
+    """The models that answer if the prompt is refused by a content filter."""
     source: Source
     """The source of the price."""
     rates: RatesView | None
@@ -56,10 +66,18 @@ async def list_models(call: Call[Nothing, Nothing]) -> Models:
 
 def _view(runtime: RuntimeConfig, route: Route, at_ms: int, now: float) -> ModelView:
     source, rates = price_of(runtime, route, at_ms)
-    is_weighted = route.strategy == "weighted"
+    is_weighted = route.strategy in ("weighted", "least_busy")
     targets = [_target(runtime, entry, is_weighted, now) for entry in route.targets]
     return ModelView(
-        id=route.id, is_default=route.id == runtime.default_model, targets=targets, source=source, rates=rates
+        id=route.id,
+        is_default=route.id == runtime.default_model,
+        strategy=route.strategy,
+        targets=targets,
+        fallbacks=list(route.fallbacks),
+        context_fallbacks=list(route.context_fallbacks),
+        content_filter_fallbacks=list(route.content_filter_fallbacks),
+        source=source,
+        rates=rates,
     )
 
 
@@ -69,6 +87,7 @@ def _target(runtime: RuntimeConfig, entry: RouteTarget, is_weighted: bool, now: 
         provider=entry.target.provider,
         model=entry.target.model,
         weight=entry.weight if is_weighted else None,
+        stage=entry.stage,
         wire=runtime.wires.wire_of(entry.target).value,
         state=WORDS[health.state(now)],
         away_for_s=round(health.remaining_s(now), 3),

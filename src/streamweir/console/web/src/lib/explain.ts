@@ -135,6 +135,7 @@ const FLAGS: Record<string, string> = {
   max_tokens_lowered: "The remaining budget or credit was too small for the request's max_tokens: the gateway lowered it.",
   max_tokens_clamped: "The request's max_tokens was above the longest answer of the model: the gateway lowered it.",
   by_chat: "The provider has no text completions for this model: it was asked for a chat completion.",
+  fallback: "No target of the requested model answered: one of its fallbacks did.",
   missing_done: "The stream had a finish reason but no end marker.",
   finish_inferred: "The stream had an end marker and usage, but no finish reason: it counts as complete.",
   junk_after_done: "The provider sent more after its end marker.",

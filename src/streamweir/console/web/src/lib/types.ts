@@ -425,7 +425,11 @@ export interface Models {
 export interface ModelView {
   id: string;
   is_default: boolean;
+  strategy: "cheapest" | "fastest" | "least_busy" | "priority" | "weighted";
   targets: ModelTargetView[];
+  fallbacks: string[];
+  context_fallbacks: string[];
+  content_filter_fallbacks: string[];
   source: "built-in" | "config" | "list";
   rates: RatesView | null;
 }
@@ -434,6 +438,7 @@ export interface ModelTargetView {
   provider: string;
   model: string;
   weight: number | null;
+  stage: number;
   wire: "chat" | "responses";
   state: TargetState;
   away_for_s: number;

@@ -61,6 +61,7 @@ export function ModelList(props: { models: Model[]; providers: Provider[] }) {
 
 function ModelTable(props: { models: Model[]; ejections: Map<string, number> }) {
   const hasWeights = props.models.some((model) => model.targets.some((target) => target.weight !== null));
+  const hasStages = props.models.some((model) => model.targets.some((target) => target.stage > 1));
   return (
     <div class="table-box" tabIndex={0} role="region" aria-label="Models">
       <table>
@@ -68,6 +69,11 @@ function ModelTable(props: { models: Model[]; ejections: Map<string, number> }) 
           <tr>
             <th scope="col">Model</th>
             <th scope="col">Target</th>
+            {hasStages && (
+              <th scope="col" class="number">
+                Stage
+              </th>
+            )}
             {hasWeights && (
               <th scope="col" class="number">
                 Weight
@@ -90,14 +96,14 @@ function ModelTable(props: { models: Model[]; ejections: Map<string, number> }) 
           </tr>
         </thead>
         {props.models.map((model) => (
-          <Rows key={model.id} model={model} ejections={props.ejections} hasWeights={hasWeights} />
+          <Rows key={model.id} model={model} ejections={props.ejections} hasWeights={hasWeights} hasStages={hasStages} />
         ))}
       </table>
     </div>
   );
 }
 
-function Rows(props: { model: Model; ejections: Map<string, number>; hasWeights: boolean }) {
+function Rows(props: { model: Model; ejections: Map<string, number>; hasWeights: boolean; hasStages: boolean }) {
   const { model } = props;
   const rows = model.targets.length || 1;
   return (
@@ -114,6 +120,7 @@ function Rows(props: { model: Model; ejections: Map<string, number>; hasWeights:
                   </a>
                   {model.is_default && <Badge tone="accent">default</Badge>}
                 </span>
+                <Routing model={model} />
               </th>
             )}
             <td class="clip">
@@ -128,6 +135,7 @@ function Rows(props: { model: Model; ejections: Map<string, number>; hasWeights:
                 <span class="muted">none</span>
               )}
             </td>
+            {props.hasStages && <td class="number">{target && count(target.stage)}</td>}
             {props.hasWeights && <td class="number">{target && count(target.weight)}</td>}
             <td>{target && <State {...target} />}</td>
             <td class="number">{target && <Latency seconds={target.ttft_s} />}</td>
@@ -137,6 +145,28 @@ function Rows(props: { model: Model; ejections: Map<string, number>; hasWeights:
         );
       })}
     </tbody>
+  );
+}
+
+const FALLBACKS = [
+  ["fallbacks", "Fallbacks"],
+  ["context_fallbacks", "If the prompt is too long"],
+  ["content_filter_fallbacks", "If the prompt is filtered"],
+] as const;
+
+// How the targets are ordered, and which models answer after them.
+function Routing(props: { model: Model }) {
+  const { model } = props;
+  const lines = FALLBACKS.filter(([name]) => model[name].length).map(([name, label]) => `${label}: ${model[name].join(", ")}`);
+  if (model.targets.length > 1) lines.unshift(`Strategy: ${model.strategy}`);
+  return (
+    <>
+      {lines.map((line) => (
+        <span key={line} class="muted small clip-line" title={line}>
+          {line}
+        </span>
+      ))}
+    </>
   );
 }
 
