@@ -6,6 +6,7 @@ from typing import Any
 
 from streamweir.core.errors import UpstreamError
 from streamweir.policy.health import MAX_FAILURES, Candidate, TargetId
+from streamweir.server.accounting.target_limiter import AttemptHold
 from support.api import ADDRESSES, HIDDEN, TOML, Api, api_on, bearer
 
 MORE = """
@@ -115,3 +116,32 @@ async def test_a_default_that_is_not_listed_is_shown(tmp_path: Path) -> None:
     async with api_on("sqlite", tmp_path, '[server]\ndefault_model = "up/gpt-4o-mini"\n' + TOML) as api:
         last = list((await models_of(api, api.secret)).values())[-1]
         assert (last["id"], last["is_default"]) == ("up/gpt-4o-mini", True)
+
+
+async def test_limits_of_targets_and_what_is_used_of_them(tmp_path: Path) -> None:
+    more = """
+    [[providers]]
+    name = "busy"
+    kind = "sim"
+    rpm = 5
+    [[models]]
+    id = "limited"
+    targets = [{ provider = "busy", model = "ok", tpm = 5000, max_streams = 2 }]
+    """
+    async with api_on("sqlite", tmp_path, TOML + more) as api:
+        scopes = api.context.runtime().target_limits.scopes_of(TargetId("busy", "ok"))
+        limiter = api.context.accounting.targets
+        hold = await limiter.reserve("r", scopes, 100)
+        reply = await api.ask("GET", "/api/providers", **api.operator)
+        found = {provider["name"]: provider["limits"] for provider in reply.json()["data"]}
+        none = {"rpm": None, "tpm": None, "max_streams": None}
+        used = {"requests": 1, "tokens": 100, "streams": 1}
+        assert found.pop("busy") == [
+            {"scope": "target", "name": "ok", **none, "tpm": 5000, "max_streams": 2, **used},
+            {"scope": "provider", "name": "busy", **none, "rpm": 5, **used},
+        ]
+        assert list(found.values()) == [[]] * len(found)
+        other = await api.ask("GET", "/api/providers", **bearer(api.one.admin.secret))
+        assert all(provider["limits"] == [] for provider in other.json()["data"])
+        assert isinstance(hold, AttemptHold)
+        limiter.release(hold)

@@ -88,6 +88,20 @@ async def test_what_was_not_sent_does_not_count_and_nothing_is_ended_twice(
     assert (await refusal(here, scope)).limited_by == "requests"
 
 
+async def test_what_is_used(pair: tuple[TargetLimiter, TargetLimiter]) -> None:
+    here, there = pair
+    scopes = [LimitScope(id=f"target:p/{number}", rpm=9) for number in range(50)]
+    hold = await take(here, scopes[0], scopes[49], tokens=7)
+    await take(there, scopes[49], tokens=5)
+    for limiter in pair:
+        used = await limiter.usage(scopes)
+        assert (used[0], used[1], used[49]) == ((1, 7, 1), (0, 0, 0), (2, 12, 2))
+    here.settle(hold, 30)
+    await here.close()
+    assert (await there.usage(scopes))[0] == (1, 30, 0)
+    assert await there.usage([]) == []
+
+
 async def test_the_waits_of_two_scopes(pair: tuple[TargetLimiter, TargetLimiter]) -> None:
     here, there = pair
     requests, streams = LimitScope(id="provider:p", rpm=1), LimitScope(id="target:p/a", max_streams=1)
@@ -149,5 +163,6 @@ async def test_without_valkey_each_process_has_its_share() -> None:
     assert (await refusal(limiter, scope)).limited_by == "streams"
     limiter.settle(holds[0], 0)
     await take(limiter, scope)
+    assert await limiter.usage([scope]) == [None], "what others use is not known"
     await limiter.close()
     await valkey.close()

@@ -14,7 +14,7 @@ from support.limit_racer import ACCOUNT, ROOM
 from support.valkey import ValkeyServer
 
 ROUNDS = 100 if SOAKS else 10
-KINDS = ["money"] * ROUNDS + ["requests", "tokens", "streams"] * (ROUNDS // 5)
+KINDS = ["money"] * ROUNDS + ["requests", "tokens", "streams", "scopes"] * (ROUNDS // 5)
 TESTS = Path(__file__).parents[1]
 
 
@@ -55,5 +55,9 @@ async def test_exactly_three_of_two_hundred() -> None:
                 process.stdin.write(f"round{number} {count} {kind}\n")
                 process.stdin.flush()
             assert sum(int(process.stdout.readline()) for process in racers if process.stdout is not None) == ROOM
+            if kind == "scopes":  # what was refused has taken nothing anywhere
+                used = await shared.usage(["race", "own0", "own1", "own2"])
+                assert used[0] == (ROOM, ROOM, ROOM)
+                assert [sum(each) for each in zip(*used[1:], strict=True)] == [ROOM, ROOM, ROOM]
             assert await shared.used(ACCOUNT) == (10 * ROOM if kind == "money" else 0)
         await valkey.close()

@@ -30,19 +30,34 @@ def limit_request_of(kind: str, request_id: str) -> LimitRequest:
     return LimitRequest(request_id=request_id, key_id="race", amount=10, charges=(charge,))
 
 
+def scopes_of(request_id: str, number: int) -> list[LimitRequest]:
+    """Room for three in the scope that all share, and for many in their own."""
+    own = LimitRequest(request_id=f"{request_id}:0", key_id=f"own{number % 3}", rpm=100 * ROOM, max_streams=100 * ROOM)
+    return [own, LimitRequest(request_id=f"{request_id}:1", key_id="race", max_streams=ROOM)]
+
+
 async def race(name: str, url: str) -> None:
     connections = [Valkey(url, script(), timeout_s=30.0) for _ in range(CONNECTIONS)]
     loop = asyncio.get_running_loop()
     print("ready", flush=True)  # noqa: T201
     while line := await loop.run_in_executor(None, sys.stdin.readline):
         prefix, count, kind = line.split()
-        limit_requests = [limit_request_of(kind, f"{name}.{number}") for number in range(int(count))]
-        decisions = await asyncio.gather(
-            *(
-                SharedLimits(connections[number % CONNECTIONS], prefix=prefix).reserve(limit_request)
-                for number, limit_request in enumerate(limit_requests)
+        limits = [SharedLimits(connection, prefix=prefix) for connection in connections]
+        if kind == "scopes":
+            decisions = await asyncio.gather(
+                *(
+                    limits[number % CONNECTIONS].reserve_all(scopes_of(f"{name}.{number}", number))
+                    for number in range(int(count))
+                )
             )
-        )
+        else:
+            limit_requests = [limit_request_of(kind, f"{name}.{number}") for number in range(int(count))]
+            decisions = await asyncio.gather(
+                *(
+                    limits[number % CONNECTIONS].reserve(limit_request)
+                    for number, limit_request in enumerate(limit_requests)
+                )
+            )
         print(sum(decision.is_allowed for decision in decisions), flush=True)  # noqa: T201
     for connection in connections:
         await connection.close()

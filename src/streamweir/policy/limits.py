@@ -149,6 +149,15 @@ class LocalLimits:
             requests=_window(usage, REQUESTS, limits.rpm, at), tokens=_window(usage, TOKENS, limits.tpm, at)
         )
 
+    def usage(self, key_id: str, now: float) -> tuple[int, int, int]:
+        """The requests and tokens of the last minute, and the streams at the moment."""
+        at = self._monotonic(now)
+        key = self._keys.get(key_id)
+        if key is None:
+            return 0, 0, 0
+        key.usage.drop_before(at)
+        return key.usage.totals[REQUESTS], key.usage.totals[TOKENS], key.streams
+
     def find_refusal(self, key_id: str, limits: KeyLimits, now: float) -> Decision | None:
         """As `peek`, but only a refusal is returned."""
         at = self._monotonic(now)

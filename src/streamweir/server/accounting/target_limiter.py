@@ -70,6 +70,18 @@ class TargetLimiter:
         self.open_count += 1
         return AttemptHold(ids, is_shared=False)
 
+    async def usage(self, scopes: Sequence[LimitScope]) -> list[tuple[int, int, int] | None]:
+        """For each scope the requests and tokens of the last minute, and the streams at the moment. None: Valkey is
+        unavailable."""
+        ids = [scope.id for scope in scopes]
+        if self._shared is None:
+            now = time.monotonic()
+            return [self._local.usage(id, now) for id in ids]
+        try:
+            return list(await self._shared.usage(ids))
+        except SharedUnavailable:
+            return [None] * len(ids)
+
     def settle(self, hold: AttemptHold, tokens: int | None) -> None:
         """The attempt was sent, and has ended. None: its tokens stay as estimated."""
         self._end(hold, tokens, took_place=True)

@@ -437,6 +437,14 @@ elseif COMMAND == 'extend' then
     return extend(now)
 elseif COMMAND == 'peek' then
     return peek(now)
+elseif COMMAND == 'usage' then -- keys. Answers with the requests, tokens and streams of each
+    local values = {}
+    for i = 4, #ARGV do
+        local use = load_use(ARGV[i], now)
+        local streams = redis.call('ZCOUNT', P .. ':s:' .. ARGV[i], '(' .. text(now), '+inf')
+        values[#values + 1] = text(use.requests) .. ' ' .. text(use.tokens) .. ' ' .. text(streams)
+    end
+    return table.concat(values, ' ')
 elseif COMMAND == 'renew' then
     for i = 4, #ARGV do
         local reservation = load_reservation(ARGV[i])

@@ -43,6 +43,7 @@ _MICRO = 1_000_000
 _MAX_CHARGED = 10_000
 _MAX_RENEWED = 100
 """In one step of the script, so that other calls do not wait long."""
+_MAX_SHOWN = 20
 _SCHEMES = {
     "redis": "redis",
     "rediss": "rediss",
@@ -118,6 +119,14 @@ class SharedLimits:
         """The decision about the smallest request without charges; nothing is reserved."""
         answer = await self._valkey.call(self._arguments("peek", key_id, *_limits(limits)))
         return _decision(answer, LimitRequest(request_id="", key_id=key_id, **limits_of(limits)))
+
+    async def usage(self, key_ids: Sequence[str]) -> list[tuple[int, int, int]]:
+        """For each key the requests and tokens of the last minute, and the streams at the moment."""
+        found: list[int] = []
+        for first in range(0, len(key_ids), _MAX_SHOWN):
+            answer = await self._valkey.call(self._arguments("usage", *key_ids[first : first + _MAX_SHOWN]))
+            found += map(int, answer.split())
+        return list(zip(found[::3], found[1::3], found[2::3], strict=True))
 
     async def extend(self, request_id: str, amount: int) -> str | None:
         """Reserves `amount` more on every account of the request. If it does not fit, nothing changes, and the error's

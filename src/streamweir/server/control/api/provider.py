@@ -12,6 +12,7 @@ from msgspec import Struct
 from streamweir.policy.health import Health, State, TargetId
 from streamweir.providers.base import Wire
 from streamweir.server.control.api.operation import Call, Nothing, Operation, Page
+from streamweir.server.control.api.target_limit import TargetLimitView, limits_by_provider
 from streamweir.server.control.routing import Access
 
 _MAX_OTHERS = 200
@@ -43,6 +44,8 @@ class ProviderView(Struct, kw_only=True):
     kind: str
     targets: list[TargetView]
     """The targets of aliases, and other targets that have failed."""
+    limits: list[TargetLimitView]
+    """Those that are configured for it, its targets and its credentials. Only for the operator."""
 
 
 async def list_providers(call: Call[Nothing, Nothing]) -> Page[ProviderView]:
@@ -54,8 +57,15 @@ async def list_providers(call: Call[Nothing, Nothing]) -> Page[ProviderView]:
         if is_own or call.actor.is_operator:
             view = _view(target, health, runtime.wires.wire_of(target), now, is_own)
             (targets if is_own else others)[target.provider].append(view)
+    limiter = call.context.accounting.targets
+    limits = await limits_by_provider(runtime.target_limits, limiter) if call.actor.is_operator else {}
     data = [
-        ProviderView(name=name, kind=place.config.kind, targets=targets[name] + others[name][-_MAX_OTHERS:])
+        ProviderView(
+            name=name,
+            kind=place.config.kind,
+            targets=targets[name] + others[name][-_MAX_OTHERS:],
+            limits=limits.get(name, []),
+        )
         for name, place in runtime.providers.items()
     ]
     return Page(data=data)

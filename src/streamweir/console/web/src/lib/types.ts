@@ -405,6 +405,7 @@ export interface ProviderView {
   name: string;
   kind: string;
   targets: TargetView[];
+  limits: TargetLimitView[];
 }
 
 export interface TargetView {
@@ -416,6 +417,17 @@ export interface TargetView {
   away_for_s: number;
   ttft_s: number | null;
   ejections: number;
+}
+
+export interface TargetLimitView {
+  scope: "credential" | "provider" | "target";
+  name: string;
+  rpm: number | null;
+  tpm: number | null;
+  max_streams: number | null;
+  requests: number | null;
+  tokens: number | null;
+  streams: number | null;
 }
 
 export interface Models {
