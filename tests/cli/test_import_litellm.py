@@ -9,6 +9,8 @@ import subprocess
 import sys
 import tempfile
 import tomllib
+from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,30 +21,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamweir.cli.main import main
-from streamweir.config.litellm import NotAConfiguration, translate
+from streamweir.config.error import entry, member
+from streamweir.config.litellm import NotAConfiguration, Translation, translate
+from streamweir.config.litellm.report import NOT_READ
 from streamweir.config.load import load_config
 from streamweir.config.model import Config
-
-FOLDER = Path(__file__).parent.parent / "fixtures" / "litellm"
-CASES = sorted(path.stem for path in FOLDER.glob("*.yaml"))
-VALUES = {
-    "BASE": "https://llm.example.com",
-    "HOST": "cache.internal",
-    "PROJECT": "contoso-prod",
-    "URL": "redis://cache.internal:6379/0",
-}
-"""Of variables, by the last word of their names; every other is a secret."""
+from support.imported import CASES, FOLDER, environment
 
 
 def run(*arguments: object, text: str | None = None) -> Result:
     return CliRunner().invoke(main, ["import", "litellm", *map(str, arguments)], input=text)
-
-
-def environment(toml: str) -> dict[str, str]:
-    """Something for every variable that the text needs."""
-    names = set(re.findall(r"\$\{(\w+)\}", toml))
-    words = {name: next((word for word in name.split("_")[::-1] if word in VALUES), "") for name in names}
-    return {name: VALUES.get(words[name], f"made-up-{name}-4f0d1c2b9a") for name in names}
 
 
 def loaded(toml: str, folder: Path) -> Config:
@@ -65,11 +53,12 @@ def test_what_is_written_is_a_valid_configuration(case: str, tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_the_notes_are_at_the_top_of_the_file_too(case: str) -> None:
+def test_the_report_is_at_the_top_of_the_file_too(case: str) -> None:
     result = run(FOLDER / f"{case}.yaml")
     said = result.stderr.splitlines()
-    comments = [line[2:].strip() for line in result.stdout.splitlines() if line.startswith("#")]
-    assert [line for line in comments if line in said] == said
+    comments = [line.removeprefix("#").removeprefix(" ") for line in result.stdout.splitlines() if line.startswith("#")]
+    assert said[0].startswith("Settings: ")
+    assert comments[-len(said) :] == said
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -80,55 +69,108 @@ def test_no_secret_of_the_old_file_is_in_the_new_one_or_in_a_message(case: str) 
     assert "sk-local" not in result.output
 
 
-def paths(value: Any, where: str = "") -> list[str]:
-    """Every value of the old file by its path, as the notes write it."""
+Steps = tuple[str | int, ...]
+
+
+def leaves(value: object, steps: Steps = ()) -> Iterator[Steps]:
+    """Every value of the old file that says something."""
     if isinstance(value, dict):
-        return [found for name, item in value.items() for found in paths(item, f"{where}.{name}" if where else name)]
-    if isinstance(value, list):
-        return [found for index, item in enumerate(value) for found in paths(item, f"{where}[{index}]")]
-    return [where]
+        for name, item in value.items():
+            yield from leaves(item, (*steps, name))
+    elif isinstance(value, (list, tuple, set)):
+        for index, item in enumerate(value):
+            yield from leaves(item, (*steps, index))
+    elif value is not None and value != "":
+        yield steps
 
 
-def test_every_setting_is_carried_over_or_named() -> None:
-    """By hand: what `production.yaml` says and no note names is in the new file."""
-    result = run(FOLDER / "production.yaml")
-    notes = [line.partition(": ")[0].replace('"', "") for line in result.stderr.splitlines()]
-    settings = paths(yaml.safe_load((FOLDER / "production.yaml").read_text()))
-    carried = [path for path in settings if not any(path.startswith(note) for note in notes)]
-    assert carried == [
-        "credential_list[0].credential_name",
-        "credential_list[0].credential_values.api_key",
-        "credential_list[0].credential_values.api_base",
-        "credential_list[0].credential_values.api_version",
-        "credential_list[0].credential_info.description",
-        "credential_list[1].credential_name",
-        "model_list[0].model_name",
-        "model_list[0].litellm_params.model",
-        "model_list[0].litellm_params.litellm_credential_name",
-        "model_list[0].litellm_params.extra_headers.X-Team",
-        "model_list[0].model_info.mode",
-        "model_list[0].model_info.output_cost_per_token",
-        "model_list[1].model_name",
-        "model_list[1].litellm_params.model",
-        "model_list[1].litellm_params.api_key",
-        "model_list[1].litellm_params.input_cost_per_token",
-        "model_list[1].litellm_params.output_cost_per_token",
-        "model_list[1].litellm_params.cache_read_input_token_cost",
-        "model_list[1].litellm_params.cache_creation_input_token_cost_above_1hr",
-        "model_list[2].model_name",
-        "litellm_settings.json_logs",
-        "litellm_settings.drop_params",
-        "litellm_settings.turn_off_message_logging",
-        "litellm_settings.request_timeout",
-        "litellm_settings.fallbacks[0].gpt-4o[0]",
-        "router_settings.redis_host",
-        "router_settings.redis_port",
-        "router_settings.stream_timeout",
-        "general_settings.completion_model",
-        "general_settings.max_request_size_mb",
-        "general_settings.max_response_size_mb",
-        "general_settings.maximum_spend_logs_retention_period",
-    ]
+def paths_to(steps: Steps) -> list[str]:
+    """The paths of a value and of all that it is in, as a report writes them."""
+    paths = [""]
+    for step in steps:
+        paths.append(entry(paths[-1], step) if isinstance(step, int) else member(paths[-1], str(step)))
+    return paths[1:]
+
+
+def outcomes(result: Translation) -> list[str]:
+    """The paths of everything that the report says, as often as it says it."""
+    return [*result.converted, *(note.where for note in (*result.noted, *result.dropped))]
+
+
+def assert_one_outcome(tree: object, result: Translation) -> None:
+    """Each setting is converted, converted with a note, or not converted: one of them, and once."""
+    said = Counter(outcomes(result))
+    reached = set()
+    for steps in leaves(tree):
+        paths = paths_to(steps)
+        assert sum(said[path] for path in paths) == 1, paths[-1]
+        reached |= set(paths)
+    assert [path for path in said if path not in reached] == []
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_each_setting_has_one_outcome(case: str) -> None:
+    tree = yaml.safe_load((FOLDER / f"{case}.yaml").read_text())
+    result = translate(tree)
+    assert_one_outcome(tree, result)
+    assert [note for note in result.dropped if note.text == NOT_READ] == []
+
+
+def changed(tree: Any, steps: Steps, value: object) -> Any:
+    """A copy of the tree with another value at one place."""
+    if not steps:
+        return value
+    first, *others = steps
+    copy: Any = list(tree) if isinstance(tree, list) else dict(tree)
+    copy[first] = changed(tree[first], tuple(others), value)
+    return copy
+
+
+def other_values(value: object) -> Iterator[object]:
+    yield None
+    if isinstance(value, str):
+        yield from (f"{value}_OTHER", "os.environ/OTHER_NAME", "least-busy", "latency-based-routing")
+    elif isinstance(value, (int, float)) and not isinstance(value, bool):
+        yield from (value * 3 + 1, 0)
+
+
+HOLDS_ANYWAY = re.compile(
+    r"drop_params|turn_off_message_logging|enable_weighted_failover|enforce_fallback_budget"  # always on here
+    r"|optional_pre_call_checks\[\d\]|model_group_alias\.claude\.hidden"
+    r"|model_info\.mode"  # the same as without it
+    r"|environment_variables\."  # their values are in the environment
+)
+"""Settings that are converted, although the new file says nothing about them."""
+WITHOUT_EFFECT = {
+    ("production", "router_settings.routing_strategy"),  # no group has two targets
+    ("routing_groups", "router_settings.routing_groups[1].routing_strategy"),
+    ("routing_groups", "router_settings.routing_strategy"),  # each model has another one
+    *(("several_keys", f"model_list[{number}].litellm_params.weight") for number in (5, 6)),  # they are one target
+    *(("wildcards", f"model_list[{number}].model_name") for number in (2, 3)),  # they are one provider
+    *(("wildcards", f"model_list[{number}].litellm_params.model") for number in (2, 3)),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_what_is_converted_makes_a_difference_and_what_is_not_makes_none(case: str) -> None:
+    tree = yaml.safe_load((FOLDER / f"{case}.yaml").read_text())
+    result = translate(tree)
+    dropped = {note.where for note in result.dropped}
+    idle, used = [], set()
+    for steps in leaves(tree):
+        paths = paths_to(steps)
+        where = next((index for index, path in enumerate(paths) if path in dropped), None)
+        if where is not None:
+            if translate(changed(tree, steps[: where + 1], None)).toml != result.toml:
+                used.add(paths[where])
+            continue
+        value = tree
+        for step in steps:
+            value = value[step]
+        if all(translate(changed(tree, steps, other)).toml == result.toml for other in other_values(value)):
+            idle.append(paths[-1])
+    assert used == set()
+    assert [path for path in idle if not HOLDS_ANYWAY.search(path) and (case, path) not in WITHOUT_EFFECT] == []
 
 
 def test_prices_are_exact(tmp_path: Path) -> None:
@@ -207,8 +249,9 @@ ANYTHING = st.recursive(
 )
 MODELS = st.sampled_from(["openai/x", "azure/x", "anthropic/*", "gpt-4o", "ollama/x", "vertex_ai/gemini-x", "nobody/x"])
 MEMBERS = (
-    "api_base api_key api_version extra_headers input_cost_per_token order organization output_cost_per_token rpm "
-    "stream_timeout temperature timeout vertex_location vertex_project weight"
+    "allowed_fails api_base api_key api_version cooldown_time extra_body extra_headers "
+    "input_cost_per_token max_parallel_requests max_tokens num_retries order organization output_cost_per_token rpm "
+    "stop stream_timeout temperature timeout tpm vertex_location vertex_project weight"
 )
 PARAMS = st.fixed_dictionaries({"model": MODELS | ANYTHING}, optional=dict.fromkeys(MEMBERS.split(), ANYTHING))
 GROUP = st.sampled_from(["a", "b", "c"])
@@ -223,7 +266,21 @@ FILES = st.fixed_dictionaries(
         ),
         "router_settings": st.dictionaries(
             st.sampled_from(
-                ["timeout", "routing_strategy", "model_group_alias", "redis_host", "redis_port", "redis_url"]
+                [
+                    "allowed_fails",
+                    "context_window_fallbacks",
+                    "cooldown_time",
+                    "default_litellm_params",
+                    "fallbacks",
+                    "model_group_alias",
+                    "num_retries",
+                    "redis_host",
+                    "redis_port",
+                    "redis_url",
+                    "routing_groups",
+                    "routing_strategy",
+                    "timeout",
+                ]
             ),
             ANYTHING,
         ),
@@ -242,7 +299,8 @@ FILES = st.fixed_dictionaries(
 def test_any_file_becomes_a_valid_configuration(tree: object) -> None:
     result = translate(tree)
     tomllib.loads(result.toml)
-    for note in (*result.dropped, *result.actions):
+    assert_one_outcome(tree, result)
+    for note in (*result.dropped, *result.noted):
         assert "\n" not in str(note)
     if "${MADE_UP}" not in result.toml:  # which may stand where a number must
         with tempfile.TemporaryDirectory() as folder:

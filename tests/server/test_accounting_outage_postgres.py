@@ -84,12 +84,9 @@ async def test_g9_the_database_becomes_unavailable_under_load(
                 running = await begin(client, key=secret, model="m", max_tokens=TOKENS)
                 assert (await ask(gate, secret)).status == 200
                 await asyncio.to_thread(hurt, server)
-                loop = asyncio.get_running_loop()
-                began_at = loop.time()
                 async with heartbeat() as heart:
                     await is_unavailable(setup)
-                    is_soon = loop.time() - began_at < 1  # it may even be known already
-                    assert is_soon or heart.beats > 1, "it is found out in a while, and nobody waits for it"
+                    assert heart.beats > 1, "it is found out in a while, and nobody waits for it"
                 for _ in range(10):
                     assert (await ask(gate)).status == 200
                 served = await _ask_for_money(setup, secret, has_valkey)

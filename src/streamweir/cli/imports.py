@@ -1,7 +1,8 @@
 """`streamweir import`: converts another gateway's configuration.
 
-The result goes to standard output or to a new file. Settings that could not be converted, and further steps, are listed
-at its top and on standard error. Neither contains a secret of the old file. `config.litellm` does the conversion.
+The result goes to standard output or to a new file. What the operator has to know, and the settings that could not be
+converted, are listed at its top and on standard error. Neither contains a secret of the old file. `config.litellm` does
+the conversion.
 """
 
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import IO
 
 import click
 
-from streamweir.config.litellm import NotAConfiguration, Note, Translation, translate
+from streamweir.config.litellm import NotAConfiguration, Note, Translation, translate, united
 
 _MAX_BYTES = 4 << 20
 
@@ -25,9 +26,9 @@ def command() -> None:
 def litellm(file: IO[bytes], output: Path | None) -> None:
     """Convert FILE, the config.yaml of a LiteLLM proxy ('-' reads standard input).
 
-    Converts models with their targets, fallbacks and prices, providers, timeouts and the master key.
-    Lists each setting that it could not convert. Secrets are not copied: they become environment
-    variables.
+    Converts models with their targets, fallbacks, limits and prices, providers with their keys,
+    timeouts and the master key. Lists each setting that it could not convert. Secrets are
+    not copied: they become environment variables.
     """
     name = getattr(file, "name", "-")
     result = _translate(file.read(_MAX_BYTES + 1), str(name))
@@ -36,8 +37,8 @@ def litellm(file: IO[bytes], output: Path | None) -> None:
         click.echo(text, nl=False)
     else:
         _write(output, text)
-    for note in (*result.actions, *result.dropped):
-        click.echo(str(note), err=True)
+    for line in _report(result):
+        click.echo(line, err=True)
 
 
 def _translate(data: bytes, name: str) -> Translation:
@@ -66,13 +67,19 @@ def _heading(name: str, result: Translation) -> str:
     lines.append("LiteLLM listens on 0.0.0.0:4000 and this on 127.0.0.1:8080, unless server.listen says otherwise.")
     if result.variables:
         lines += ["", "Set these environment variables:", *(f"  {variable}" for variable in result.variables)]
-    lines += _listed("To be looked at:", result.actions)
-    lines += _listed("Left out:", result.dropped)
+    lines += ["", *_report(result)]
     return "".join(f"# {line}".rstrip() + "\n" for line in lines) + "\n"
 
 
+def _report(result: Translation) -> list[str]:
+    converted, noted, dropped = len(result.converted), len(result.noted), len(result.dropped)
+    counts = f"{converted} converted, {noted} converted with a note, {dropped} not converted"
+    lines = [f"Settings: {counts}."]
+    return lines + _listed("Converted, with a note:", result.noted) + _listed("Not converted:", result.dropped)
+
+
 def _listed(title: str, notes: list[Note]) -> list[str]:
-    return ["", title, *(f"  {note}" for note in notes)] if notes else []
+    return ["", title, *(f"  {note}" for note in united(notes))] if notes else []
 
 
 def _write(path: Path, text: str) -> None:

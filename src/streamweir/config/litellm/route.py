@@ -1,131 +1,186 @@
-"""Converts model groups of the old file into models: their targets, order, strategy and price.
+"""Converts groups of deployments into models: their targets in stages, the strategy and the price.
 
-LiteLLM distributes the requests of a group over its deployments, and uses other groups when all have failed. A model of
-ours has one list of targets and one strategy. If there are fallbacks, the targets are tried in order, the group's own
-deployments first. A price applies to a whole model, so it is kept only if all targets have the same price.
+LiteLLM shares the requests of a group among the deployments with the lowest `order`, and uses the next ones when these
+fail: an order is a stage of ours. Deployments of a group that differ only in their key become one target, whose
+provider has several keys. A price holds for a whole model, so it is kept only if all its targets have the same.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
+from math import gcd
 from typing import Any, NamedTuple
 
-from streamweir.config.litellm.tree import Notes
-from streamweir.config.litellm.value import integer_weights
+from streamweir.config.litellm.deployment import LIMITS, MAX_LIMIT, Deployment
+from streamweir.config.litellm.provider import Credential, Providers
+from streamweir.config.litellm.report import Place, Report
+from streamweir.config.litellm.value import MAX_WEIGHT, Number, Price, integer_weights
 
-_STRATEGIES = {
+STRATEGIES = {
     "simple-shuffle": "weighted",
     "latency-based-routing": "fastest",
-    "least-busy": "weighted",
-    "usage-based-routing": "weighted",
-    "usage-based-routing-v2": "weighted",
-    "cost-based-routing": "weighted",
+    "least-busy": "least_busy",
+    "usage-based-routing": "least_busy",
+    "usage-based-routing-v2": "least_busy",
+    "cost-based-routing": "cheapest",
 }
-_SAME = ("simple-shuffle", "latency-based-routing")
+_SHARES = ("weight", "rpm", "tpm")
+"""What LiteLLM takes as the share of a deployment: the first that is set."""
+_MAX_STAGE = 100
 
 
-class Deployment(NamedTuple):
-    """A target, and its settings in the old file; `path_of` returns the path of each setting."""
-
-    where: str
-    path_of: Callable[[str], str]
-    provider: str
-    model: str
-    weight: Decimal | None
-    rpm: Decimal | None
-    tpm: Decimal | None
-    order: Decimal | None
-    price: Mapping[str, Decimal] | None
-    wire: str | None = None
-    """The provider's API, where the old file chose it."""
+class Group(NamedTuple):
+    name: str
+    stages: list[list[list[Deployment]]]
+    """Its targets by stage; a target has one deployment for each of its keys."""
+    price: Price | None
 
     @property
-    def target(self) -> tuple[str, str]:
-        return self.provider, self.model
+    def deployments(self) -> Iterator[Deployment]:
+        return (deployment for stage in self.stages for pool in stage for deployment in pool)
 
 
-Groups = Mapping[str, Sequence[Deployment]]
-
-
-def strategy_of(named: str | None, notes: Notes) -> str:
-    """The strategy for the `routing_strategy` of the router's settings."""
-    if named is not None and named not in _SAME:
-        notes.add_dropped("router_settings.routing_strategy", "targets are shared by their weights instead")
-    return _STRATEGIES.get(named or "simple-shuffle", "weighted")
-
-
-def ordered_targets(deployments: Sequence[Deployment], notes: Notes) -> list[Deployment]:
-    """A group's targets without duplicates, sorted by `order`."""
-    found: dict[tuple[str, str], Deployment] = {}
+def groups_of(deployments: Iterable[Deployment], report: Report) -> dict[str, Group]:
+    """By name. A wildcard is in none."""
+    members: dict[str, list[Deployment]] = {}
     for deployment in deployments:
-        first = found.setdefault(deployment.target, deployment)
-        if first is not deployment:
-            notes.add_dropped(deployment.where, f"it is the same target as {first.where}")
-    return sorted(found.values(), key=lambda each: each.order if each.order is not None else Decimal("Infinity"))
+        if deployment.is_wildcard:
+            continue
+        members.setdefault(deployment.group, []).append(deployment)
+    return {name: make_group(name, own, report) for name, own in members.items()}
 
 
-def model_table(name: str, groups: Groups, fallbacks: Sequence[str], strategy: str, notes: Notes) -> dict[str, Any]:
-    """The table of one model. The groups must be sorted."""
-    own = groups[name]
-    others = [deployment for group in fallbacks for deployment in groups[group]]
-    others = [deployment for deployment in others if deployment.target not in {each.target for each in own}]
-    has_order = any(deployment.order is not None for deployment in own)
-    if has_order or others or len(own) == 1:
-        strategy = "priority"
-    weights = _weights(own) if strategy == "weighted" else None
-    _report_ignored(name, own, bool(others), has_order, weights is not None, notes)
-    targets: dict[tuple[str, str], dict[str, Any]] = {}
-    for index, deployment in enumerate((*own, *others)):
-        weight = {"weight": weights[index]} if weights is not None and weights[index] != 1 else {}
-        target = {"provider": deployment.provider, "model": deployment.model.replace("$", "$$"), **weight}
-        if deployment.wire is not None:
-            target["wire"] = deployment.wire
-        targets.setdefault(deployment.target, target)
+def make_group(name: str, own: Sequence[Deployment], report: Report) -> Group:
+    stages: dict[tuple[Decimal, bool], dict[str, list[Deployment]]] = {}
+    seen: dict[str, tuple[Decimal, bool]] = {}
+    kept: list[Deployment] = []
+    for deployment in sorted(own, key=_order):
+        target = repr((_identity(deployment), deployment.key, deployment.limits))
+        if seen.setdefault(target, _order(deployment)) != _order(deployment):
+            report.forget(deployment.where)
+            report.drop(Place(deployment.where, deployment.where), "the same target is in the group with a lower order")
+            continue
+        kept.append(deployment)
+        pools = stages.setdefault(_order(deployment), {})
+        pools.setdefault(_identity(deployment), []).append(deployment)
+    if len(stages) > 1:
+        for deployment in kept:
+            if deployment.weight == 0:
+                report.note(deployment.places["weight"], "it is used when no other one is left")
+    return Group(name, [list(pools.values()) for pools in stages.values()], _price(name, kept, report))
+
+
+def _order(deployment: Deployment) -> tuple[Decimal, bool]:
+    """Those without an order come last. LiteLLM uses one with the weight 0 only if no other is left."""
+    order = deployment.order if deployment.order is not None else Decimal("Infinity")
+    return order, deployment.weight == 0
+
+
+def _identity(deployment: Deployment) -> str:
+    """Of a target, whatever its key is."""
+    return repr((deployment.connection, deployment.model, deployment.settings, deployment.key is None))
+
+
+def _price(name: str, own: Sequence[Deployment], report: Report) -> Price | None:
+    if all(each.price == own[0].price for each in own):
+        return own[0].price
+    reason = f"the targets of {name} have different prices, and a price holds for all: the price list is used"
+    for place in (place for each in own for place in each.price_places):
+        report.drop(place, reason)
+    return None
+
+
+def model_table(group: Group, strategy: str, providers: Providers, report: Report) -> dict[str, Any]:
+    targets: list[dict[str, Any]] = []
+    for number, stage in enumerate(group.stages, 1):
+        weights = weights_of(stage, strategy, report)
+        shares = _reduced([sum(weights[each.where] for each in pool) for pool in stage])
+        for pool, share in zip(stage, shares, strict=True):
+            target = _target(pool, weights, providers)
+            if len(stage) > 1 and share > 1 and strategy in ("weighted", "least_busy"):
+                target["weight"] = share
+            if number > 1:
+                target["stage"] = min(number, _MAX_STAGE)
+            targets.append(_in_order(target))
+            _report_pool(pool, report)
     return {
-        "id": name,
-        "targets": list(targets.values()),
-        "strategy": strategy if len(targets) > 1 else None,
-        "price": _price(name, own, others, notes),
+        "strategy": strategy if any(len(stage) > 1 for stage in group.stages) else None,
+        "targets": targets,
+        "price": group.price,
     }
 
 
-def _weights(own: Sequence[Deployment]) -> list[int] | None:
-    """From `weight`, else `rpm`, else `tpm`, as in LiteLLM."""
-    for values in (
-        [deployment.weight for deployment in own],
-        [deployment.rpm for deployment in own],
-        [deployment.tpm for deployment in own],
-    ):
-        known = [value for value in values if value is not None and value > 0]
-        if known:
-            return integer_weights([value if value is not None and value > 0 else min(known) for value in values])
-    return None
+def _target(pool: Sequence[Deployment], weights: Mapping[str, int], providers: Providers) -> dict[str, Any]:
+    first = pool[0]
+    by_key: dict[str, list[Deployment]] = {}
+    for deployment in pool:
+        by_key.setdefault(deployment.key or "", []).append(deployment)
+    settings = {**first.settings}
+    credentials = [Credential(first.key, {})] if first.key is not None else []
+    if len(by_key) > 1:
+        shares = _reduced([sum(weights[each.where] for each in own) for own in by_key.values()])
+        credentials = [credential(key, own, share) for (key, own), share in zip(by_key.items(), shares, strict=True)]
+    else:
+        settings |= limits_of(pool)
+    provider = providers.of_target(first.connection, credentials, first.model, settings)
+    return {"provider": provider, "model": first.model.replace("$", "$$"), **settings}
 
 
-def _report_ignored(
-    name: str, own: Sequence[Deployment], has_fallbacks: bool, has_order: bool, is_weighted: bool, notes: Notes
-) -> None:
-    for deployment in own:
-        for limit, value in (("rpm", deployment.rpm), ("tpm", deployment.tpm)):
-            if value is not None and is_weighted:
-                notes.add_action(deployment.path_of(limit), "kept as the target's share alone: limits are set on keys")
-            elif value is not None:
-                notes.add_dropped(deployment.path_of(limit), "limits are set on keys, not on targets")
-        if deployment.weight is not None and not is_weighted and len(own) > 1:
-            notes.add_dropped(deployment.path_of("weight"), f"the targets of {name} are tried in order")
-    if has_fallbacks and len(own) > 1 and not has_order:
-        notes.add_action(
-            own[0].where, f"the {len(own)} targets of {name} are tried in order, for others come after them"
-        )
+def credential(key: str, own: Sequence[Deployment], weight: int) -> Credential:
+    return Credential(key, ({"weight": weight} if weight > 1 else {}) | limits_of(own))
 
 
-def _price(
-    name: str, own: Sequence[Deployment], others: Sequence[Deployment], notes: Notes
-) -> Mapping[str, Decimal] | None:
-    prices = [deployment.price for deployment in (*own, *others)]
-    if all(price == prices[0] for price in prices):
-        return prices[0]
-    for deployment in own:
-        if deployment.price is not None:
-            reason = f"the targets of {name} have different prices, and a price holds for all"
-            notes.add_dropped(deployment.path_of("input_cost_per_token"), reason)
-    return None
+def limits_of(own: Sequence[Deployment]) -> dict[str, Number]:
+    """The limits of one key: those of several deployments with it add up."""
+    found: dict[str, Number] = {}
+    for name in LIMITS:
+        values = [each.limits[name] for each in own if name in each.limits]
+        if len(values) == len(own):
+            numbers = [value for value in values if isinstance(value, int)]
+            found[name] = min(sum(numbers), MAX_LIMIT) if len(numbers) == len(values) else values[0]
+    return found
+
+
+def weights_of(stage: Sequence[Sequence[Deployment]], strategy: str, report: Report) -> dict[str, int]:
+    """The share of each deployment of a stage."""
+    own = [deployment for pool in stage for deployment in pool]
+    for name in _SHARES:
+        values = [_share(each, name) for each in own]
+        known = [value for value in values if value is not None]
+        if known and strategy == "weighted":
+            whole = integer_weights([value if value is not None else min(known) for value in values])
+            return {each.where: weight for each, weight in zip(own, whole, strict=True)}
+    if strategy != "weighted":
+        for deployment in own:
+            if deployment.weight:
+                report.drop(deployment.places["weight"], "only simple-shuffle uses it, in LiteLLM as well")
+    return {each.where: 1 for each in own}
+
+
+def _reduced(weights: Sequence[int]) -> list[int]:
+    common = gcd(*weights)
+    return [min(weight // common, MAX_WEIGHT) for weight in weights]
+
+
+def _share(deployment: Deployment, name: str) -> Decimal | None:
+    value = deployment.weight if name == "weight" else deployment.limits.get(name)
+    return Decimal(value) if isinstance(value, (int, Decimal)) and value > 0 else None
+
+
+def _report_pool(pool: Sequence[Deployment], report: Report) -> None:
+    by_key: dict[str | None, list[Deployment]] = {}
+    for deployment in pool:
+        by_key.setdefault(deployment.key, []).append(deployment)
+    for first, *others in by_key.values():
+        for other in others:
+            report.note(other.places["model"], f"the same target as {first.where}: their shares and limits add up")
+        used = limits_of([first, *others])
+        for deployment in (first, *others):
+            for name in deployment.limits.keys() & deployment.places.keys() - used.keys():
+                report.drop(deployment.places[name], "the same target is in the group without a limit")
+
+
+_ORDER = ("provider", "model", "stage", "weight")
+
+
+def _in_order(target: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: target[name] for name in (*_ORDER, *target) if name in target}

@@ -4,50 +4,86 @@
 """
 
 import re
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Collection
+from typing import Any, NamedTuple
 
-from streamweir.config.error import entry, member
 from streamweir.config.litellm import unsupported
-from streamweir.config.litellm.tree import Branch, Notes
-from streamweir.config.litellm.value import take_bytes, take_days, take_seconds
+from streamweir.config.litellm.deployment import MAX_RETRIES, MAX_STREAMS, NEVER_EJECTED, take_health
+from streamweir.config.litellm.fallback import Fallbacks, items_of
+from streamweir.config.litellm.report import Place
+from streamweir.config.litellm.route import STRATEGIES
+from streamweir.config.litellm.tree import Branch
+from streamweir.config.litellm.value import take_bytes, take_count, take_days, take_seconds
 from streamweir.config.litellm.variable import REFERENCE, Variables
 from streamweir.config.weak_key import MIN_KEY_LENGTH
 
 Table = tuple[str, dict[str, Any]]
-Named = tuple[str, str]
-"""The path in the file, and the name."""
 _SCHEMES = ("redis://", "rediss://", "unix://")
 _REDIS = {"host": re.compile(r"[A-Za-z0-9._-]+"), "port": re.compile(r"[0-9]{1,5}"), "db": re.compile(r"[0-9]{1,4}")}
+_ALWAYS = {
+    "litellm_settings": ("drop_params", "turn_off_message_logging"),
+    "router_settings": ("enable_weighted_failover",),
+    "general_settings": ("enforce_fallback_budget",),
+}
+"""Settings that are always on here."""
+_CHECKS = ("enforce_model_rate_limits", "prompt_caching", "session_affinity")
+"""Of `optional_pre_call_checks`: those that are always made here."""
+_CHECKS_BY_AFFINITY = ("encrypted_content_affinity", "responses_api_deployment_check")
+_NEAREST = "the nearest one: the target with the fewest running requests, and none beyond its limits"
+
+
+class RoutingGroup(NamedTuple):
+    place: Place
+    """Of its name."""
+    name: str | None
+    models: list[tuple[Place, str]]
+    strategy: str | None
 
 
 class Settings:
     def __init__(self, top: Branch, variables: Variables) -> None:
         self._variables = variables
-        self._notes = top.notes
+        self._report = top.report
         self._litellm = top.branch("litellm_settings")
         self._router = top.branch("router_settings")
         self._general = top.branch("general_settings")
-        self.strategy = self._router.take_text("routing_strategy")
+        self.are_limits_known = False
+        """LiteLLM respects the limits of deployments, too."""
+        self.strategy = self._read_strategy(self._router) or "weighted"
+        self.routing_groups = [self._read_group(each) for each in self._router.branches("routing_groups")]
         self.aliases = self._read_aliases()
-        self._fallbacks = self._read_fallbacks()
-        self._default_fallbacks = self._named(*self._either("default_fallbacks"))
+        self.fallbacks = Fallbacks(self._router, self._litellm)
+        self.retries, self.retries_at = self._read_retries()
+        self.default_max_streams = take_count(
+            (self._router,), "default_max_parallel_requests", variables, 1, MAX_STREAMS
+        )
+        self.of_providers = {"retries": self.retries, **take_health(self._router, self._litellm, variables)}
+        """Settings of every provider."""
+        if self._router.get("disable_cooldowns") is True:
+            self._router.take("disable_cooldowns")
+            self.of_providers |= NEVER_EJECTED
+        self.defaults = self._read_defaults()
+        """Parameters of all deployments, and their path."""
+        self._read_checks()
         self._default_model = self._general.take_text("completion_model")
         self._tables = self._read_tables()
         self._master = self._read_master_key()
-        for name in ("drop_params", "turn_off_message_logging"):
-            if self._litellm.get(name) is True:
-                self._litellm.take(name)  # always the case here
+        for section in (self._litellm, self._router, self._general):
+            for name in _ALWAYS[section.where]:
+                if section.get(name) is True:
+                    section.take(name)
         self._litellm.report_remaining(unsupported.LITELLM)
         self._router.report_remaining(unsupported.ROUTER)
         self._general.report_remaining(unsupported.GENERAL)
 
-    def tables(self, models: Mapping[str, object]) -> list[Table]:
+    def tables(self, models: Collection[str]) -> list[Table]:
         """The tables before the providers. `models`: the names that callers can use."""
         default = self._default_model
         if default is not None and default not in models:
-            self._notes.add_dropped(self._general.path_of("completion_model"), "there is no such model")
+            self._general.drop("completion_model", "there is no such model")
             default = None
+        elif default is not None:
+            default = default.replace("$", "$$")
         return [("server", {"default_model": default}), *self._tables]
 
     def keys(self) -> list[Table]:
@@ -55,97 +91,111 @@ class Settings:
             return []
         return [("[[keys]]", {"name": "master", "key": self._master, "scopes": ["chat", "models", "admin"]})]
 
-    def fallbacks_of(self, name: str, group: str, groups: Mapping[str, object]) -> list[str]:
-        """The fallback groups of `group`, if it is requested as `name`."""
-        known = (self._fallbacks.get(each) for each in (name, group, "*"))
-        others = next((each for each in known if each is not None), self._default_fallbacks)
-        found = [self.aliases.get(other, other) for _, other in others]
-        return [other for other in found if other in groups and other != group]
+    def _read_strategy(self, branch: Branch) -> str | None:
+        named = branch.take_text("routing_strategy")
+        if named is None:
+            return None
+        found = STRATEGIES.get(named)
+        if found is None:
+            branch.drop("routing_strategy", "there is no such strategy")
+        elif named.startswith("usage-based"):
+            self.are_limits_known = True
+            branch.note("routing_strategy", _NEAREST)
+        elif named == "cost-based-routing":
+            self.are_limits_known = True
+        return found
 
-    def report_unknown(self, groups: Mapping[str, object]) -> None:
-        """Adds notes for fallbacks with unknown models."""
-        for name, others in (*self._fallbacks.items(), ("*", self._default_fallbacks)):
-            is_unknown = name != "*" and self.aliases.get(name, name) not in groups
-            for where, other in others:
-                if is_unknown or self.aliases.get(other, other) not in groups:
-                    self._notes.add_dropped(where, "there is no such model")
+    def _read_group(self, branch: Branch) -> RoutingGroup:
+        place = branch.place("group_name")
+        name = branch.take_text("group_name")
+        models: list[tuple[Place, str]] = []
+        for at, model in items_of(branch.open("models"), branch.place("models")):
+            if isinstance(model, str):
+                self._report.convert(at)
+                models.append((at, model))
+            else:
+                self._report.drop(at, "the name of a model was expected")
+        strategy = self._read_strategy(branch)
+        branch.report_remaining(unsupported.ROUTER)
+        return RoutingGroup(place, name, models, strategy)
 
-    def _either(self, name: str) -> tuple[Any, str]:
-        """The value in `router_settings`, else in `litellm_settings`, and its path."""
-        ours, others = self._router.take(name), self._litellm.take(name)
-        if ours is not None and others is not None:
-            self._notes.add_dropped(self._litellm.path_of(name), f"router_settings.{name} overrides it")
-        return (ours, self._router.path_of(name)) if ours is not None else (others, self._litellm.path_of(name))
-
-    def _read_aliases(self) -> dict[str, str]:
+    def _read_aliases(self) -> dict[str, tuple[str, Place]]:
         branch = self._router.branch("model_group_alias")
         found = {}
         for alias in branch.names():
-            value = branch.take(alias)
-            if isinstance(value, dict):
-                if value.get("hidden"):
-                    self._notes.add_dropped(branch.path_of(alias), "it can be used, but not hidden")
-                value = value.get("model")
+            value, place = branch.open(alias), branch.place(alias)
+            if isinstance(value, dict) and isinstance(value.get("model"), str):
+                item = Branch(value, place.path, self._report)
+                if item.take("hidden") is True:
+                    item.note("hidden", "it can be used, but is listed, too")
+                place = item.place("model")
+                value = item.take("model")
+                item.report_remaining({})
             if isinstance(value, str):
-                found[alias] = value
+                self._report.convert(place)
+                found[alias] = value, place
             else:
-                self._notes.add_dropped(branch.path_of(alias), "the name of a model was expected")
+                self._report.drop(place, "the name of a model was expected")
         return found
 
-    def _read_fallbacks(self) -> dict[str, list[Named]]:
-        value, where = self._either("fallbacks")
-        found: dict[str, list[Named]] = {}
-        for path, item in _items(value, where):
-            if isinstance(item, dict):
-                for name, others in item.items():
-                    found.setdefault(name, []).extend(self._named(others, member(path, name)))
-            else:
-                self._notes.add_dropped(path, "a table was expected")
-        return found
+    def _read_retries(self) -> tuple[int | None, list[Place]]:
+        at = [each.place("num_retries") for each in (self._router, self._litellm) if each.get("num_retries")]
+        found = take_count((self._router, self._litellm), "num_retries", self._variables, 0, MAX_RETRIES)
+        if isinstance(found, str):
+            self._report.drop(at[0], "a number was expected, not a variable")
+            return None, []
+        return found, at[:1]
 
-    def _named(self, value: object, where: str) -> list[Named]:
-        """The model names in a list, whose items may also be tables with parameters."""
-        found = []
-        for path, item in _items(value, where):
-            name = item.get("model") if isinstance(item, dict) else item
-            if isinstance(name, str):
-                found.append((path, name))
-            if not isinstance(name, str):
-                self._notes.add_dropped(path, "the name of a model was expected")
-            elif isinstance(item, dict):
-                self._notes.add_dropped(path, "the caller sets the parameters of a request")
-        return found
+    def _read_defaults(self) -> tuple[dict[str, Any], str]:
+        value = self._router.open("default_litellm_params")
+        if value is not None and not isinstance(value, dict):
+            self._router.drop("default_litellm_params", "a table was expected")
+        return value if isinstance(value, dict) else {}, self._router.path_of("default_litellm_params")
+
+    def _read_checks(self) -> None:
+        place = self._router.place("optional_pre_call_checks")
+        for at, name in items_of(self._router.open("optional_pre_call_checks"), place):
+            if name in _CHECKS:
+                self._report.convert(at)
+                self.are_limits_known = self.are_limits_known or name == "enforce_model_rate_limits"
+            elif name in _CHECKS_BY_AFFINITY:
+                self._report.note(at, "requests of a conversation stay with a target while it is healthy")
+            else:
+                self._report.drop(at, unsupported.CHECKS.get(str(name), "there is no equivalent"))
 
     def _read_tables(self) -> list[Table]:
         timeout = take_seconds(self._router, "timeout", self._variables)
         request_timeout = take_seconds(self._litellm, "request_timeout", self._variables)
         if timeout is not None and request_timeout is not None:
-            self._notes.add_dropped(self._litellm.path_of("request_timeout"), "router_settings.timeout overrides it")
-        first = take_seconds(self._router, "stream_timeout", self._variables)
+            self._litellm.drop("request_timeout", "router_settings.timeout overrides it")
+        timeouts = {
+            "first_event_s": take_seconds(self._router, "stream_timeout", self._variables),
+            "total_s": timeout if timeout is not None else request_timeout,
+            "keepalive_s": take_seconds(self._litellm, "sse_keepalive_ping_interval_seconds", self._variables),
+        }
         limits = {
             "body_bytes": take_bytes(self._general, "max_request_size_mb"),
             "response_bytes": take_bytes(self._general, "max_response_size_mb"),
         }
         is_json = self._litellm.get("json_logs") is True and self._litellm.take("json_logs")
         retention = take_days(self._general, "maximum_spend_logs_retention_period")
+        affinity = take_seconds(self._router, "deployment_affinity_ttl_seconds", self._variables)
         return [
-            (
-                "server.timeouts",
-                {"first_event_s": first, "total_s": timeout if timeout is not None else request_timeout},
-            ),
+            ("server.timeouts", timeouts),
             ("server.limits", limits),
             ("server.log", {"format": "json" if is_json else None}),
             ("store", {"retention_days": retention}),
             ("shared", {"url": self._read_redis()}),
+            ("routing", {"affinity_s": affinity}),
         ]
 
     def _read_redis(self) -> str | None:
-        url, where = self._router.take_text("redis_url"), self._router.path_of("redis_url")
+        url, place = self._router.take_text("redis_url"), self._router.place("redis_url")
         if url is not None:
             if not url.startswith((REFERENCE, *_SCHEMES)):
-                self._notes.add_dropped(where, f"an address that begins with {' or '.join(_SCHEMES)} was expected")
+                self._report.drop(place, f"an address that begins with {' or '.join(_SCHEMES)} was expected")
                 return None
-            return self._variables.secret(url, where, "REDIS_URL") if "@" in url else self._variables.text(url, where)
+            return self._variables.secret(url, place, "REDIS_URL") if "@" in url else self._variables.text(url, place)
         host = self._router.take_text("redis_host")
         if host is None:
             return None
@@ -153,48 +203,29 @@ class Settings:
         parts = {"host": host, "port": self._router.take_text("redis_port"), "db": self._router.take_text("redis_db")}
         address = ""
         for mark, (name, value) in zip(("", ":", "/"), parts.items(), strict=True):
-            where = self._router.path_of(f"redis_{name}")
             if value is not None and not value.startswith(REFERENCE) and not _REDIS[name].fullmatch(value):
-                self._notes.add_dropped(where, "no address can be made of it")
+                for each in ("password", *(part for part, text in parts.items() if text is not None)):
+                    if each != "password" or password is not None:
+                        self._router.drop(f"redis_{each}", f"no address can be made of redis_{name}")
                 return None
-            address += mark + self._variables.text(value, where) if value is not None else ""
+            at = self._router.place(f"redis_{name}")
+            address += mark + self._variables.text(value, at) if value is not None else ""
         return f"redis://{self._redis_user(password)}{address}"
 
     def _redis_user(self, password: str | None) -> str:
         if password is None:
             return ""
-        where = self._router.path_of("redis_password")
-        self._notes.add_action(where, "it is part of an address now: write @ : / ? # % as %XX in the variable")
-        return f":{self._variables.secret(password, where, 'REDIS_PASSWORD')}@"
+        place = self._router.place("redis_password")
+        secret = self._variables.secret(password, place, "REDIS_PASSWORD")
+        self._report.note(place, "it is part of an address now: write @ : / ? # % as %XX in the variable")
+        return f":{secret}@"
 
     def _read_master_key(self) -> str | None:
         key = self._general.take_text("master_key")
         if key is None:
             return None
-        where = self._general.path_of("master_key")
+        place = self._general.place("master_key")
+        secret = self._variables.secret(key, place, "LITELLM_MASTER_KEY")
         if not key.startswith(REFERENCE) and len(key) < MIN_KEY_LENGTH:
-            self._notes.add_action(where, f"it is too short: a key has at least {MIN_KEY_LENGTH} characters")
-        return self._variables.secret(key, where, "LITELLM_MASTER_KEY")
-
-
-def models_of(groups: Mapping[str, object], aliases: Mapping[str, str], notes: Notes) -> dict[str, str]:
-    """The names that callers can use, with their groups."""
-    found = {name: name for name in groups}
-    for alias, name in aliases.items():
-        where = member("router_settings.model_group_alias", alias)
-        if name not in groups:
-            notes.add_dropped(where, "there is no such model")
-        elif alias in found:
-            notes.add_dropped(where, "there is a model of that name")
-        elif not alias.isprintable() or alias != alias.strip():
-            notes.add_dropped(where, "its name is not allowed here")
-        else:
-            found[alias] = name
-    return found
-
-
-def _items(value: object, where: str) -> list[tuple[str, Any]]:
-    """The items of a list; a single value counts as a list of one."""
-    if isinstance(value, list):
-        return [(entry(where, index), item) for index, item in enumerate(value)]
-    return [(where, value)] if value is not None else []
+            self._report.note(place, f"it is too short: a key has at least {MIN_KEY_LENGTH} characters")
+        return secret

@@ -20,7 +20,7 @@ def _key(name: str) -> str:
     return name if name.isascii() and name.replace("-", "").replace("_", "").isalnum() else _text(name)
 
 
-def _value(value: object) -> str:
+def _value(value: object, *, in_table: bool = False) -> str:
     match value:
         case bool():
             return str(value).lower()
@@ -32,11 +32,19 @@ def _value(value: object) -> str:
         case str():
             return _text(value)
         case Mapping():
-            return "{ " + ", ".join(f"{_key(name)} = {_value(item)}" for name, item in value.items()) + " }"
-        case [*items] if items and isinstance(items[0], Mapping):
+            if not value:
+                return "{}"
+            return (
+                "{ "
+                + ", ".join(
+                    f"{_key(name)} = {_value(item, in_table=True)}" for name, item in value.items() if item is not None
+                )
+                + " }"
+            )
+        case [*items] if items and isinstance(items[0], Mapping) and not in_table:
             return "[\n" + "".join(f"    {_value(item)},\n" for item in items) + "]"
         case [*items]:
-            return "[" + ", ".join(_value(item) for item in items) + "]"
+            return "[" + ", ".join(_value(item, in_table=True) for item in items) + "]"
     raise TypeError(type(value))
 
 

@@ -1,15 +1,16 @@
 """The tree of the old file. Settings are removed when they are converted; the remaining ones are reported at the end.
 
-Values are untrusted: they may have any type and may be secrets. So a note contains the path and a reason, never a
-value. A tree that is endless because of YAML aliases is refused first.
+Values are untrusted: they may have any type and may be secrets. So a report contains paths and reasons, never a value.
+A tree that is endless because of YAML aliases is refused first.
 """
 
 from collections.abc import Iterator, Mapping
 from datetime import date
 from decimal import Decimal, InvalidOperation
-from typing import Any, NamedTuple
+from typing import Any
 
 from streamweir.config.error import entry, member
+from streamweir.config.litellm.report import Place, Report
 
 _MAX_NODES = 100_000
 _MAX_DEPTH = 40
@@ -19,47 +20,44 @@ class NotAConfiguration(Exception):
     """The file is not a configuration of LiteLLM; the text says why."""
 
 
-class Note(NamedTuple):
-    where: str
-    text: str
-
-    def __str__(self) -> str:
-        return f"{self.where}: {self.text}" if self.where else self.text
-
-
-class Notes:
-    def __init__(self) -> None:
-        self.dropped: list[Note] = []
-        """Settings that were not converted."""
-        self.actions: list[Note] = []
-        """What the operator has to do or to know."""
-
-    def add_dropped(self, where: str, reason: str) -> None:
-        self.dropped.append(Note(where, f"not converted: {reason}"))
-
-    def add_action(self, where: str, text: str) -> None:
-        self.actions.append(Note(where, text))
-
-
 class Branch:
-    """A table of the tree. `take` removes a value from it."""
+    """A table of the tree. `take` removes a value from it, which is converted then, unless it is dropped later.
 
-    def __init__(self, members: dict[str, Any], where: str, notes: Notes) -> None:
+    `reader`: the deployment for which it is read, see `report`."""
+
+    def __init__(self, members: dict[str, Any], where: str, report: Report, reader: str = "") -> None:
         self._members = members
         self._origins: dict[str, str] = {}
         self.where = where
-        self.notes = notes
+        self.report = report
+        self.reader = reader
 
     def path_of(self, name: str) -> str:
         """The path of a value in the file."""
         return self._origins.get(name) or member(self.where, name)
 
+    def place(self, name: str) -> Place:
+        return Place(self.path_of(name), self.reader)
+
+    def drop(self, name: str, reason: str) -> None:
+        self.report.drop(self.place(name), reason)
+
+    def note(self, name: str, text: str) -> None:
+        self.report.note(self.place(name), text)
+
     def get(self, name: str) -> Any:
         return self._members.get(name)
 
+    def open(self, name: str) -> Any:
+        """Removes a value whose parts are reported one by one."""
+        return self._members.pop(name, None)
+
     def take(self, name: str) -> Any:
         """None if it is absent or null."""
-        return self._members.pop(name, None)
+        value = self.open(name)
+        if not is_empty(value):
+            self.report.convert(self.place(name))
+        return value
 
     def take_text(self, name: str) -> str | None:
         """Accepts dates and numbers: YAML parses a version 2024-02-01 as a date, and a name 4 as a number."""
@@ -68,7 +66,7 @@ class Branch:
             return value or None
         if isinstance(value, (int, float, date)) and not isinstance(value, bool):
             return str(value)
-        self.notes.add_dropped(self.path_of(name), "text was expected")
+        self.drop(name, "text was expected")
         return None
 
     def take_number(self, name: str) -> Decimal | None:
@@ -78,27 +76,28 @@ class Branch:
             return None
         number = number_of(value)
         if number is None:
-            self.notes.add_dropped(self.path_of(name), "a number was expected")
+            self.drop(name, "a number was expected")
         return number
 
-    def branch(self, name: str) -> "Branch":
+    def branch(self, name: str, reader: str | None = None) -> "Branch":
         """Empty if it is absent."""
-        value = self.take(name)
+        value = self.open(name)
         if value is not None and not isinstance(value, dict):
-            self.notes.add_dropped(self.path_of(name), "a table was expected")
-        return Branch(value if isinstance(value, dict) else {}, self.path_of(name), self.notes)
+            self.drop(name, "a table was expected")
+        members = value if isinstance(value, dict) else {}
+        return Branch(members, self.path_of(name), self.report, self.reader if reader is None else reader)
 
     def branches(self, name: str) -> Iterator["Branch"]:
-        """The items of a list of tables."""
-        value = self.take(name)
+        """The items of a list of tables. Each is a reader of its own."""
+        value = self.open(name)
         if value is not None and not isinstance(value, list):
-            self.notes.add_dropped(self.path_of(name), "a list was expected")
+            self.drop(name, "a list was expected")
         for index, item in enumerate(value if isinstance(value, list) else ()):
             where = entry(self.path_of(name), index)
             if isinstance(item, dict):
-                yield Branch(item, where, self.notes)
+                yield Branch(item, where, self.report, where)
             elif item is not None:
-                self.notes.add_dropped(where, "a table was expected")
+                self.report.drop(Place(where), "a table was expected")
 
     def set_defaults(self, other: Mapping[str, Any], where: str) -> None:
         """Adds the members of `other`, a table at another path, that are absent here."""
@@ -111,16 +110,21 @@ class Branch:
         return list(self._members)
 
     def discard(self, reason: str) -> None:
-        """Removes all members, with one note."""
+        """Nothing of this reader is converted, for one reason."""
         self._members = {}
-        self.notes.add_dropped(self.where, reason)
+        self.report.forget(self.reader)
+        self.report.drop(Place(self.where, self.reader), reason)
 
     def report_remaining(self, reasons: Mapping[str, str]) -> None:
-        """Adds a note for each remaining member, with its reason."""
+        """Drops each remaining member, with its reason."""
         for name, value in self._members.items():
-            if value is not None and value not in ({}, [], ""):
-                self.notes.add_dropped(self.path_of(name), reasons.get(name, "there is no equivalent"))
+            if not is_empty(value):
+                self.drop(name, reasons.get(name, "there is no equivalent"))
         self._members = {}
+
+
+def is_empty(value: object) -> bool:
+    return value is None or value in ({}, [], "")
 
 
 def number_of(value: object) -> Decimal | None:

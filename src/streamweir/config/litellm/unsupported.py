@@ -1,16 +1,15 @@
 """Reasons why settings of LiteLLM are not converted. Settings that are not listed get a general reason."""
 
-_CALLER = "the caller sets the parameters of a request"
-_RETRY = "the gateway decides itself how often to retry"
-_EJECTION = "the gateway decides itself when to eject a target"
+_RETRY = "how often an attempt is repeated does not depend on the error: see num_retries"
+_EJECTION = "when a target is ejected does not depend on the error: see allowed_fails"
 _CALLBACK = "there are no callbacks: see the request log and /metrics"
 _CACHE = "answers are not cached"
-_REFUSED = "a refused request is not sent to another model"
-_KEYS = "limits are set on keys, not on targets"
+_BUDGET = "budgets are set on keys"
 _DROP = "unsupported parameters are always dropped, and reported to the caller"
+_TAGS = "targets are not chosen by tags"
 
-_REQUEST_PARAMETERS = (
-    "frequency_penalty logit_bias logprobs max_completion_tokens max_tokens metadata modify_params n presence_penalty "
+_PARAMETERS = (
+    "frequency_penalty logit_bias logprobs max_completion_tokens max_tokens metadata n presence_penalty "
     "reasoning_effort response_format seed stop temperature thinking tool_choice tools top_k top_p user"
 )
 _CALLBACKS = "callbacks failure_callback langfuse_default_tags s3_callback_params service_callbacks success_callback"
@@ -22,46 +21,55 @@ def _each(names: str, reason: str) -> dict[str, str]:
 
 
 DEPLOYMENT = {
-    **_each(_REQUEST_PARAMETERS, _CALLER),
-    **_each("max_retries num_retries", _RETRY),
-    **_each("allowed_fails cooldown_time", _EJECTION),
-    **_each("budget_duration max_budget max_parallel_requests", _KEYS),
+    **_each(_PARAMETERS, "the caller sets the parameters of a request"),
+    **_each("budget_duration max_budget", _BUDGET),
     **_each("input_cost_per_second output_cost_per_second", "prices are per token"),
+    "base_url": "api_base overrides it",
     "drop_params": _DROP,
+    "max_retries": "LiteLLM does not use it either: see num_retries",
     "mock_response": "use a provider of the kind sim",
-    "tags": "targets are not chosen by tags",
+    "modify_params": "requests are always made to fit the provider",
+    "region_name": "targets are not chosen by their region",
+    "tags": _TAGS,
     "vertex_credentials": "a service account's file is not read: Vertex is asked with an access token",
 }
 MODEL_INFO = {
+    **_each("input_cost_per_second output_cost_per_second", "prices are per token"),
     "access_groups": "set the allowed models on each key",
+    "allowed_fails_policy": _EJECTION,
     "base_model": "if the price list does not have the model, give it a price",
-    "id": "targets have no ids",
+    "max_input_tokens": "the provider decides whether a prompt fits: see context_fallbacks",
 }
 LITELLM = {
     **_each(_CALLBACKS, _CALLBACK),
     **_each("cache cache_params", _CACHE),
-    **_each("num_retries", _RETRY),
-    **_each("allowed_fails cooldown_time", _EJECTION),
-    **_each("content_policy_fallbacks context_window_fallbacks", _REFUSED),
-    **_each("budget_duration max_budget", "budgets are set on keys"),
+    **_each("budget_duration max_budget", _BUDGET),
     "drop_params": _DROP,
     "set_verbose": "set server.log.level",
 }
 ROUTER = {
-    **_each("model_group_retry_policy num_retries retry_after retry_policy", _RETRY),
-    **_each("allowed_fails allowed_fails_policy cooldown_time disable_cooldowns", _EJECTION),
-    **_each("content_policy_fallbacks context_window_fallbacks", _REFUSED),
+    **_each("model_group_retry_policy retry_policy", _RETRY),
     **_each("cache_kwargs cache_responses", _CACHE),
-    **_each("enable_pre_call_check enable_pre_call_checks", "the provider decides whether a request fits"),
-    "default_litellm_params": _CALLER,
-    "default_max_parallel_requests": _KEYS,
-    "enable_tag_filtering": "targets are not chosen by tags",
+    **_each("enable_pre_call_check enable_pre_call_checks", "the provider decides whether a prompt fits"),
+    **_each("redis_db redis_host redis_password redis_port", "redis_url overrides it, or there is no redis_host"),
+    **_each("enable_tag_filtering tag_filtering_match_any tag_routing_prefix", _TAGS),
+    "allowed_fails_policy": _EJECTION,
+    "disable_cooldowns": "targets are ejected when they fail: see max_failures",
+    "max_fallbacks": "see max_attempts, which bounds all attempts of a request",
+    "retry_after": "the pause before a repeat grows from 0.1 s, or is what the provider asks for",
+    "routing_strategy_args": "the strategies have no settings",
+}
+CHECKS = {
+    "deployment_affinity": "requests of one conversation stay together, not those of one key",
+    "router_budget_limiting": _BUDGET,
 }
 GENERAL = {
     **_each(_ALERTS, "there are no alerts: watch /metrics"),
     **_each("global_max_parallel_requests max_parallel_requests", "streams are limited by a key's max_streams"),
     "custom_auth": "keys are in the database or in this file",
     "database_url": "its keys and spend stay there; streamweir uses its own database: see store.url",
+    "enforce_fallback_budget": "a budget always holds for fallbacks, too",
+    "enforce_fallback_model_access": "a key that may use a model is also answered by its fallbacks",
     "store_prompts_in_spend_logs": "set log_content on the keys whose content is to be stored",
     "use_x_forwarded_for": "name the proxies in server.trusted_proxies",
 }

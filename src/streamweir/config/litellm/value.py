@@ -1,6 +1,6 @@
-"""Converts numbers of the old file: seconds, megabytes, durations, prices, weights.
+"""Converts numbers of the old file: seconds, counts, megabytes, durations, prices, weights.
 
-Each is converted exactly, or left out with a note if it is out of range. Seconds may also be a variable.
+Each is converted exactly, or left out with a reason if it is out of range. Seconds and counts may also be a variable.
 """
 
 import re
@@ -8,26 +8,60 @@ from collections.abc import Sequence
 from decimal import Decimal
 from math import gcd
 
+from streamweir.config.litellm.report import Place
 from streamweir.config.litellm.tree import Branch, number_of
 from streamweir.config.litellm.variable import REFERENCE, Variables
 
+Number = Decimal | int | str
+"""A text is a reference to a variable."""
+Price = dict[str, Decimal]
+
 _MAX_SECONDS = 86_400
 _MAX_DOLLARS = 1_000_000
-_MAX_WEIGHT = 1_000_000
+MAX_WEIGHT = 1_000_000
 _LENGTH = re.compile(r"(?P<count>\d+(\.\d+)?)\s*(?P<unit>s|m|h|d|w|mo)")
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800, "mo": 2_592_000}
+_PRICES = {
+    "input": "input_cost_per_token",
+    "output": "output_cost_per_token",
+    "cache_read": "cache_read_input_token_cost",
+    "cache_write": "cache_creation_input_token_cost",
+    "cache_write_1h": "cache_creation_input_token_cost_above_1hr",
+}
 
 
 def take_seconds(branch: Branch, name: str, variables: Variables) -> Decimal | str | None:
     value = branch.take(name)
-    if isinstance(value, str) and value.startswith(REFERENCE):
-        return variables.text(value, branch.path_of(name))
-    return _take_within(branch, name, value, 0, _MAX_SECONDS)
+    if _is_variable(value):
+        return variables.text(value, branch.place(name))
+    return _within(branch, name, value, 0, _MAX_SECONDS)
+
+
+def take_count(
+    branches: Sequence[Branch], name: str, variables: Variables, minimum: int, maximum: int
+) -> int | str | None:
+    """A whole number, from the first of the branches that has it."""
+    found: int | str | None = None
+    for branch in branches:
+        value = branch.take(name)
+        if value is None:
+            continue
+        if found is not None:
+            branch.drop(name, f"{branches[0].where} overrides it")
+        elif _is_variable(value):
+            found = variables.text(value, branch.place(name))
+        else:
+            number = number_of(value)
+            if number is not None and number == int(number) and minimum <= number <= maximum:
+                found = int(number)
+            else:
+                branch.drop(name, f"a whole number from {minimum} to {maximum} was expected")
+    return found
 
 
 def take_bytes(branch: Branch, name: str) -> int | None:
     """From a size in megabytes."""
-    size = _take_within(branch, name, branch.take(name), 0, 1024)
+    size = _within(branch, name, branch.take(name), 0, 1024)
     return max(1024, int(size * 2**20)) if size is not None else None
 
 
@@ -39,37 +73,32 @@ def take_days(branch: Branch, name: str) -> Decimal | None:
     found = _LENGTH.fullmatch(text.strip())
     days = Decimal(found["count"]) * _SECONDS[found["unit"]] / 86_400 if found is not None else Decimal(0)
     if not 0 < days <= 36_500:
-        branch.notes.add_dropped(branch.path_of(name), "a length such as 30d was expected")
+        branch.drop(name, "a length such as 30d was expected")
         return None
     return round(days, 6).normalize()
 
 
-def take_price(branches: Sequence[Branch]) -> dict[str, Decimal] | None:
-    """From US dollars per token. Earlier branches override later ones."""
-    found: dict[str, Decimal] = {}
-    for ours, theirs in (
-        ("input", "input_cost_per_token"),
-        ("output", "output_cost_per_token"),
-        ("cache_read", "cache_read_input_token_cost"),
-        ("cache_write", "cache_creation_input_token_cost"),
-        ("cache_write_1h", "cache_creation_input_token_cost_above_1hr"),
-    ):
+def take_price(branches: Sequence[Branch]) -> tuple[Price | None, list[Place]]:
+    """From US dollars per token, and where it is. Earlier branches override later ones."""
+    found: Price = {}
+    places: list[Place] = []
+    for ours, theirs in _PRICES.items():
         for branch in branches:
             number = branch.take_number(theirs)
-            if number is None or ours in found:
+            if number is None:
                 continue
-            if not 0 <= number * 1_000_000 <= _MAX_DOLLARS:
-                branch.notes.add_dropped(branch.path_of(theirs), "not a valid price")
-                continue
-            found[ours] = number * 1_000_000
-    if not found:
-        return None
-    if not {"input", "output"} <= found.keys():
-        branches[0].notes.add_dropped(
-            branches[0].where, "a price needs both input_cost_per_token and output_cost_per_token"
-        )
-        return None
-    return found
+            if ours in found:
+                branch.drop(theirs, f"{branches[0].where} overrides it")
+            elif not 0 <= number * 1_000_000 <= _MAX_DOLLARS:
+                branch.drop(theirs, "not a valid price")
+            else:
+                found[ours] = number * 1_000_000
+                places.append(branch.place(theirs))
+    if found and not {"input", "output"} <= found.keys():
+        for place in places:
+            branches[0].report.drop(place, "a price needs both input_cost_per_token and output_cost_per_token")
+        return None, []
+    return found or None, places
 
 
 def integer_weights(weights: Sequence[Decimal]) -> list[int]:
@@ -79,18 +108,22 @@ def integer_weights(weights: Sequence[Decimal]) -> list[int]:
     while any(weight * scale != int(weight * scale) for weight in weights) and minimum * scale < 1000:
         scale *= 10
     maximum = max(weights) * scale
-    if maximum > _MAX_WEIGHT:
-        scale *= _MAX_WEIGHT / maximum
+    if maximum > MAX_WEIGHT:
+        scale *= MAX_WEIGHT / maximum
     whole = [max(1, round(weight * scale)) for weight in weights]
     common = gcd(*whole)
     return [weight // common for weight in whole]
 
 
-def _take_within(branch: Branch, name: str, value: object, above: int, maximum: int) -> Decimal | None:
+def _is_variable(value: object) -> bool:
+    return isinstance(value, str) and value.startswith(REFERENCE)
+
+
+def _within(branch: Branch, name: str, value: object, above: int, maximum: int) -> Decimal | None:
     if value is None:
         return None
     number = number_of(value)
     if number is None or not above < number <= maximum:
-        branch.notes.add_dropped(branch.path_of(name), f"a number above {above}, at most {maximum}, was expected")
+        branch.drop(name, f"a number above {above}, at most {maximum}, was expected")
         return None
     return number

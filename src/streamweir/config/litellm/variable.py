@@ -7,7 +7,7 @@ tells the operator which variable to set, but does not contain the secret.
 import re
 from collections.abc import Iterable
 
-from streamweir.config.litellm.tree import Notes
+from streamweir.config.litellm.report import Place, Report
 
 REFERENCE = "os.environ/"
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -22,10 +22,10 @@ def is_placeholder(value: str) -> bool:
 
 
 class Variables:
-    def __init__(self, texts: Iterable[str], others: Iterable[str], notes: Notes) -> None:
-        self._notes = notes
+    def __init__(self, texts: Iterable[str], others: Iterable[str], report: Report) -> None:
+        self._report = report
         self._used_names = {*others, *(text.removeprefix(REFERENCE) for text in texts if text.startswith(REFERENCE))}
-        self._names_by_secret: dict[str, str] = {}
+        self._names_by_value: dict[str, str] = {}
         self.used: dict[str, None] = {}
         """In the order of their first use."""
 
@@ -34,25 +34,28 @@ class Variables:
         self.used.setdefault(name)
         return f"${{{name}}}"
 
-    def text(self, value: str, where: str) -> str:
+    def text(self, value: str, place: Place) -> str:
         """A value that is not secret."""
         if not value.startswith(REFERENCE):
             return value.replace("$", "$$")
         name = value.removeprefix(REFERENCE)
         if _NAME.fullmatch(name):
             return self.reference(name)
-        better = self._unused_name(re.sub(r"[^A-Za-z0-9_]", "_", name) or "VALUE")
-        self._notes.add_action(where, f"the name of its variable cannot be used here: set {better} instead")
+        better = self._names_by_value.get(value)
+        if better is None:
+            better = self._unused_name(re.sub(r"[^A-Za-z0-9_]", "_", name) or "VALUE")
+            self._names_by_value[value] = better
+        self._report.note(place, f"the name of its variable cannot be used here: set {better} instead")
         return self.reference(better)
 
-    def secret(self, value: str, where: str, hint: str) -> str:
+    def secret(self, value: str, place: Place, hint: str) -> str:
         """A reference to the variable of a secret. `hint`: a name for it."""
         if value.startswith(REFERENCE):
-            return self.text(value, where)
-        name = self._names_by_secret.get(value)
+            return self.text(value, place)
+        name = self._names_by_value.get(value)
         if name is None:
-            name = self._names_by_secret[value] = self._unused_name(re.sub(r"[^A-Z0-9_]", "_", hint.upper()))
-        self._notes.add_action(where, f"a secret is in the file: put it into the environment as {name}")
+            name = self._names_by_value[value] = self._unused_name(re.sub(r"[^A-Z0-9_]", "_", hint.upper()))
+        self._report.note(place, f"a secret is in the file: put it into the environment as {name}")
         return self.reference(name)
 
     def _unused_name(self, hint: str) -> str:

@@ -73,8 +73,8 @@ _BY_NAME = (
     (re.compile(r"command"), "cohere"),
 )
 """The provider of a model without one, as in LiteLLM's own table."""
-_NO_CHAT = re.compile(
-    r"embed|whisper|^tts-|-tts|transcribe|dall-e|gpt-image|image-generation|imagen|rerank|moderation|realtime|sora|veo-"
+_OTHER = re.compile(
+    r"whisper|^tts-|-tts|transcribe|dall-e|gpt-image|image-generation|imagen|rerank|moderation|realtime|sora|veo-"
 )
 
 
@@ -88,9 +88,9 @@ def split_model(model: str, provider: str | None) -> tuple[str | None, str]:
     return next((name for form, name in _BY_NAME if form.match(model)), None), model
 
 
-def is_for_chat(model: str, mode: str | None) -> bool:
-    """Decided by its mode, else by its name."""
-    return mode in ("chat", "completion", "responses") if mode else not _NO_CHAT.search(model.lower())
+def is_supported(model: str, mode: str | None) -> bool:
+    """Whether there is an API for it here. Decided by its mode, else by its name."""
+    return mode in ("chat", "completion", "embedding", "responses") if mode else not _OTHER.search(model.lower())
 
 
 def wire_of(provider: str, model: str, mode: str | None) -> str | None:
