@@ -61,6 +61,19 @@ def test_the_configuration_in_the_readme_can_be_used(tmp_path: Path) -> None:
     assert [provider.name for provider in config.providers] == ["openai", "claude"]
 
 
+ROUTING = re.findall(r"^```toml\n(.*?)^```$", (ROOT / "docs" / "routing.md").read_text(), re.MULTILINE | re.DOTALL)
+
+
+@pytest.mark.parametrize("number", range(1, len(ROUTING)))
+def test_each_recipe_of_routing_can_be_used(number: int, tmp_path: Path) -> None:
+    """The first block has the providers of all recipes."""
+    file = tmp_path / "streamweir.toml"
+    file.write_text(f"{ROUTING[number]}\n{ROUTING[0]}")
+    names = re.findall(r"\$\{(\w+)\}", file.read_text())
+    config = load_config(file, {name: f"sk-Qx7vLmZ2pKd9RtYw4HbN-{name}" for name in names})
+    assert config.models
+
+
 @pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
 def test_links_lead_somewhere(path: Path) -> None:
     missing = [link["path"] for link in LINK.finditer(path.read_text()) if not (path.parent / link["path"]).exists()]
