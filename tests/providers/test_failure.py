@@ -101,6 +101,41 @@ def test_classify(status: int | None, body: Any, code: str) -> None:
     assert classify(ErrorDetails(body), status).code == code
 
 
+@pytest.mark.parametrize(
+    ("status", "body", "is_of_account"),
+    [
+        (401, {"error": {"message": "no key", "type": "authentication_error"}}, True),
+        (401, None, True),
+        (401, {"error": {"message": "You have insufficient permissions. Missing scopes: api.responses.write"}}, False),
+        (400, {"error": {"message": "API key not valid. Please pass a valid API key."}}, True),
+        (402, {}, True),
+        (429, {"error": {"message": "m", "code": "insufficient_quota"}}, True),
+        (403, {"error": {"message": "Your credit balance is too low"}}, True),
+        # Most of these are about one model, or one endpoint.
+        (403, None, False),
+        (403, {"error": {"message": "Your API key does not have permission to use the specified resource."}}, False),
+        (403, {"error": {"message": "Project proj_x does not have access to model gpt-5"}}, False),
+        (403, {"error": {"status": "PERMISSION_DENIED", "message": "The caller does not have permission"}}, False),
+        # And some name the key or the account.
+        (403, {"error": {"message": "m", "code": "account_deactivated"}}, True),
+        (403, {"error": {"message": "Invalid API key"}}, True),
+        (403, {"error": {"message": "Your API key was reported as leaked. Please use another API key."}}, True),
+        (
+            403,
+            {"error": {"message": "Consumer 'api_key:AIza' has been suspended.", "status": "PERMISSION_DENIED"}},
+            True,
+        ),
+        (403, {"error": {"message": "This organization has been disabled.", "type": "permission_error"}}, True),
+        (429, {"error": {"type": "rate_limit_error"}}, False),
+        (404, {"error": {"code": "model_not_found"}}, False),
+        (500, {}, False),
+    ],
+    ids=str,
+)
+def test_whether_a_refusal_is_about_the_account(status: int, body: Any, is_of_account: bool) -> None:
+    assert classify(ErrorDetails(body), status).is_of_account is is_of_account
+
+
 def test_a_refusal_is_shown_scrubbed_and_keeps_its_param() -> None:
     body = {"error": {"message": "Bad value at https://api.example.com sk-abcdefgh", "param": "temperature\n"}}
     assert classify(ErrorDetails(body), 400) == CallerError(

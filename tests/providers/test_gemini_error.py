@@ -46,6 +46,12 @@ def test_failed_responses(status: int, error: Any, code: str, retry_after_s: flo
         assert (read.code, read.retry_after_s) == (code, retry_after_s)
 
 
+@pytest.mark.parametrize("reason", ["API_KEY_INVALID", "CONSUMER_SUSPENDED"])
+def test_a_refusal_of_the_key_itself(reason: str) -> None:
+    body = json.dumps({"error": {"status": "PERMISSION_DENIED", "details": [{"reason": reason}]}}).encode()
+    assert PROVIDER.read_error(403, {}, body).is_of_account
+
+
 def test_the_header_comes_before_the_details() -> None:
     body = json.dumps({"error": {"message": QUOTA, "details": RETRY}}).encode()
     assert PROVIDER.read_error(429, {"retry-after": "7"}, body).retry_after_s == 7

@@ -112,6 +112,32 @@ targets = [
         assert (wires["o3"], wires["o3-pro"], wires["gpt-4o"]) == ("responses", "responses", "chat")
 
 
+async def test_each_key_of_a_provider_with_its_state(tmp_path: Path) -> None:
+    toml = TOML.replace(
+        "api_key = ", 'api_keys = [{ name = "a", key = "sk-canary-1" }, { key = "sk-canary-2", weight = 3 }] # ', 1
+    )
+    async with api_on("sqlite", tmp_path, toml) as api:
+        router, now = api.context.runtime().router, time.monotonic()
+        refused = UpstreamError("upstream_auth_failed", "m")
+        refused.is_of_account = True
+        model = next(candidate.target for candidate, _, _ in router.known() if candidate.target.provider == "up")
+        router.failed(Candidate(model, "a"), now, refused)
+        router.failed(Candidate(model, "2"), now, UpstreamError("upstream_rate_limited", "m", retry_after_s=20))
+        reply = await api.ask("GET", "/api/providers", **api.operator)
+        assert "canary" not in reply.text
+        up = reply.json()["data"][0]
+        keys = [(each["name"], each["weight"], each["state"], each["ejections"]) for each in up["credentials"]]
+        assert keys == [("a", 1, "away", 1), ("2", 3, "well", 0)]
+        assert 590 < up["credentials"][0]["away_for_s"] <= 600
+        rows = [(each["credential"], each["is_limited"]) for each in up["targets"] if each["model"] == model.model]
+        assert rows == [("a", False), ("2", True)]
+        models = await models_of(api, api.secret)
+        states = {
+            each["state"] for found in models.values() for each in found["targets"] if each["model"] == model.model
+        }
+        assert states == {"away"}
+
+
 async def test_a_default_that_is_not_listed_is_shown(tmp_path: Path) -> None:
     async with api_on("sqlite", tmp_path, '[server]\ndefault_model = "up/gpt-4o-mini"\n' + TOML) as api:
         last = list((await models_of(api, api.secret)).values())[-1]

@@ -26,6 +26,7 @@ from streamweir.frontends.table import FRONTENDS
 from streamweir.pipeline.exchange import Exchange, WholeExchange
 from streamweir.pipeline.meter import Meter
 from streamweir.pipeline.plan import Mode, plan
+from streamweir.policy.credentials import CredentialChange
 from streamweir.providers.base import Target
 from streamweir.providers.registry import native_wire, provider_named
 from streamweir.server.http.response import HttpResponse
@@ -84,6 +85,9 @@ class Attended:
 
     def skipped(self, target: str, reason: str, /) -> None:
         raise AssertionError(f"that is for the conversation to tell: {target} {reason}")
+
+    def credentials_changed(self, changes: list[CredentialChange], /) -> None:
+        raise AssertionError(f"that is for the conversation to tell: {changes}")
 
     def ejected(self, target: str, /) -> None:
         raise AssertionError(f"that is for the conversation to tell: {target}")

@@ -196,8 +196,12 @@ class Provider(_WithSecrets, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     @property
     def credentials(self) -> tuple[Credential, ...]:
-        """Its `api_keys`, or its one key, without a name. Never empty."""
-        return self.api_keys or (Credential(name="", key=self.api_key),)
+        """Its `api_keys`, or its one key. Never empty. If there is only one, its name is empty."""
+        if len(self.api_keys) > 1:
+            return self.api_keys
+        return tuple(structs.replace(each, name="") for each in self.api_keys) or (
+            Credential(name="", key=self.api_key),
+        )
 
 
 class Target(_WithSecrets, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -152,6 +152,8 @@ class StreamweirError(Exception):
     """Of a connection that could not be opened."""
     is_of_wire: bool = False
     """The provider does not serve this model on the API through which it was requested, but on another one."""
+    is_of_account: bool = False
+    """The provider refuses the gateway's credential itself, for every model."""
 
     def __init__(
         self,

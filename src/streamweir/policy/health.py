@@ -158,8 +158,8 @@ class Health:
         self._failures = self._ejections = 0
         self._ejection = self._probe = None
 
-    def failed(self, candidate: Candidate, now: float, error: StreamweirError) -> bool:
-        """True: this failure ejects it."""
+    def failed(self, candidate: Candidate, now: float, error: StreamweirError, *, at_once: bool = False) -> bool:
+        """True: this failure ejects it. `at_once`: it does not take several failures in a row."""
         was_probe = self._probe is candidate
         self.abandoned(candidate)
         if not isinstance(error, UpstreamError):
@@ -176,7 +176,7 @@ class Health:
                 return False
         else:
             self._failures += 1
-            if self._failures < self.settings.max_failures:
+            if self._failures < self.settings.max_failures and not at_once:
                 return False
         self._eject(now)
         return True

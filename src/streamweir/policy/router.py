@@ -7,12 +7,14 @@ choose model names, so what is kept about them is bounded.
 """
 
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from itertools import groupby
+from types import MappingProxyType
 
 from streamweir.core.errors import StreamweirError, UpstreamError
 from streamweir.policy.affinity import Affinity, Preference
-from streamweir.policy.health import DEFAULT_SETTINGS, Candidate, Health, HealthSettings, State, TargetId
+from streamweir.policy.credentials import CredentialChange, CredentialPool, Renaming, WeightedName
+from streamweir.policy.health import DEFAULT_SETTINGS, Candidate, Health, HealthSettings, Probe, State, TargetId
 from streamweir.policy.route import Route, RouteTable, RouteTarget
 from streamweir.policy.strategy import Measure, Measures, Random, arrange
 
@@ -25,9 +27,13 @@ def _stage_of(entry: RouteTarget) -> int:
     return entry.stage
 
 
+def _unchanged(_: str, credential: str) -> str | None:
+    return credential
+
+
 class Router:
     """`max_unrouted` bounds what is kept about targets without a route. Providers in `scripted` fail on purpose: if
-    they are requested by name, they are never ejected."""
+    they are requested by name, they are never ejected. `credentials`: of the providers with several."""
 
     def __init__(
         self,
@@ -38,10 +44,14 @@ class Router:
         max_unrouted: int = 10_000,
         settings_of: Callable[[TargetId], HealthSettings] = lambda _: DEFAULT_SETTINGS,
         affinity_s: float = 0.0,
+        credentials: Mapping[str, Sequence[WeightedName]] = MappingProxyType({}),
     ) -> None:
         self.affinity: Affinity[Candidate] = Affinity(affinity_s)
         self._providers = frozenset(provider_names)
         self._settings_of = settings_of
+        self.pools = {name: CredentialPool(name, several) for name, several in credentials.items()}
+        self.changes: list[CredentialChange] = []
+        """What has happened to credentials, until it is reported and removed."""
         self._routed = {
             candidate: Health(settings_of(target)) for target in routes.targets() for candidate in self._of(target)
         }
@@ -49,25 +59,38 @@ class Router:
         self._scripted = frozenset(scripted)
         self._max_unrouted = max_unrouted
 
-    def adopt(self, old: "Router", changed: Collection[str | TargetId] = ()) -> None:
+    def adopt(
+        self,
+        old: "Router",
+        changed: Collection[str | TargetId] = (),
+        renamed: Renaming = _unchanged,
+    ) -> None:
         """Takes over the health of the candidates of `old`. Those of `changed` providers and targets start without."""
         self.affinity.adopt(old.affinity)
         for candidate, health in (*old._unrouted.items(), *old._routed.items()):
-            provider = candidate.target.provider
+            provider, credential = candidate.target.provider, renamed(candidate.target.provider, candidate.credential)
             if provider in changed or candidate.target in changed or provider not in self._providers:
                 continue
+            if credential is None:
+                continue
+            candidate = Candidate(candidate.target, credential)
             health.settings = self._settings_of(candidate.target)
             if candidate in self._routed:
                 self._routed[candidate] = health
             else:
                 self._keep(candidate, health)
+        for provider, pool in old.pools.items():
+            if provider not in changed and provider in self.pools:
+                self.pools[provider].adopt(pool, renamed)
 
     def has_equals(self, route: Route) -> bool:
         """Whether a conversation can choose: there are targets or credentials that the operator has not put in an
         order."""
         if not route.affinity or not self.affinity.hold_s:
             return False
-        return any(len(group.targets) > 1 and group.strategy != "priority" for group in route.groups)
+        if any(len(group.targets) > 1 and group.strategy != "priority" for group in route.groups):
+            return True
+        return bool(self.pools) and any(each.target.provider in self.pools for each in self._of_all(route))
 
     def order(
         self,
@@ -93,7 +116,7 @@ class Router:
         candidates = [
             candidate
             for entry in entries
-            for candidate in self._of(entry.target)
+            for candidate in self._of(entry.target, random, preference)
             if self._state(candidate, now) is not State.UNAVAILABLE
         ]
         if has_room is not None and len(candidates) > 1:
@@ -127,19 +150,26 @@ class Router:
 
     def take(self, candidate: Candidate, now: float) -> Candidate | None:
         """The candidate as it must be reported later; None: it is unavailable, or another request is probing it."""
-        health = self._find(candidate)
-        return health.begin(candidate, now) if health is not None else candidate
+        pool, health = self.pools.get(candidate.target.provider), self._find(candidate)
+        state = pool.state(candidate.credential, now) if pool is not None else State.HEALTHY
+        if state is State.UNAVAILABLE:
+            return None
+        taken = health.begin(candidate, now) if health is not None else candidate
+        if pool is None or state is State.HEALTHY or taken is None:
+            return taken
+        probe = taken if isinstance(taken, Probe) else Probe(*taken)
+        pool.begin_probe(probe, now)
+        return probe
 
     def retry_after_s(self, route: Route, now: float) -> float:
         """The time until the first of the route's candidates is available."""
-        found = self._health_of_all(route)
-        return min((health.remaining_s(now) if health is not None else 0.0 for health in found), default=0.0)
+        return min((self._wait_s(each, self._find(each), now) for each in self._of_all(route)), default=0.0)
 
     def unavailable(self, route: Route, now: float) -> UpstreamError:
         """The error for the caller if `order` is empty: all candidates limit their rate, or none is available."""
-        found = self._health_of_all(route)
+        found = [self._find(each) for each in self._of_all(route) if not self._is_refused(each, now)]
         wait_s = self.retry_after_s(route, now)
-        if all(health is not None and health.is_limited(now) for health in found):
+        if found and all(health is not None and health.is_limited(now) for health in found):
             return UpstreamError("upstream_rate_limited", "The provider's rate limit is reached.", retry_after_s=wait_s)
         message = "None of the model's targets is available at the moment."
         return UpstreamError("no_available_deployment", message, retry_after_s=wait_s)
@@ -149,34 +179,55 @@ class Router:
         health = self._find(candidate)
         if health is not None:
             health.answered(now, ttft_s)
+        if self.pools:
+            self._restore(candidate)
 
     def succeeded(self, candidate: Candidate, now: float, ttft_s: float | None = None) -> None:
         """`ttft_s`: if it was not reported by `answered`."""
         health = self._find(candidate)
         if health is not None:
             health.succeeded(now, ttft_s)
+        if self.pools:
+            self._restore(candidate)
 
     def failed(self, candidate: Candidate, now: float, error: StreamweirError) -> bool:
         """True: this failure ejects the candidate for a while."""
-        health = self._find(candidate)
+        pool, health = self.pools.get(candidate.target.provider), self._find(candidate)
+        if pool is not None:
+            if error.is_of_account:
+                change = pool.refused(candidate, now, error.code)
+                if change is not None:
+                    self.changes.append(change)
+                if health is not None:
+                    health.abandoned(candidate)
+                return False
+            pool.abandoned(candidate)
         if health is None:
             if candidate.target.provider in self._scripted:
                 return False
             health = Health(self._settings_of(candidate.target))
             self._keep(Candidate(*candidate), health)
-        return health.failed(candidate, now, error)
+        # The credential may not use this model: others may, so there is no need to wait for more failures.
+        return health.failed(candidate, now, error, at_once=pool is not None and error.code == "upstream_auth_failed")
 
     def abandoned(self, candidate: Candidate) -> None:
         """Neither success nor failure: the caller disconnected, or it was not tried. Releases the probe, if it was
         one."""
-        health = self._find(candidate)
+        health, pool = self._find(candidate), self.pools.get(candidate.target.provider)
         if health is not None:
             health.abandoned(candidate)
+        if pool is not None:
+            pool.abandoned(candidate)
 
     def known(self) -> Iterator[tuple[Candidate, Health, bool]]:
         """The known candidates, and whether a route names their target. Other names were made up by callers."""
         yield from ((candidate, health, True) for candidate, health in self._routed.items())
         yield from ((candidate, health, False) for candidate, health in self._unrouted.items())
+
+    def credentials(self, now: float) -> Iterator[tuple[str, str, bool]]:
+        """For each credential of a provider with several: the provider, its name, and whether it is available."""
+        for pool in self.pools.values():
+            yield from ((pool.provider, name, pool.state(name, now) is State.HEALTHY) for name in pool.names())
 
     def health_of(self, candidate: Candidate) -> Health | None:
         """Without counting it as a use. None: nothing is known, so the candidate is healthy."""
@@ -185,9 +236,47 @@ class Router:
     def is_unavailable(self, candidate: Candidate, now: float) -> bool:
         return self._state(candidate, now) is State.UNAVAILABLE
 
-    def _of(self, target: TargetId) -> tuple[Candidate, ...]:
-        """The candidates of a target: one for each credential of its provider."""
-        return (Candidate(target),)
+    def _wait_s(self, candidate: Candidate, health: Health | None, now: float) -> float:
+        """The time until it is available, as far as is known."""
+        pool = self.pools.get(candidate.target.provider)
+        own_s = health.remaining_s(now) if health is not None else 0.0
+        return own_s if pool is None else max(own_s, pool.remaining_s(candidate.credential, now))
+
+    def summary_of(self, target: TargetId, now: float) -> tuple[State, float, float | None]:
+        """Of all its candidates: the best state, the time until one is available, and the time to the first token."""
+        found = [(each, self.health_of(each)) for each in self._of(target)]
+        states = {self._combine(candidate, health, now) for candidate, health in found}
+        state = next(each for each in (State.HEALTHY, State.PROBING, State.UNAVAILABLE) if each in states)
+        wait_s = min(self._wait_s(candidate, health, now) for candidate, health in found)
+        known = [health.ttft_s for _, health in found if health is not None and health.ttft_s is not None]
+        return state, wait_s, min(known, default=None)
+
+    def pick(self, target: TargetId, now: float, random: Random) -> Candidate:
+        """For a call whose result is not reported: an available candidate of the target, if there is one."""
+        candidates = self._of(target, random)
+        return next((each for each in candidates if self._state(each, now) is State.HEALTHY), candidates[0])
+
+    def _of(
+        self, target: TargetId, random: Random | None = None, preference: Preference | None = None
+    ) -> Sequence[Candidate]:
+        """The candidates of a target: one for each credential of its provider, as the conversation prefers them, or in
+        a random order by weight."""
+        pool = self.pools.get(target.provider)
+        if pool is None:
+            return (Candidate(target),)
+        candidates = [Candidate(target, name) for name in pool.names(None if preference else random)]
+        return candidates if preference is None else preference.arrange_credentials(candidates, pool.weight_of)
+
+    def _is_refused(self, candidate: Candidate, now: float) -> bool:
+        pool = self.pools.get(candidate.target.provider)
+        return pool is not None and pool.state(candidate.credential, now) is State.UNAVAILABLE
+
+    def _restore(self, candidate: Candidate) -> None:
+        """If this was the probe of a credential, it is available again."""
+        pool = self.pools.get(candidate.target.provider)
+        change = pool.answered(candidate) if pool is not None else None
+        if change is not None:
+            self.changes.append(change)
 
     def _has_available(self, entry: RouteTarget, now: float) -> bool:
         return any(self._state(candidate, now) is not State.UNAVAILABLE for candidate in self._of(entry.target))
@@ -200,17 +289,23 @@ class Router:
         known = [health.ttft_s for each in self._of(target) if (health := self._find(each)) is not None]
         return min([measured_s for measured_s in known if measured_s is not None], default=None)
 
-    def _health_of_all(self, route: Route) -> list[Health | None]:
-        return [
-            self._find(candidate)
-            for group in route.groups
-            for entry in group.targets
-            for candidate in self._of(entry.target)
-        ]
+    def _of_all(self, route: Route) -> list[Candidate]:
+        return [candidate for group in route.groups for entry in group.targets for candidate in self._of(entry.target)]
 
     def _state(self, candidate: Candidate, now: float) -> State:
         health = self._find(candidate)
+        if self.pools:
+            return self._combine(candidate, health, now)
         return health.state(now) if health is not None else State.HEALTHY
+
+    def _combine(self, candidate: Candidate, health: Health | None, now: float) -> State:
+        """Of its own state and that of its credential the worse one."""
+        pool = self.pools.get(candidate.target.provider)
+        own = health.state(now) if health is not None else State.HEALTHY
+        if pool is None or own is State.UNAVAILABLE:
+            return own
+        state = pool.state(candidate.credential, now)
+        return own if state is State.HEALTHY else state
 
     def _find(self, candidate: Candidate) -> Health | None:
         health = self._routed.get(candidate)

@@ -7,7 +7,7 @@ time or load. A list by priority is the operator's own order, and so is the pric
 
 from collections.abc import Callable, Sequence
 from math import inf
-from typing import NamedTuple
+from typing import NamedTuple, Protocol, TypeVar
 
 from streamweir.policy.affinity import Preference
 from streamweir.policy.health import TargetId
@@ -18,6 +18,14 @@ EXPLORED_SHARE = 0.05
 
 Random = Callable[[], float]
 Measure = Callable[[TargetId], float | None]
+
+
+class Weighted(Protocol):
+    @property
+    def weight(self) -> int: ...
+
+
+T = TypeVar("T", bound=Weighted)
 
 
 class Measures(NamedTuple):
@@ -58,9 +66,10 @@ def _or_last(measured: float | None) -> float:
     return inf if measured is None else measured
 
 
-def shuffle(available: Sequence[RouteTarget], random: Random) -> list[RouteTarget]:
-    """Random order: each next target is drawn with the share of its weight in the remaining weights."""
-    remaining, shuffled = list(available), []
+def shuffle(available: Sequence[T], random: Random) -> list[T]:
+    """Random order: each next one is drawn with the share of its weight in the remaining weights."""
+    remaining: list[T] = list(available)
+    shuffled: list[T] = []
     while len(remaining) > 1:
         point = random() * sum(entry.weight for entry in remaining)
         index = 0

@@ -91,6 +91,23 @@ _OUT_OF_CREDIT = (
 )
 _FILTERED = ("content_filter", "content_policy_violation", "responsibleaipolicyviolation", "input was flagged")
 _BAD_KEY = ("invalid_api_key", "invalid api key", "incorrect api key", "api key not valid")
+_BAD_ACCOUNT = (
+    "account_deactivated",
+    "account has been deactivated",
+    "account is not active",
+    "account has been disabled",
+    "account has been suspended",
+    "organization has been disabled",  # Anthropic
+    "organization_restricted",  # Groq
+    "api_key_disabled",
+    "key has been disabled",
+    "key has been revoked",
+    "key has expired",
+    "key was reported as leaked",  # Gemini
+    "has been suspended",  # Gemini: Consumer 'api_key:...' has been suspended.
+)
+_NO_SCOPE = ("missing scopes", "insufficient permissions")
+"""OpenAI, of a key that is restricted to some endpoints."""
 _NO_MODEL = ("model_not_found", "invalid_model", "is not a valid model id")
 
 
@@ -154,9 +171,11 @@ def _classify(details: ErrorDetails, status: int | None, retry_after_s: float | 
     # quirk: Anthropic answers 400 for an account without credit, xAI for a wrong key, Mistral for an unknown
     # model. None of these is the caller's fault.
     if code == 402 or (code in (400, 403, 429) and details.mentions(*_OUT_OF_CREDIT)):
-        return UpstreamError("upstream_quota_exhausted", "The provider's account has no credit left.")
+        error = UpstreamError("upstream_quota_exhausted", "The provider's account has no credit left.")
+        error.is_of_account = True
+        return error
     if code in (401, 403) or (code == 400 and details.mentions(*_BAD_KEY)):
-        return UpstreamError("upstream_auth_failed", "The provider refused the gateway's credentials.")
+        return auth_failed(is_of_account=_names_account(details) if code == 403 else not details.mentions(*_NO_SCOPE))
     if code in (404, 410) or (code == 400 and details.mentions(*_NO_MODEL)):
         return UpstreamError("upstream_model_not_found", "The provider does not know this model.")
     if code in (400, 422):
@@ -175,6 +194,17 @@ def _classify(details: ErrorDetails, status: int | None, retry_after_s: float | 
             "upstream_redirect_blocked", "The provider answered with a redirect, which is not followed."
         )
     return UpstreamError("upstream_server_error", "The provider failed to answer.")
+
+
+def auth_failed(*, is_of_account: bool) -> UpstreamError:
+    error = UpstreamError("upstream_auth_failed", "The provider refused the gateway's credentials.")
+    error.is_of_account = is_of_account
+    return error
+
+
+def _names_account(details: ErrorDetails) -> bool:
+    """Whether a 403 is about the key or the account, and not about one model, which is what most are about."""
+    return details.mentions(*_BAD_KEY, *_BAD_ACCOUNT) and not details.mentions(*_NO_SCOPE)
 
 
 def read_error(status: int, headers: Mapping[str, str], body: bytes) -> StreamweirError:

@@ -7,11 +7,17 @@ is the gateway's and so never the caller's fault; and how long to wait (`RetryIn
 from collections.abc import Mapping
 from typing import Any
 
-from streamweir.core.errors import StreamweirError, UpstreamError
+from streamweir.core.errors import StreamweirError
 from streamweir.providers import failure
 from streamweir.wire import jsonio
 
-_KEY_REASONS = ("API_KEY_INVALID", "API_KEY_EXPIRED", "API_KEY_SERVICE_BLOCKED", "ACCESS_TOKEN_EXPIRED")
+_KEY_REASONS = (
+    "CONSUMER_SUSPENDED",
+    "API_KEY_INVALID",
+    "API_KEY_EXPIRED",
+    "API_KEY_SERVICE_BLOCKED",
+    "ACCESS_TOKEN_EXPIRED",
+)
 
 
 def classify(value: object, status: int | None = None, retry_after_s: float | None = None) -> StreamweirError:
@@ -21,7 +27,7 @@ def classify(value: object, status: int | None = None, retry_after_s: float | No
     error_details = failure.ErrorDetails(value)
     details = _details(value)
     if any(detail.get("reason") in _KEY_REASONS for detail in details):
-        error = UpstreamError("upstream_auth_failed", "The provider refused the gateway's credentials.")
+        error = failure.auth_failed(is_of_account=True)
         error.report = error_details.report()
         return error
     delay_s = _retry_delay_s(details) if retry_after_s is None else retry_after_s

@@ -31,7 +31,7 @@ from streamweir.server.accounting.maintenance import Node, heartbeat, settle_dea
 from streamweir.server.accounting.shared_limiter import SharedLimiter
 from streamweir.server.accounting.target_limiter import TargetLimiter
 from streamweir.server.process.background import background_tasks
-from streamweir.server.request.runtime import key_ring
+from streamweir.server.request.file_keys import key_ring
 from streamweir.server.telemetry.log import log_fault, logger
 from streamweir.server.telemetry.metrics import AccountingReading
 from streamweir.store.db.base import Store, StoreError, StoreUnavailable

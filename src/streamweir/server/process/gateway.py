@@ -133,6 +133,7 @@ class Gateway:
             free_files=lambda: close_idle(self._runtime),
             limit_changed=self._opening_limited,
         )
+        self.metrics.credentials = lambda: self._runtime.router.credentials(time.monotonic())
         self.metrics.overload = lambda: self._overload.reading
         self._requests = RequestRegistry(
             accounting=self.accounting,

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Protocol
 
+from streamweir.policy.credentials import CredentialChange
 from streamweir.server.http.timers import TimerQueue
 from streamweir.server.telemetry.log import log_fault, logger
 from streamweir.server.telemetry.metrics import Metrics
@@ -36,6 +37,10 @@ class AttemptObserver(Protocol):
 
     def ejected(self, target: str, /) -> None:
         """The target has failed so often that it gets no requests for a while."""
+        ...
+
+    def credentials_changed(self, changes: list[CredentialChange], /) -> None:
+        """Reports the changes, and removes them from the list."""
         ...
 
 
@@ -72,3 +77,14 @@ class GatewayObserver:
     def ejected(self, target: str, /) -> None:
         self._metrics.ejected(target)
         logger.warning("target ejected", target=target)
+
+    def credentials_changed(self, changes: list[CredentialChange], /) -> None:
+        while changes:
+            provider, credential, reason, ejected_s = changes.pop(0)
+            if reason is None:
+                logger.warning("credential available again", provider=provider, credential=credential)
+                continue
+            self._metrics.credential_ejected(provider, credential)
+            logger.warning(
+                "credential ejected", provider=provider, credential=credential, reason=reason, for_s=ejected_s
+            )

@@ -11,6 +11,15 @@ from streamweir.server.request.runtime import RuntimeConfig
 from streamweir.server.telemetry.record import AttemptRecord
 
 
+def report_first_token(
+    runtime: RuntimeConfig, observer: AttemptObserver, candidate: Candidate, began_at: float
+) -> None:
+    router, now = runtime.router, time.monotonic()
+    router.answered(candidate, now, now - began_at)
+    if router.changes:
+        observer.credentials_changed(router.changes)
+
+
 def report_attempt(
     runtime: RuntimeConfig,
     observer: AttemptObserver,
@@ -37,5 +46,7 @@ def report_attempt(
         router.succeeded(candidate, now)
     else:
         router.abandoned(candidate)
+    if router.changes:
+        observer.credentials_changed(router.changes)
     outcome = attempt.error or relay.verdict or ("stopped" if is_stopped else None)
     observer.attempt_ended(attempt.target, outcome)

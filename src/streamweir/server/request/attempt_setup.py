@@ -174,9 +174,11 @@ def build_request(
     if chat.native is not None and chat.native.wire == provider_wire.native_wire:
         chat = _with_priced_tier(runtime, chat, chat.native, target)
     requests_usage = not runtime.refusals.refuses(target)
+    provider = runtime.provider_for(target)
     known = structs.replace(
-        runtime.providers[target.provider].target,
+        provider.target,
         model=target.model,
+        api_key=provider.secrets[candidate.credential],
         requests_usage=requests_usage,
         max_output_tokens=runtime.model_limits.configured_outputs.get(target),
     )

@@ -93,7 +93,11 @@ class Candidates:
         if not self._untried or self._attempts >= self._max_attempts:
             return True
         now = time.monotonic()
-        return all(self._runtime.router.is_unavailable(candidate, now) for candidate in self._untried)
+        own = self.candidate.target  # its other credentials are tried only after an error of this one
+        return all(
+            candidate.target == own or self._runtime.router.is_unavailable(candidate, now)
+            for candidate in self._untried
+        )
 
     def repeat(self) -> None:
         """The same one again, at once: the cause of the failure was removed, and does not count as an attempt."""

@@ -35,7 +35,7 @@ from streamweir.server.relay.observer import AttemptObserver
 from streamweir.server.relay.relay import Relay
 from streamweir.server.request.allowance import OutputAllowance
 from streamweir.server.request.attempt_builder import AttemptBuilder
-from streamweir.server.request.attempt_end import report_attempt
+from streamweir.server.request.attempt_end import report_attempt, report_first_token
 from streamweir.server.request.attempt_setup import (
     estimate_prompt,
     find_route,
@@ -392,16 +392,14 @@ class RequestHandler:
         relay.abort_stops_billing = provider_runtime.abort_stops_billing or bool(request.more)  # no further calls
         relay.on_cut = self._send_cut_error
         if self.record.stream:  # the start of a whole answer is not known
-            relay.on_first_token = partial(self._answered, candidate, time.monotonic())
+            began_at = time.monotonic()
+            relay.on_first_token = partial(report_first_token, self._runtime, self._observer, candidate, began_at)
         self._relay, self._meter = relay, meter
         if self._runtime.quotas is not None:
             note_attempt(self._runtime.quotas, candidate, relay, reservation)
         if self._allowance is not None:
             self._allowance.bind(relay, meter, target)
         return relay, meter, relay.run(provider_runtime.upstream_for(request, meter), request)
-
-    def _answered(self, candidate: Candidate, began_at: float) -> None:
-        self._runtime.router.answered(candidate, now := time.monotonic(), now - began_at)
 
     def _cut(self, relay: Relay, error: StreamweirError) -> None:
         self._is_cut = True

@@ -1,7 +1,7 @@
 """The configuration as objects: one immutable snapshot for the requests that start under it.
 
 A reload makes a new `RuntimeConfig`; a request keeps the one it started with. Upstreams (with their open connections)
-whose address, account and headers did not change are reused; the others are closed after their last call. The health of
+whose address and headers did not change are reused; the others are closed after their last call. The health of
 targets and the known refusals survive a reload.
 """
 
@@ -14,15 +14,14 @@ from msgspec import Struct, structs
 from streamweir.config.address import BUILT_IN, base_url_of
 from streamweir.config.error import ConfigError, member
 from streamweir.config.model import Config, Price, Timeouts
-from streamweir.config.model import Key as KeyConfig
 from streamweir.config.model import Provider as ProviderConfig
 from streamweir.core.errors import CallerError
 from streamweir.core.request import ChatRequest
 from streamweir.frontends.base import Frontend
 from streamweir.frontends.table import FRONTENDS
 from streamweir.pipeline.meter import Meter
-from streamweir.policy.access import DEFAULT_WORKSPACE, Key, KeyRing, digest_of
-from streamweir.policy.budget import nano_of
+from streamweir.policy.access import KeyRing
+from streamweir.policy.credentials import WeightedName, renaming
 from streamweir.policy.health import HealthSettings, TargetId
 from streamweir.policy.key_limits import KeyLimits, limits_in, limits_of
 from streamweir.policy.pricebook import PriceBook
@@ -47,6 +46,7 @@ from streamweir.providers.registry import (
     responses_of,
     text_provider,
 )
+from streamweir.server.request.file_keys import key_ring
 from streamweir.server.request.model_limits import ModelLimitsTable
 from streamweir.server.request.route_prices import RoutePrices
 from streamweir.server.request.target_settings import OwnSettings, settings_of_targets
@@ -93,7 +93,9 @@ class ProviderRuntime(Struct, frozen=True, kw_only=True):
     """The provider on its second wire, where it has one."""
     upstream: Upstream
     target: Target
-    """A template: the model is set for each request."""
+    """A template: the model and the secret are set for each request."""
+    secrets: Mapping[str, str]
+    """By the name of the credential. If there is only one, its name is empty (`policy.health.Candidate`)."""
     timeouts: TargetTimeouts
     abort_stops_billing: bool
     embeddings: EmbeddingService | None = None
@@ -200,9 +202,15 @@ def build_runtime_config(
         scripted=scripted,
         affinity_s=config.routing.affinity_s,
         settings_of=lambda target: (targets.get(target) or providers[target.provider]).health,
+        credentials={
+            provider.name: [WeightedName(each.name or "", each.weight) for each in provider.api_keys]
+            for provider in config.providers
+            if len(provider.api_keys) > 1
+        },
     )
     if old is not None:
-        router.adopt(old.router, _changed(providers, targets, old))
+        secrets = [{name: each.secrets for name, each in known.items()} for known in (old.providers, providers)]
+        router.adopt(old.router, _changed(providers, targets, old), renaming(*secrets))
     kinds = {provider.name: provider.kind for provider in config.providers}
     book = prices or (old.quotes.prices if old is not None else built_in_prices())
     return RuntimeConfig(
@@ -230,18 +238,13 @@ def build_runtime_config(
     )
 
 
-def key_ring(config: Config) -> KeyRing:
-    """The keys of the operator's file."""
-    return KeyRing([_key(key) for key in config.keys])
-
-
 def _changed(
     providers: Mapping[str, ProviderRuntime], targets: Mapping[TargetId, ProviderRuntime], old: RuntimeConfig
 ) -> set[str | TargetId]:
-    """The providers and targets that are another server or account than before: nothing is known about their health."""
+    """The providers and targets that are another server than before: nothing is known about their health."""
 
     def is_other(before: ProviderRuntime | None, now: ProviderRuntime | None) -> bool:
-        return before is None or now is None or _account_of(before.config) != _account_of(now.config)
+        return before is None or now is None or _server_of(before.config) != _server_of(now.config)
 
     changed: set[str | TargetId] = {name for name, now in providers.items() if is_other(old.providers.get(name), now)}
     for target in {*targets, *old.targets}:
@@ -251,19 +254,30 @@ def _changed(
     return changed
 
 
-_NOT_OF_ACCOUNT = dict.fromkeys(
-    ("cancel_stops_billing", "cooldown_s", "ejection_s", "max_failures", "models", "retries", "timeouts", "wire")
+_KEYS = ("api_key", "api_key_file", "api_keys")
+_NOT_OF_SERVER = dict.fromkeys(
+    (
+        *_KEYS,
+        "cancel_stops_billing",
+        "cooldown_s",
+        "ejection_s",
+        "max_failures",
+        "models",
+        "retries",
+        "timeouts",
+        "wire",
+    )
 )
-"""Settings that neither choose the server or the account, nor how it is connected."""
+"""Settings that neither choose the server, nor how it is connected. A connection can be used with any key."""
 
 
-def _account_of(provider: ProviderConfig) -> dict[str, object]:
-    return {**structs.asdict(provider), **_NOT_OF_ACCOUNT}
+def _server_of(provider: ProviderConfig) -> dict[str, object]:
+    return {**structs.asdict(provider), **_NOT_OF_SERVER}
 
 
 def _connects_alike(before: ProviderRuntime, provider: ProviderConfig, timeouts: TargetTimeouts) -> bool:
     """The connections of `before` can be used on."""
-    return _account_of(before.config) == _account_of(provider) and before.timeouts.connect_s == timeouts.connect_s
+    return _server_of(before.config) == _server_of(provider) and before.timeouts.connect_s == timeouts.connect_s
 
 
 def _target_runtime(
@@ -329,11 +343,11 @@ def _provider_runtime(provider: ProviderConfig, timeouts: TargetTimeouts, upstre
         upstream=upstream,
         target=Target(
             model="",
-            api_key=provider.credentials[0].key or "",
             api_version=provider.api_version,
             project=provider.project,
             location=provider.location,
         ),
+        secrets={each.name or "": each.key or "" for each in provider.credentials},
         timeouts=timeouts,
         abort_stops_billing=stops if stops is not None else abort_stops_billing(wire),
         embeddings=embedding_service(wire) if provider.kind != "local" else None,
@@ -404,24 +418,6 @@ def open_prices(data_dir: Path | None) -> PriceBook:
 
 def _rates(price: Price) -> Rates:
     return rates_of_dollars(price.input, price.output, price.cache_read, price.cache_write, price.cache_write_1h)
-
-
-def _key(key: KeyConfig) -> Key:
-    return Key(
-        name=key.name,
-        digest=digest_of(key.key),
-        last4=key.key[-4:],
-        dialect=key.dialect,
-        models=key.models,
-        scopes=frozenset(key.scopes),
-        expires_at=key.expires.timestamp() if key.expires is not None else None,
-        **limits_of(key),
-        budget_nano=nano_of(key.budget_usd) if key.budget_usd is not None else None,
-        budget_period=key.budget_period or "total",
-        id=f"file:{key.name}",
-        workspace_id=key.workspace or DEFAULT_WORKSPACE,
-        log_content=key.log_content,
-    )
 
 
 def connections_of(runtime: RuntimeConfig) -> Iterator[tuple[str, int, int]]:

@@ -6,8 +6,10 @@ the gateway counts: with a tokenizer in a thread. At most `MAX_AT_ONCE` run at t
 """
 
 import asyncio
+import time
 from collections.abc import Mapping
 from concurrent.futures import Executor
+from random import random
 
 from msgspec import structs
 
@@ -72,7 +74,9 @@ async def _ask_provider(runtime: RuntimeConfig, chat: ChatRequest, target: Targe
     provider, provider_wire = runtime.provider_for(target), runtime.chat_wire(target)
     if chat.native is None or chat.native.wire != provider_wire.native_wire or not provider_wire.counts_tokens:
         return None
-    request = provider_wire.provider.build_request(chat, structs.replace(provider.target, model=target.model))
+    secret = provider.secrets[runtime.router.pick(target, time.monotonic(), random).credential]
+    known = structs.replace(provider.target, model=target.model, api_key=secret)
+    request = provider_wire.provider.build_request(chat, known)
     request = structs.replace(request, path=f"{request.path}/count_tokens")
     try:
         async with asyncio.timeout(_PROVIDER_S):

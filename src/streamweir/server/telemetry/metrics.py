@@ -124,6 +124,8 @@ class Metrics:
         self.overload: Callable[[], OverloadReading] | None = None
         self.queued: Callable[[], Iterable[tuple[str, int, int]]] | None = None
         """For each listener: the connections that wait in the kernel, and their maximum."""
+        self.credentials: Callable[[], Iterable[tuple[str, str, bool]]] | None = None
+        """For each credential of providers with several: provider, name, and whether it is available."""
         self.chunk_gap = Histogram(CHUNK_GAP_S)
         self.loop_lag = Histogram(LOOP_LAG_S)
         self._models = _Names()
@@ -136,6 +138,7 @@ class Metrics:
         self._attempts: dict[tuple[str, ...], float] = {}
         self._ejections: dict[tuple[str, ...], float] = {}
         self._skips: dict[tuple[str, ...], float] = {}
+        self._credential_ejections: dict[tuple[str, ...], float] = {}
         self._faults: dict[tuple[str, ...], float] = {}
         self._first_tokens: dict[str, Histogram] = {}
         self._durations: dict[str, Histogram] = {}
@@ -164,6 +167,9 @@ class Metrics:
 
     def skipped(self, target: str, reason: str) -> None:
         _add(self._skips, self._target_label(target, has_answered=False), reason)
+
+    def credential_ejected(self, provider: str, credential: str) -> None:
+        _add(self._credential_ejections, provider, clean(credential))
 
     def fault(self, kind: str) -> None:
         """`kind`: the class of an exception; a program has a bounded number of them."""
@@ -251,6 +257,12 @@ class Metrics:
         yield _counter(
             "target_skips", "Times a target at its configured limit was left out.", ("target", "reason"), self._skips
         )
+        if self.credentials is not None:
+            rows = [((provider, clean(name)), int(is_available)) for provider, name, is_available in self.credentials()]
+            about = "Whether a credential of a provider with several gets requests (1) or is ejected (0)."
+            yield _gauge("credential_available", about, ("provider", "credential"), rows)
+        about = "Times the provider refused a credential, which was ejected."
+        yield _counter("credential_ejections", about, ("provider", "credential"), self._credential_ejections)
         yield from self._process_families()
 
     def _requests(self) -> dict[tuple[str, ...], float]:

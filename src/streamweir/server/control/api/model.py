@@ -8,7 +8,6 @@ import time
 
 from msgspec import Struct
 
-from streamweir.policy.health import Candidate, Health
 from streamweir.policy.route import Route, RouteTarget, Strategy
 from streamweir.server.control.api.operation import Call, Nothing, Operation
 from streamweir.server.control.api.price import RatesView, Source, price_of
@@ -82,16 +81,16 @@ def _view(runtime: RuntimeConfig, route: Route, at_ms: int, now: float) -> Model
 
 
 def _target(runtime: RuntimeConfig, entry: RouteTarget, is_weighted: bool, now: float) -> ModelTargetView:
-    health = runtime.router.health_of(Candidate(entry.target)) or Health()
+    state, away_for_s, ttft_s = runtime.router.summary_of(entry.target, now)
     return ModelTargetView(
         provider=entry.target.provider,
         model=entry.target.model,
         weight=entry.weight if is_weighted else None,
         stage=entry.stage,
         wire=runtime.wires.wire_of(entry.target).value,
-        state=WORDS[health.state(now)],
-        away_for_s=round(health.remaining_s(now), 3),
-        ttft_s=round(health.ttft_s, 3) if health.ttft_s is not None else None,
+        state=WORDS[state],
+        away_for_s=round(away_for_s, 3),
+        ttft_s=round(ttft_s, 3) if ttft_s is not None else None,
     )
 
 

@@ -1,4 +1,5 @@
-"""The health of the providers, as this process has observed it. Addresses, keys and headers are not shown.
+"""The health of the providers, as this process has observed it. Addresses, keys and headers are not shown: of several
+keys of a provider (credentials) the names that the operator gave them.
 
 Targets without an alias are known from callers' requests. Only the operator sees their names, because callers of other
 workspaces have chosen them.
@@ -9,7 +10,8 @@ from typing import Literal
 
 from msgspec import Struct
 
-from streamweir.policy.health import Health, State, TargetId
+from streamweir.policy.credentials import CredentialPool
+from streamweir.policy.health import Candidate, Health, State
 from streamweir.providers.base import Wire
 from streamweir.server.control.api.operation import Call, Nothing, Operation, Page
 from streamweir.server.control.api.target_limit import TargetLimitView, limits_by_provider
@@ -24,8 +26,20 @@ WireName = Literal["chat", "responses"]
 WORDS: dict[State, Word] = {State.HEALTHY: "well", State.PROBING: "probation", State.UNAVAILABLE: "away"}
 
 
+class CredentialView(Struct, kw_only=True):
+    name: str
+    weight: int
+    state: Word
+    """`away`: the provider refused it."""
+    away_for_s: float
+    ejections: int
+    """How often it was ejected since this process started."""
+
+
 class TargetView(Struct, kw_only=True):
     model: str
+    credential: str
+    """The name of the provider's credential. Empty: it has only one."""
     is_in_alias: bool
     wire: WireName
     """Through which API the next request goes. `chat`: the provider's own."""
@@ -42,8 +56,10 @@ class TargetView(Struct, kw_only=True):
 class ProviderView(Struct, kw_only=True):
     name: str
     kind: str
+    credentials: list[CredentialView]
+    """If it has several."""
     targets: list[TargetView]
-    """The targets of aliases, and other targets that have failed."""
+    """The targets of aliases, with each of its credentials, and other targets that have failed."""
     limits: list[TargetLimitView]
     """Those that are configured for it, its targets and its credentials. Only for the operator."""
 
@@ -55,7 +71,7 @@ async def list_providers(call: Call[Nothing, Nothing]) -> Page[ProviderView]:
     for candidate, health, is_own in runtime.router.known():
         target = candidate.target
         if is_own or call.actor.is_operator:
-            view = _view(target, health, runtime.wires.wire_of(target), now, is_own)
+            view = _view(candidate, health, runtime.wires.wire_of(target), now, is_own)
             (targets if is_own else others)[target.provider].append(view)
     limiter = call.context.accounting.targets
     limits = await limits_by_provider(runtime.target_limits, limiter) if call.actor.is_operator else {}
@@ -63,6 +79,7 @@ async def list_providers(call: Call[Nothing, Nothing]) -> Page[ProviderView]:
         ProviderView(
             name=name,
             kind=place.config.kind,
+            credentials=_credentials(runtime.router.pools.get(name), now),
             targets=targets[name] + others[name][-_MAX_OTHERS:],
             limits=limits.get(name, []),
         )
@@ -71,9 +88,25 @@ async def list_providers(call: Call[Nothing, Nothing]) -> Page[ProviderView]:
     return Page(data=data)
 
 
-def _view(target: TargetId, health: Health, wire: Wire, now: float, is_own: bool) -> TargetView:
+def _credentials(pool: CredentialPool | None, now: float) -> list[CredentialView]:
+    if pool is None:
+        return []
+    return [
+        CredentialView(
+            name=each.name,
+            weight=each.weight,
+            state=WORDS[pool.state(each.name, now)],
+            away_for_s=round(pool.remaining_s(each.name, now), 3),
+            ejections=health.times_ejected,
+        )
+        for each, health in pool.known()
+    ]
+
+
+def _view(candidate: Candidate, health: Health, wire: Wire, now: float, is_own: bool) -> TargetView:
     return TargetView(
-        model=target.model,
+        model=candidate.target.model,
+        credential=candidate.credential,
         is_in_alias=is_own,
         wire=wire.value,
         state=WORDS[health.state(now)],

@@ -404,12 +404,22 @@ export interface PlayedChat {
 export interface ProviderView {
   name: string;
   kind: string;
+  credentials: CredentialView[];
   targets: TargetView[];
   limits: TargetLimitView[];
 }
 
+export interface CredentialView {
+  name: string;
+  weight: number;
+  state: TargetState;
+  away_for_s: number;
+  ejections: number;
+}
+
 export interface TargetView {
   model: string;
+  credential: string;
   is_in_alias: boolean;
   wire: "chat" | "responses";
   state: TargetState;

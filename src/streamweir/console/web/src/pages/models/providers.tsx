@@ -1,4 +1,4 @@
-// The providers, and those of their targets that aliases name or that have failed.
+// The providers, their credentials if they have several, and those of their targets that aliases name or that have failed.
 import { count } from "../../lib/format";
 import { href } from "../../lib/route";
 import type { ProviderView as Provider, TargetView as Target } from "../../lib/types";
@@ -45,7 +45,7 @@ export function ProviderList(props: { providers: Provider[] }) {
 }
 
 function OneProvider(props: { provider: Provider }) {
-  const { name, kind, targets } = props.provider;
+  const { name, kind, targets, credentials } = props.provider;
   const rows = targets.length || 1;
   const head = (
     <>
@@ -56,13 +56,21 @@ function OneProvider(props: { provider: Provider }) {
       </th>
       <td rowSpan={rows}>
         <Badge>{kind}</Badge>
+        {credentials.map((credential) => (
+          <div key={credential.name} class="named">
+            <span class="mono clipped" title={`API key ${credential.name}, refused ${count(credential.ejections)} times`}>
+              {credential.name}
+            </span>
+            <State {...credential} />
+          </div>
+        ))}
       </td>
     </>
   );
   return (
     <tbody class="grouped">
       {targets.map((target, place) => (
-        <tr key={target.model}>
+        <tr key={`${target.model} ${target.credential}`}>
           {place === 0 && head}
           <TargetCells provider={name} target={target} />
         </tr>
@@ -89,6 +97,7 @@ function TargetCells(props: { provider: string; target: Target }) {
             {target.model}
           </a>
           <Wire wire={target.wire} />
+          {target.credential && <Badge title="The provider's API key">{target.credential}</Badge>}
         </span>
       </td>
       <td>

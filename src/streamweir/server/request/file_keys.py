@@ -1,0 +1,29 @@
+"""The keys of the operator's file, as the gateway uses them. Their secrets are kept as digests."""
+
+from streamweir.config.model import Config
+from streamweir.config.model import Key as KeyConfig
+from streamweir.policy.access import DEFAULT_WORKSPACE, Key, KeyRing, digest_of
+from streamweir.policy.budget import nano_of
+from streamweir.policy.key_limits import limits_of
+
+
+def key_ring(config: Config) -> KeyRing:
+    return KeyRing([_key(key) for key in config.keys])
+
+
+def _key(key: KeyConfig) -> Key:
+    return Key(
+        name=key.name,
+        digest=digest_of(key.key),
+        last4=key.key[-4:],
+        dialect=key.dialect,
+        models=key.models,
+        scopes=frozenset(key.scopes),
+        expires_at=key.expires.timestamp() if key.expires is not None else None,
+        **limits_of(key),
+        budget_nano=nano_of(key.budget_usd) if key.budget_usd is not None else None,
+        budget_period=key.budget_period or "total",
+        id=f"file:{key.name}",
+        workspace_id=key.workspace or DEFAULT_WORKSPACE,
+        log_content=key.log_content,
+    )
