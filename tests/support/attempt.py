@@ -24,6 +24,7 @@ from streamweir.core.request import ChatRequest
 from streamweir.frontends.base import EVENT_STREAM, Reply
 from streamweir.frontends.table import FRONTENDS
 from streamweir.pipeline.exchange import Exchange, WholeExchange
+from streamweir.pipeline.folded_exchange import FoldedExchange
 from streamweir.pipeline.meter import Meter
 from streamweir.pipeline.plan import Mode, plan
 from streamweir.policy.credentials import CredentialChange
@@ -175,6 +176,7 @@ async def attempt(
     dialect: str = "openai",
     *,
     stream: bool = True,
+    folds: bool = False,
     mode: Mode | None = None,
     meter: Meter | None = None,
     bills_on: bool = True,
@@ -183,13 +185,18 @@ async def attempt(
     prepare: Callable[[Relay], None] = lambda _: None,
     **timeouts: float,
 ) -> AsyncIterator[tuple[Run, ScriptedUpstream]]:
-    """`prepare` is called with the relay before it runs. `timeouts`: members of `TIMING`."""
-    provider, run = provider_named(kind), prepared(kind, dialect, stream, mode, meter, places, capture, timeouts)
+    """`prepare` is called with the relay before it runs. `timeouts`: members of `TIMING`.
+
+    `folds`: the caller gets a whole answer, for which the upstream is asked as a stream.
+    """
+    stream = stream and not folds
+    run = prepared(kind, dialect, stream, mode, meter, places, capture, timeouts, folds=folds)
+    provider = provider_named(kind)
     run.relay.abort_stops_billing = not bills_on
     prepare(run.relay)
     async with ScriptedUpstream(script) as up:
         upstream = Http1Upstream(Endpoint(base_url=up.base_url))
-        request = provider.build_request(chat_of(dialect, stream), Target(model="m"))
+        request = provider.build_request(chat_of(dialect, stream or folds), Target(model="m"))
         run.task = asyncio.get_running_loop().create_task(run.relay.run(upstream, request))
         try:
             yield run, up
@@ -212,12 +219,14 @@ def prepared(
     capture: Capture | None = None,
     timeouts: Mapping[str, float] = {},
     make_relay: Callable[[AttemptParts], Relay] = Relay,
+    *,
+    folds: bool = False,
 ) -> Run:
     """An attempt that does not run yet."""
     frontend, provider, watch, line = FRONTENDS.by_name[dialect], provider_named(kind), Attended(places), Line()
     reply = Reply(id=frontend.make_id(b"x" * 24), now=lambda: 7, model="m", include_usage=stream)
     meter = meter or Meter(3)
-    make = Exchange if stream else WholeExchange
+    make = Exchange if stream else FoldedExchange if folds else WholeExchange
     exchange = make(provider, frontend, reply, mode or plan(native_wire(kind), frontend, reply), meter)
     response = HttpResponse(line, lambda data: run.take(data), "request", is_head=False, is_1_1=True)
     parts = AttemptParts(exchange, meter, provider, response, _timing(timeouts), watch, "request", headers_of(stream))

@@ -56,6 +56,7 @@ class Timeouts(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     idle_s: Seconds = 60.0
     assembly_s: Seconds = 30.0
     total_s: Seconds = 600.0
+    max_request_s: Seconds | None = None
     commit_s: SecondsOrNone = 10.0
     keepalive_s: Seconds = 15.0
     write_stall_s: Seconds = 30.0
@@ -193,6 +194,7 @@ class Provider(_WithSecrets, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     rpm: PerMinute | None = None
     tpm: PerMinute | None = None
     max_streams: Streams | None = None
+    stream_whole: bool | None = None
 
     @property
     def credentials(self) -> tuple[Credential, ...]:
@@ -226,6 +228,7 @@ class Target(_WithSecrets, frozen=True, kw_only=True, forbid_unknown_fields=True
     rpm: PerMinute | None = None
     tpm: PerMinute | None = None
     max_streams: Streams | None = None
+    stream_whole: bool | None = None
 
 
 class Price(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -154,6 +154,8 @@ class StreamweirError(Exception):
     """The provider does not serve this model on the API through which it was requested, but on another one."""
     is_of_account: bool = False
     """The provider refuses the gateway's credential itself, for every model."""
+    is_of_caller: bool = False
+    """The caller has set the limit that was exceeded: it says nothing about the target."""
 
     def __init__(
         self,

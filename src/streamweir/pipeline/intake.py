@@ -29,6 +29,8 @@ class Intake:
         self._is_for_stream = max_whole_bytes < WHOLE_LIMIT  # read on the event loop, where nothing may take long
         self._body = BodySplitter(max_event_bytes(provider), max_whole_bytes)
         self._is_over = False  # by a failure, or by a whole document; otherwise the decoder knows
+        self.has_event = False
+        """There was an event in what `feed` read last. Comments are no events."""
 
     @cached_property
     def decode(self) -> Callable[[Frame], Sequence[Event]]:
@@ -83,7 +85,10 @@ class Intake:
                 events += self.decode(frame)
             events += self.fail_too_large()
             return events
+        self.has_event = False
         for frame in frames:
+            if frame.data is not None:
+                self.has_event = True
             events += self.decode(frame)
         return events
 

@@ -162,7 +162,7 @@ class Health:
         """True: this failure ejects it. `at_once`: it does not take several failures in a row."""
         was_probe = self._probe is candidate
         self.abandoned(candidate)
-        if not isinstance(error, UpstreamError):
+        if not isinstance(error, UpstreamError) or error.is_of_caller:
             return False
         if error.retry_after_s is not None or error.code == "upstream_rate_limited":
             asked_s = error.retry_after_s

@@ -81,6 +81,8 @@ class UpstreamRequest(Struct, frozen=True, kw_only=True):
     """The bodies of further calls to the same path, whose answers make up one (`upstream.batch`)."""
     parallel: int = 1
     """How many of these calls may run at a time."""
+    is_folded: bool = False
+    """The answer is asked for as a stream, although the caller gets a whole one."""
     is_streamed: bool = False
     """Their answers are event streams, with an event `PART` between two of them."""
 

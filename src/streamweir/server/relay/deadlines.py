@@ -31,6 +31,8 @@ class AttemptTimeouts(Struct, frozen=True, kw_only=True):
 
     commit_at: float
     total_at: float
+    is_callers: bool = False
+    """The caller has chosen `total_at`: that it passes says nothing about the target."""
     first_event_s: float
     idle_s: float
     assembly_s: float
@@ -80,9 +82,7 @@ class Deadlines:
         timeouts, now = self._timeouts, snapshot.now
         self._note_progress(snapshot)
         if now >= timeouts.total_at and not (snapshot.is_finished and not snapshot.is_mid_event):
-            return UpstreamError(
-                "stream_deadline_exceeded", "The answer took longer than the configured total timeout."
-            )
+            return self._total_exceeded()
         if snapshot.is_paused:
             return None
         if not snapshot.is_finished:  # else see `is_silent`
@@ -98,6 +98,13 @@ class Deadlines:
         ):
             return too_large()
         return None
+
+    def _total_exceeded(self) -> UpstreamError:
+        is_callers = self._timeouts.is_callers
+        limit = "the request's own x-request-timeout" if is_callers else "the configured total timeout"
+        error = UpstreamError("stream_deadline_exceeded", f"The answer took longer than {limit}.")
+        error.is_of_caller = is_callers
+        return error
 
     def is_silent(self, snapshot: AttemptSnapshot) -> bool:
         """A finished stream has waited long enough for its usage and its end. Call it after `overdue`."""

@@ -22,6 +22,7 @@ from typing import NamedTuple
 from streamweir.core.errors import GatewayFault, StreamweirError
 from streamweir.core.verdict import Verdict
 from streamweir.pipeline.exchange import Exchange, WholeExchange
+from streamweir.pipeline.folded_exchange import FoldedExchange
 from streamweir.pipeline.meter import NOTHING_DELIVERED, Delivered, Meter
 from streamweir.providers.base import Provider, UpstreamRequest
 from streamweir.server.http.message import Headers, Response
@@ -81,6 +82,7 @@ class Relay:
         "_delivered_before",
         "_downstream",
         "_drain_until",
+        "_events",
         "_exchange",
         "_feed",
         "_gaps",
@@ -125,6 +127,8 @@ class Relay:
         self._exchange = exchange
         self._feed = exchange.feed
         self._stream = exchange if isinstance(exchange, Exchange) else None
+        # The upstream streams: so the events of its answer have deadlines, also if the caller gets it as a whole.
+        self._events = exchange if isinstance(exchange, Exchange | FoldedExchange) else None
         self._meter = meter
         self._record = meter.record
         self._upstream = AttemptUpstream(provider)
@@ -173,6 +177,11 @@ class Relay:
     @property
     def is_over(self) -> bool:
         return self._state is _DONE
+
+    @property
+    def is_folded(self) -> bool:
+        """The upstream streams an answer that the caller gets as a whole."""
+        return self._events is not None and self._stream is None
 
     @property
     def is_complete(self) -> bool:
@@ -394,6 +403,9 @@ class Relay:
             self._note_first_token(now)
             self._conclude(out)
             return
+        if self._events is not None:
+            self._note_first_token(now)
+            self._note_unsent(before)
         if self.bytes_in > self._next_check_at and self._record.written:
             self._check_allowance()
             if self._state is not _STARTED:
@@ -417,11 +429,11 @@ class Relay:
 
     def _note_unsent(self, before: float) -> None:
         """Nothing is sent for this read. If it has no event, the last event came with the read `before`."""
-        stream = self._stream
-        if stream is not None and stream.has_read_no_event:
-            stream.has_read_no_event = False
-            if stream.has_progressed:
-                stream.has_progressed = False
+        events = self._events
+        if events is not None and events.has_read_no_event:
+            events.has_read_no_event = False
+            if events.has_progressed:
+                events.has_progressed = False
                 self._deadlines.note_event(before)
 
     def _note_gap(self, gap_s: float) -> None:
@@ -600,8 +612,8 @@ class Relay:
     def _check_overdue(self) -> AttemptSnapshot | None:
         """None: a deadline has passed, and the attempt is over."""
         snapshot = self._snapshot()
-        if self._stream is not None:
-            self._stream.has_progressed = False
+        if self._events is not None:
+            self._events.has_progressed = False
         error = self._deadlines.overdue(snapshot)
         if error is None:
             return snapshot
@@ -625,26 +637,27 @@ class Relay:
             self._timer.fire_by(self._deadlines.next_timer_at(snapshot))
 
     def _snapshot(self) -> AttemptSnapshot:
-        stream, state, downstream, record = self._stream, self._state, self._downstream, self._record
+        stream, events, state = self._stream, self._events, self._state
+        downstream, record = self._downstream, self._record
         is_refused = state is _REFUSED
         return AttemptSnapshot(
             now=self._time(),
             # The upstream has sent everything: its deadlines no longer count.
             is_paused=self._upstream.is_paused or state is _PARSING or state is _COMPLETE,
             has_first_event=bool(record.written or record.finishes)
-            if stream is not None
+            if events is not None
             else state not in (_CONNECTING, _WAITING),
             read_at=self._read_at if self.bytes_in or is_refused else None,
             wrote_at=max(downstream.wrote_at, downstream.kept_alive_at) if self._response.started else None,
             is_committed=stream is None or stream.committed,
-            has_progressed=stream.has_progressed if stream is not None and not is_refused else None,
-            is_mid_event=stream is not None and stream.is_mid_event,
+            has_progressed=events.has_progressed if events is not None and not is_refused else None,
+            is_mid_event=events is not None and events.is_mid_event,
             is_finished=state is not _COMPLETE and self._may_end_in_silence(),
             written=record.written,
         )
 
     def _may_end_in_silence(self) -> bool:
-        return self._stream is not None and self._stream.may_end_when_idle
+        return self._events is not None and self._events.may_end_when_idle
 
     # The caller has gone or is cut off: is the upstream drained?
 

@@ -6,7 +6,9 @@ it was parsed in one.
 
 import asyncio
 import time
+from collections.abc import Mapping
 from concurrent.futures import Executor
+from functools import partial
 
 from streamweir.core.request import ChatRequest
 from streamweir.frontends.base import Frontend
@@ -18,7 +20,7 @@ from streamweir.server.http.message import Headers, Response
 from streamweir.server.relay.capture import Capture, CapturedRelay
 from streamweir.server.relay.observer import AttemptObserver
 from streamweir.server.relay.relay import AttemptParts, Relay
-from streamweir.server.request.attempt_setup import build_request, make_exchange, timeouts_of
+from streamweir.server.request.attempt_setup import build_request, make_exchange, read_timeout, timeouts_of
 from streamweir.server.request.body_parsing import MAX_BYTES_ON_LOOP
 from streamweir.server.request.runtime import RuntimeConfig
 
@@ -35,6 +37,7 @@ class AttemptBuilder:
         "_vocabularies",
         "body_bytes",
         "capture",
+        "timeout_s",
     )
 
     def __init__(
@@ -59,13 +62,21 @@ class AttemptBuilder:
         self.body_bytes = 0
         """The size of the caller's body."""
         self.capture: Capture | None = None
+        self.timeout_s: float | None = None
+        """The caller's own limit for the whole request."""
 
-    async def build_request(self, chat: ChatRequest, candidate: Candidate, limit: int | None) -> UpstreamRequest:
-        """`limit`: output tokens of each choice, instead of the caller's."""
+    def read_timeout(self, headers: Mapping[str, str]) -> None:
+        """Raises `CallerError`. `headers`: of the caller's request."""
+        self.timeout_s = read_timeout(headers)
+
+    async def build_request(
+        self, chat: ChatRequest, candidate: Candidate, limit: int | None, *, is_last: bool
+    ) -> UpstreamRequest:
+        """See `attempt_setup.build_request`."""
+        build = partial(build_request, self._runtime, chat, candidate, limit, is_last=is_last)
         if self.body_bytes <= MAX_BYTES_ON_LOOP:
-            return build_request(self._runtime, chat, candidate, limit)
-        loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._parser, build_request, self._runtime, chat, candidate, limit)
+            return build()
+        return await asyncio.get_running_loop().run_in_executor(self._parser, build)
 
     def make_relay(
         self,
@@ -88,7 +99,16 @@ class AttemptBuilder:
             meter,
             runtime.chat_wire(target, request.wire).provider,
             self._response,
-            timeouts_of(runtime, chat, target, frontend, self._arrived_s, is_last=is_last),
+            timeouts_of(
+                runtime,
+                chat,
+                target,
+                frontend,
+                self._arrived_s,
+                is_last=is_last,
+                has_events=chat.stream or request.is_folded,
+                request_s=self.timeout_s,
+            ),
             self._observer,
             id,
             (frontend.stream_headers if chat.stream else ()) + headers,

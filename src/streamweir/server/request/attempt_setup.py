@@ -21,6 +21,7 @@ from streamweir.core.remote_content import REMOTE_MEMBERS, references_remote_con
 from streamweir.core.request import ChatRequest, NativeRequest
 from streamweir.frontends.base import Frontend, Reply
 from streamweir.pipeline.exchange import Exchange, WholeExchange
+from streamweir.pipeline.folded_exchange import FoldedExchange
 from streamweir.pipeline.meter import Meter
 from streamweir.pipeline.output_limit import with_limit
 from streamweir.pipeline.plan import plan
@@ -31,11 +32,13 @@ from streamweir.policy.access import Key
 from streamweir.policy.health import Candidate, TargetId
 from streamweir.policy.route import Route, RouteTarget
 from streamweir.policy.stream_options import is_refusal_of_stream_options
+from streamweir.policy.stream_refusal import is_refusal_of_stream
 from streamweir.providers.base import UpstreamRequest
 from streamweir.server.accounting.reservation import Reservation
 from streamweir.server.accounting.token_count import PromptCount, Tokenizer, has_media
 from streamweir.server.http.ids import random_bytes
 from streamweir.server.relay.deadlines import AttemptTimeouts
+from streamweir.server.request.folding import is_folded
 from streamweir.server.request.runtime import RuntimeConfig
 from streamweir.wire import jsonio
 from streamweir.wire.native import NativeWire
@@ -103,6 +106,7 @@ _TOKENS_PER_MESSAGE, _FEW_MESSAGES = 4, 16
 """The tokens of a message besides its text: negligible, except in requests with thousands of very short messages."""
 _MAX_KEY_LENGTH = 255
 _INDEX = re.compile(r"\[\d+\]")
+_SECONDS = re.compile(r"[0-9]{1,9}(?:\.[0-9]{1,9})?")
 
 
 def estimate_prompt(chat: ChatRequest) -> int:
@@ -140,6 +144,19 @@ def read_idempotency(headers: Mapping[str, str], body: bytes) -> tuple[bytes | N
     return sha256(sent.encode("latin-1", "replace")).digest(), sha256(body).digest()
 
 
+def read_timeout(headers: Mapping[str, str]) -> float | None:
+    """The caller's own limit for the whole request, in seconds. None: it has set none."""
+    sent = headers.get("x-request-timeout")
+    if sent is None:
+        return None
+    seconds = float(sent) if _SECONDS.fullmatch(sent) else 0.0
+    if seconds <= 0.0:
+        raise CallerError(
+            "invalid_value", "x-request-timeout must be a number of seconds above 0, such as 30 or 2.5, without a unit."
+        )
+    return seconds
+
+
 def limit_for(
     runtime: RuntimeConfig, route: Route, chat: ChatRequest, target: TargetId, reservation: Reservation | None
 ) -> tuple[int | None, tuple[str, ...]]:
@@ -164,10 +181,13 @@ def limit_for(
 
 
 def build_request(
-    runtime: RuntimeConfig, chat: ChatRequest, candidate: Candidate, limit: int | None = None
+    runtime: RuntimeConfig, chat: ChatRequest, candidate: Candidate, limit: int | None = None, *, is_last: bool = True
 ) -> UpstreamRequest:
-    """`limit`: output tokens of each choice, instead of the caller's."""
+    """`limit`: output tokens of each choice, instead of the caller's. `is_last`: no other candidate can be tried."""
     original, target = chat, candidate.target
+    folds = not chat.stream and is_folded(runtime, chat, target, is_last=is_last)
+    if folds:
+        chat = structs.replace(chat, stream=True)
     if limit is not None:
         chat = with_limit(chat, limit)
     provider_wire = runtime.chat_wire(target) if chat.api == "chat" else runtime.other_wire(target, chat)
@@ -183,6 +203,8 @@ def build_request(
         max_output_tokens=runtime.model_limits.configured_outputs.get(target),
     )
     request = provider_wire.provider.build_request(chat, known)
+    if folds:
+        request = structs.replace(request, is_folded=True)
     if limit is not None and len(chat.body) < len(original.body):
         dropped = [name for name in original.body if name not in chat.body]
         request = structs.replace(request, dropped=(*request.dropped, *dropped))
@@ -225,14 +247,24 @@ def is_text(runtime: RuntimeConfig, chat: ChatRequest, target: TargetId) -> bool
     return chat.api == "completions" and runtime.providers[target.provider].has_text(target.model, chat.prompts)
 
 
-def repaired(runtime: RuntimeConfig, chat: ChatRequest, target: TargetId, error: StreamweirError) -> ChatRequest | None:
+def repaired(
+    runtime: RuntimeConfig,
+    chat: ChatRequest | None,
+    target: TargetId,
+    error: StreamweirError,
+    *,
+    is_folded: bool = False,
+) -> ChatRequest | None:
     """The request for one more attempt at the same target, without what it refused. None: the error is final."""
-    if chat.api == "embeddings" or is_text(runtime, chat, target):
+    if chat is None or chat.api == "embeddings" or is_text(runtime, chat, target):
         return None
     if error.is_of_wire and runtime.wires.note_responses_only(target):
         return chat  # on its other wire
     if is_refusal_of_stream_options(error) and not runtime.refusals.refuses(target):
         runtime.refusals.note(target)  # further requests omit it
+        return chat
+    if is_folded and is_refusal_of_stream(error):
+        runtime.unstreamed.note(target)  # further whole answers are asked for as such
         return chat
     return without_reasoning(chat, error)
 
@@ -292,23 +324,36 @@ def make_exchange(
     else:
         count_prompt = PromptCount(tokenizer, chat.prompt)
         meter = Meter(prompt_tokens, tokenizer.count_on_loop, count_prompt=count_prompt, bounds=bounds)
-    kind = Exchange if chat.stream else WholeExchange
+    kind = Exchange if chat.stream else FoldedExchange if request.is_folded else WholeExchange
     return kind(provider_wire.provider, frontend, reply, plan(provider_wire.native_wire, frontend, reply), meter), meter
 
 
 def timeouts_of(
-    runtime: RuntimeConfig, chat: ChatRequest, target: TargetId, frontend: Frontend, arrived_s: float, *, is_last: bool
+    runtime: RuntimeConfig,
+    chat: ChatRequest,
+    target: TargetId,
+    frontend: Frontend,
+    arrived_s: float,
+    *,
+    is_last: bool,
+    has_events: bool,
+    request_s: float | None = None,
 ) -> AttemptTimeouts:
-    """`is_last`: no further target can be tried after this one."""
+    """`is_last`: no further target can be tried after this one. `has_events`: the upstream was asked for a stream.
+    `request_s`: the caller's own limit for the whole request."""
     server, own = runtime.timeouts, runtime.provider_for(target).timeouts
-    first_event_s = own.first_event_s if chat.stream else server.first_event_s
-    if is_last:
+    total_s = own.total_s
+    if request_s is not None:
+        total_s = min(request_s, own.total_s if server.max_request_s is None else server.max_request_s)
+    # Nothing of an answer that is not streamed arrives before it is complete, so only the total time bounds it.
+    first_event_s = own.first_event_s if has_events else total_s
+    if is_last and has_events:
         # No other target can answer: a short timeout that was configured for failover must not end a slow answer.
-        # A whole answer sends nothing until it is complete, so only the total time bounds it.
-        first_event_s = max(first_event_s, server.first_event_s) if chat.stream else own.total_s
+        first_event_s = max(first_event_s, server.first_event_s)
     return AttemptTimeouts(
         commit_at=arrived_s + own.commit_s,
-        total_at=arrived_s + own.total_s,
+        total_at=arrived_s + total_s,
+        is_callers=total_s == request_s,
         first_event_s=first_event_s,
         idle_s=own.idle_s,
         assembly_s=own.assembly_s,

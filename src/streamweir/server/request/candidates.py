@@ -11,6 +11,7 @@ the route names for it, if it does, and to nothing else.
 
 import time
 from collections.abc import Awaitable, Callable, Collection, Sequence
+from math import inf
 from random import random
 
 from streamweir.core.errors import CallerError, StreamweirError
@@ -62,13 +63,24 @@ class Candidates:
         "_route",
         "_runtime",
         "_sources",
+        "_timeout_s",
         "_tried",
         "_untried",
         "candidate",
     )
 
-    def __init__(self, runtime: RuntimeConfig, route: Route, candidates: list[Candidate], order: Order) -> None:
-        """The first is taken already; another one, or the same again, must be taken before it is tried."""
+    def __init__(
+        self,
+        runtime: RuntimeConfig,
+        route: Route,
+        candidates: list[Candidate],
+        order: Order,
+        timeout_s: float | None = None,
+    ) -> None:
+        """The first is taken already; another one, or the same again, must be taken before it is tried.
+
+        `timeout_s`: the caller's own limit for the whole request.
+        """
         self.candidate, *self._untried = candidates
         self._runtime = runtime
         self._order = order
@@ -86,6 +98,7 @@ class Candidates:
         """The list of fallbacks that is used since a refusal of the prompt."""
         self._sources = [route]
         """The routes whose lists are used after such a refusal. None is used twice."""
+        self._timeout_s = inf if timeout_s is None else timeout_s
 
     @property
     def is_last(self) -> bool:
@@ -207,7 +220,8 @@ class Candidates:
         runtime = self._runtime
         wait_s = backoff_s(self._attempts - 1, random, error.retry_after_s)
         provider = runtime.provider_for(self.candidate.target)
-        if self._repeats >= provider.config.retries or now + wait_s >= arrived_s + provider.timeouts.commit_s:
+        held_s = min(provider.timeouts.commit_s, self._timeout_s)
+        if self._repeats >= provider.config.retries or now + wait_s >= arrived_s + held_s:
             raise self._final(error)
         if not runtime.budget.take(now):
             raise self._final(error)

@@ -274,7 +274,7 @@ class RequestHandler:
             raise
         runtime.budget.note_request(now)
         self._room = room_for(runtime, self._accounting.targets, self._observer, self.reservation)
-        return Candidates(runtime, route, candidates, order)
+        return Candidates(runtime, route, candidates, order, self._builder.timeout_s)
 
     async def _reserve(self, chat: ChatRequest, route: Route) -> None:
         """When it returns, the reservation is in the journal. Raises `Refusal`."""
@@ -316,6 +316,7 @@ class RequestHandler:
         body, request.body = request.body, b""
         self._builder.body_bytes = len(body)
         self._idempotency, self._body_digest = read_idempotency(request.headers, body)
+        self._builder.read_timeout(request.headers)
         headers, request.headers, request.admitted = request.headers, {}, None
         if self.key.log_content:
             self._builder.capture = Capture(body, self._request.arrived_s)
@@ -336,7 +337,8 @@ class RequestHandler:
             if self._response.gone:  # between two attempts
                 self._settle_early(Verdict.CLIENT_GONE, 499)
                 return
-            if chat is not None and (changed := repaired(self._runtime, chat, candidate.target, error)) is not None:
+            changed = repaired(self._runtime, chat, candidate.target, error, is_folded=relay.is_folded)
+            if changed is not None:
                 self._chat = changed
                 candidates.repeat()
             else:
@@ -358,7 +360,7 @@ class RequestHandler:
         )
         self.record.attempts.append(attempt)
         try:
-            request = await self._build_upstream_request(candidate)
+            request = await self._build_upstream_request(candidate, is_last)
             relay, meter, running = self._prepare_attempt(candidate, is_last, request)
             del request  # only `Relay.run` keeps it
         except BaseException:
@@ -372,12 +374,12 @@ class RequestHandler:
             self._report(relay, meter, candidate, attempt)
         return relay, meter
 
-    async def _build_upstream_request(self, candidate: Candidate) -> UpstreamRequest:
+    async def _build_upstream_request(self, candidate: Candidate, is_last: bool) -> UpstreamRequest:
         chat = self._chat
         assert chat is not None  # noqa: S101 (for the type checker)
         limit, self.record.flags = limit_for(self._runtime, self._route, chat, candidate.target, self.reservation)
         self._response.on_gone = self._caller_gone
-        return await self._builder.build_request(chat, candidate, limit)
+        return await self._builder.build_request(chat, candidate, limit, is_last=is_last)
 
     def _prepare_attempt(
         self, candidate: Candidate, is_last: bool, request: UpstreamRequest
@@ -391,7 +393,7 @@ class RequestHandler:
         relay, meter = self._builder.make_relay(chat, candidate, request, prompt_tokens, self._headers, is_last=is_last)
         relay.abort_stops_billing = provider_runtime.abort_stops_billing or bool(request.more)  # no further calls
         relay.on_cut = self._send_cut_error
-        if self.record.stream:  # the start of a whole answer is not known
+        if self.record.stream or request.is_folded:  # else the start of a whole answer is not known
             began_at = time.monotonic()
             relay.on_first_token = partial(report_first_token, self._runtime, self._observer, candidate, began_at)
         self._relay, self._meter = relay, meter

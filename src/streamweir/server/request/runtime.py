@@ -33,6 +33,7 @@ from streamweir.policy.route import Route, RouteTable, RouteTarget
 from streamweir.policy.router import Router
 from streamweir.policy.stream_options import StreamOptionsRefusals
 from streamweir.policy.target_limits import TargetLimits
+from streamweir.policy.target_memory import TargetMemory
 from streamweir.providers.base import Target, UpstreamRequest, Wire
 from streamweir.providers.compatible import VENDORS, provider_of
 from streamweir.providers.embedding import EmbeddingService, provider_for
@@ -49,7 +50,7 @@ from streamweir.providers.registry import (
 from streamweir.server.request.file_keys import key_ring
 from streamweir.server.request.model_limits import ModelLimitsTable
 from streamweir.server.request.route_prices import RoutePrices
-from streamweir.server.request.target_settings import OwnSettings, settings_of_targets
+from streamweir.server.request.target_settings import OwnSettings, server_of, settings_of_targets
 from streamweir.server.request.wires import ProviderWire, WireTable
 from streamweir.store.prices.file import load_prices
 from streamweir.upstream.base import Endpoint, Upstream
@@ -124,6 +125,8 @@ class RuntimeConfig(Struct, frozen=True, kw_only=True):
     router: Router
     budget: RetryBudget
     refusals: StreamOptionsRefusals
+    unstreamed: TargetMemory
+    """Targets that have refused to stream."""
     quotes: RoutePrices
     model_limits: ModelLimitsTable
     providers: Mapping[str, ProviderRuntime]
@@ -224,6 +227,7 @@ def build_runtime_config(
         router=router,
         budget=old.budget if old is not None else RetryBudget(),
         refusals=old.refusals if old is not None else StreamOptionsRefusals(),
+        unstreamed=old.unstreamed if old is not None else TargetMemory(),
         quotes=RoutePrices(
             book,
             kinds,
@@ -244,7 +248,7 @@ def _changed(
     """The providers and targets that are another server than before: nothing is known about their health."""
 
     def is_other(before: ProviderRuntime | None, now: ProviderRuntime | None) -> bool:
-        return before is None or now is None or _server_of(before.config) != _server_of(now.config)
+        return before is None or now is None or server_of(before.config) != server_of(now.config)
 
     changed: set[str | TargetId] = {name for name, now in providers.items() if is_other(old.providers.get(name), now)}
     for target in {*targets, *old.targets}:
@@ -254,30 +258,9 @@ def _changed(
     return changed
 
 
-_KEYS = ("api_key", "api_key_file", "api_keys")
-_NOT_OF_SERVER = dict.fromkeys(
-    (
-        *_KEYS,
-        "cancel_stops_billing",
-        "cooldown_s",
-        "ejection_s",
-        "max_failures",
-        "models",
-        "retries",
-        "timeouts",
-        "wire",
-    )
-)
-"""Settings that neither choose the server, nor how it is connected. A connection can be used with any key."""
-
-
-def _server_of(provider: ProviderConfig) -> dict[str, object]:
-    return {**structs.asdict(provider), **_NOT_OF_SERVER}
-
-
 def _connects_alike(before: ProviderRuntime, provider: ProviderConfig, timeouts: TargetTimeouts) -> bool:
     """The connections of `before` can be used on."""
-    return _server_of(before.config) == _server_of(provider) and before.timeouts.connect_s == timeouts.connect_s
+    return server_of(before.config) == server_of(provider) and before.timeouts.connect_s == timeouts.connect_s
 
 
 def _target_runtime(

@@ -20,6 +20,20 @@ _OF_OTHERS = frozenset({"max_output_tokens", "wire", *NAMES})
 """Settings of a target that a provider does not have, or that are applied elsewhere."""
 
 
+_OF_SERVER = (
+    "kind",
+    "base_url",
+    "api_version",
+    "project",
+    "location",
+    "proxy",
+    "ca_file",
+    "headers",
+    "max_connections",
+)
+"""The settings that choose the server, and how it is connected. A connection can be used with any key."""
+
+
 class OwnSettings(NamedTuple):
     target: TargetId
     provider: Provider
@@ -60,3 +74,8 @@ def _over(timeouts: ProviderTimeouts, own: ProviderTimeouts) -> ProviderTimeouts
     return structs.replace(
         timeouts, **{name: value for name, value in structs.asdict(own).items() if value is not None}
     )
+
+
+def server_of(provider: Provider) -> list[object]:
+    """Equal for two providers that are the same server, connected in the same way."""
+    return [getattr(provider, name) for name in _OF_SERVER]
