@@ -7,12 +7,16 @@ tokens, one that could not be sent not at all.
 import asyncio
 import json
 import socket
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
 
+from streamweir.core.errors import UpstreamError
+from streamweir.policy.health import MAX_FAILURES, Candidate, TargetId
+from streamweir.server.accounting.target_limiter import AttemptHold
 from streamweir.server.telemetry.record import RequestRecord
 from support.answers import error_body, openai_frames, openai_stream, openai_whole
 from support.gateway import Gate, chat_request, gateway, providers
@@ -156,7 +160,7 @@ async def test_tokens_are_reserved_as_estimated_and_counted_as_used() -> None:
 
 async def test_what_a_provider_refuses_is_a_request_without_tokens() -> None:
     first = in_turn(whole(error_body("no"), 401), ANSWER, ANSWER)
-    async with two(first, ANSWER, alias("first/m rpm=2 tpm=30", "second/n")) as (gate, *_):
+    async with two(first, ANSWER, alias("first/m rpm=2 tpm=24", "second/n")) as (gate, *_):
         for _ in range(3):
             assert (await ask(gate, max_tokens=20)).status == 200
             await gate.vacated()
@@ -218,10 +222,41 @@ async def test_candidates_without_room_do_not_count_as_attempts() -> None:
 
 
 async def test_the_same_target_is_tried_again_if_the_other_has_no_room() -> None:
-    async with two(in_turn(FAILURE, ANSWER), ANSWER, alias("first/m", "second/n rpm=1")) as (gate, *_):
+    """Which takes no attempt away."""
+    first = in_turn(FAILURE, FAILURE, ANSWER)
+    async with two(first, ANSWER, alias("first/m", "second/n rpm=1")) as (gate, *_):
         assert (await ask(gate, "second/n")).status == 200
         assert (await ask(gate)).status == 200
-        assert tried((await gate.settled(2))[1]) == ["first/m", "first/m"]
+        assert tried((await gate.settled(2))[1]) == ["first/m"] * 3
+
+
+async def test_a_target_of_the_same_model_with_room_comes_before_the_fallbacks() -> None:
+    """Although an attempt is kept for each of them: what has no room is no attempt."""
+    toml = alias("first/a rpm=1", "first/b").replace("[[models]]", '[[models]]\nfallbacks = ["x", "y"]')
+    others = alias("second/x", name="x") + alias("second/y", name="y")
+    async with two(ANSWER, ANSWER, toml + others) as (gate, *_):
+        assert [(await ask(gate)).status for _ in range(2)] == [200, 200]
+        assert [tried(record) for record in await gate.settled(2)] == [["first/a"], ["first/b"]]
+
+
+async def test_the_fallback_is_asked_if_no_target_has_room() -> None:
+    toml = alias("first/a rpm=1").replace("[[models]]", '[[models]]\nfallbacks = ["x"]') + alias("second/x", name="x")
+    async with two(ANSWER, ANSWER, toml) as (gate, *_):
+        assert [(await ask(gate)).status for _ in range(2)] == [200, 200]
+        assert [tried(record) for record in await gate.settled(2)] == [["first/a"], ["second/x"]]
+
+
+async def test_a_probe_without_room_is_left_to_the_next_request() -> None:
+    async with two(ANSWER, ANSWER, alias("first/m max_streams=1", name="only")) as (gate, *_):
+        runtime, limiter = gate.gateway.runtime, gate.gateway.accounting.targets
+        candidate, long_ago = Candidate(TargetId("first", "m")), time.monotonic() - 1000
+        for _ in range(MAX_FAILURES):
+            runtime.router.failed(candidate, long_ago, UpstreamError("upstream_server_error", "no"))
+        held = await limiter.reserve("other", runtime.target_limits.scopes_of(candidate.target), 1)
+        assert isinstance(held, AttemptHold)
+        assert_no_room(await ask(gate, "only"), range(1, 2))
+        limiter.release(held)
+        assert (await ask(gate, "only")).status == 200
 
 
 async def test_after_a_failure_that_is_final_the_caller_learns_of_the_limit() -> None:

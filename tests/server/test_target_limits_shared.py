@@ -10,7 +10,7 @@ from msgspec import structs
 from support.accounting_gateway import error_of
 from support.answers import openai_stream
 from support.deadlines import PROGRAM_TIMEOUT_S
-from support.fleet import Fleet, fleet, wait_until_shared
+from support.fleet import Fleet, fleet, shared_of, wait_until_shared
 from support.gateway import KEY, Gate, chat_request, until
 from support.outage import ANSWER
 from support.program_deadlines import LONG_INTERVALS
@@ -104,6 +104,25 @@ def lease_of(valkey: ValkeyServer, id: str) -> float:
     """When it ends; 0 if it has."""
     answer = valkey.execute("ZSCORE", "{streamweir}:leases", id)
     return float(answer.split(b"\r\n")[1] or b"0")
+
+
+async def test_a_process_that_was_thought_dead_takes_its_room_again(tmp_path: Path) -> None:
+    """By its heartbeat, even beyond the limit: the request is running."""
+    go_on = asyncio.Event()
+    script: list[Step] = [Head(), Wait(go_on), Send(openai_stream(usage=(3, 5))), End()]
+    intervals = structs.replace(LONG_INTERVALS, tick_s=0.02, lease_s=3600.0, instance_s=1.0)
+    with ValkeyServer() as valkey:
+        async with fleet(script, tmp_path, count=2, valkey=valkey, toml=ONE_TARGET, intervals=intervals) as ships:
+            slow, other = ships.setups
+            async with await slow.gate.connect() as client:
+                await client.send(chat_request(model="m", stream=True))
+                await ships.up.seen(1)
+                (held,) = slow.storage.accounting.targets.shared_ids
+                await shared_of(other).end_instance(slow.storage.node.instance)
+                await until(lambda: lease_of(valkey, held) > 0)
+                assert (await other.gate.ask(model="m", stream=True)).status == 429
+                go_on.set()
+                assert (await client.response()).status == 200
 
 
 async def test_without_valkey_each_has_its_share(tmp_path: Path) -> None:

@@ -144,15 +144,16 @@ class Candidates:
         attempt before. Raises the refusal if there is neither."""
         now = time.monotonic()
         self._refusal = refusal
+        self._attempts -= 1
         failed, error, repeats = self._failed or (self.candidate, refusal, 0)
         taken = self._take_next(error, now, failed.target) or self._take_of_list(error)
         if taken is not None:
+            self._attempts += 1
             self.candidate = taken
             return
         if failed == self.candidate or not may_try_again(error):
             raise refusal
         self.candidate, self._repeats = failed, repeats
-        self._attempts -= 1
         await self._repeat_after_wait(error, now, arrived_s, sleep)
 
     def _final(self, error: StreamweirError) -> StreamweirError:

@@ -24,8 +24,8 @@ def room_by_quota(runtime: RuntimeConfig, chat: ChatRequest, now: float) -> Call
     def has_room(candidate: Candidate) -> bool:
         nonlocal tokens
         if tokens < 0:  # only if there is a choice
-            answer = max_output_tokens(chat)
-            tokens = estimate_prompt(chat) + (answer if answer is not None else runtime.config.store.hold_tokens)
+            # The larger of the two, as OpenAI counts: a hint must not be too strict.
+            tokens = max(estimate_prompt(chat), max_output_tokens(chat) or 1)
         return quotas.has_room(candidate, tokens, now)
 
     return has_room
