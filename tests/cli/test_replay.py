@@ -71,7 +71,7 @@ def test_every_form_of_body(path: Path, source: str) -> None:
 
 
 def test_a_vendors_row_is_a_source() -> None:
-    path = FIXTURES / "snowflake" / "no_finish_reason" / "response.sse"
+    path = FIXTURES / "snowflake" / "reasoning_details_only" / "response.sse"
     assert run(path, "--from", "snowflake", "--to", "openai").exit_code == 0
     assert run(path, "--from", "openai", "--to", "openai").exit_code == 3
 
@@ -193,7 +193,7 @@ def test_id_and_created_come_from_the_options_else_the_recording_else_its_hash_a
     given = documents(run(TEXT, "--from", "openai", "--to", "openai", "--id", "mine", "--created", "0"))
     assert {(d["id"], d["created"]) for d in given} == {("mine", 0)}
     recorded = documents(run(TEXT, "--from", "openai", "--to", "openai"))
-    assert {(d["id"], d["created"]) for d in recorded} == {("chatcmpl-Fx0001", 1750000000)}
+    assert {(d["id"], d["created"]) for d in recorded} == {("chatcmpl-Fx00000000000001", 1750000000)}
     hashed = documents(run(CLAUDE, "--from", "anthropic", "--to", "openai"))
     assert hashed == documents(run(CLAUDE, "--from", "anthropic", "--to", "openai"))
     assert len({d["id"] for d in hashed}) == 1

@@ -24,6 +24,7 @@ from streamweir.wire.sse import DONE, write_frame
 _JSON = {"content-type": "application/json"}
 _EVENTS = {"content-type": "text/event-stream; charset=utf-8", "cache-control": "no-cache"}
 _PAGE = b"<!doctype html><html><title>Welcome</title><script>alert(1)</script><p>Please sign in.</p></html>\n"
+_AT_THE_END = (b'"finish_reason":"', b'"choices":[]')
 _GARBAGE = b'data: {"id":"chatcmpl-simulated","choices":[{"ind\n\n'
 _BLOCK = b"x" * 65_536
 _CONTENT = b'"content":"'
@@ -136,8 +137,8 @@ def cut(scripted: ScriptedAnswer) -> Iterator[Action]:
         yield from scripted.blocks()
         yield END
     elif how == "no-finish":
-        # In the text of a frame these quotes would be escaped.
-        yield from (block for block in scripted.beginning() if b'"finish_reason":"' not in block)
+        # In the text of a frame these quotes would be escaped. With the usage the answer would be complete.
+        yield from (block for block in scripted.beginning() if not any(each in block for each in _AT_THE_END))
         yield from scripted.done
         yield END
     elif how == "half-frame":
