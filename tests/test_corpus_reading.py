@@ -261,7 +261,7 @@ def test_output_by_the_rules(frames: list[str], rules: Rules, asked: bool) -> No
         sse(ROLE, TEXT.replace('"a"', '""'), FINISH),
         sse(ROLE, TEXT.replace('"a"', '"\\u00e9"'), FINISH),
         sse(ROLE, TEXT.replace(":", ": ", 1), FINISH),
-        sse(ROLE, TEXT.replace(ID, "chatcmpl-b"), FINISH),
+        sse(ROLE, TEXT.replace(ID, "chatcmpl-b000000000000001"), FINISH),
         sse(ROLE, TEXT.replace('"created":0', '"created":1'), FINISH),
         sse(ROLE, TEXT.replace('"model":"m"', '"model":"n"'), FINISH),
         sse(ROLE, TEXT.replace('"created":0,"model":"m"', '"model":"m","created":0'), FINISH),

@@ -207,7 +207,7 @@ texts = st.lists(st.one_of(hostile, st.sampled_from(["\n\ndata: [DONE]\n\n", "da
 
 
 def openai_body(pieces: list[str]) -> bytes:
-    head = {"id": "chatcmpl-u", "object": "chat.completion.chunk", "created": 5, "model": "m"}
+    head = {"id": "chatcmpl-u000000000000001", "object": "chat.completion.chunk", "created": 5, "model": "m"}
     deltas: list[dict[str, Any]] = [{"role": "assistant", "content": ""}, *({"content": piece} for piece in pieces), {}]
     frames: list[dict[str, Any]] = [
         {**head, "choices": [{"index": 0, "delta": delta, "finish_reason": None if delta else "stop"}], "usage": None}
@@ -264,7 +264,12 @@ entry = st.fixed_dictionaries({"token": st.text(max_size=3), "logprob": st.float
 @st.composite
 def openai_streams(draw: st.DrawFn) -> list[dict[str, Any]]:
     """The frames of an answer as OpenAI itself sends it: what may be passed on, and must come back the same."""
-    head: dict[str, Any] = {"id": "chatcmpl-u", "object": "chat.completion.chunk", "created": 5, "model": "m-1"}
+    head: dict[str, Any] = {
+        "id": "chatcmpl-u000000000000001",
+        "object": "chat.completion.chunk",
+        "created": 5,
+        "model": "m-1",
+    }
     if draw(st.booleans()):
         head["system_fingerprint"] = draw(st.sampled_from([None, "", "fp_44709d6fcb"]))
     if draw(st.booleans()):
@@ -355,7 +360,7 @@ EXCEPTIONS: dict[str, tuple[dict[str, Any], list[dict[str, Any]]]] = {
 @pytest.mark.parametrize("why", sorted(EXCEPTIONS))
 def test_what_a_translated_stream_says_in_another_way(why: str) -> None:
     sent, got = EXCEPTIONS[why]
-    head = {"id": "chatcmpl-u", "object": "chat.completion.chunk", "created": 5, "model": "m"}
+    head = {"id": "chatcmpl-u000000000000001", "object": "chat.completion.chunk", "created": 5, "model": "m"}
     finish = {"index": 0, "delta": {}, "finish_reason": "stop"}
     frames = [{**head, "choices": [{"index": 0, "delta": sent, "finish_reason": None}], "obfuscation": "x"}]
     body = body_of([*frames, {**head, "choices": [finish]}])

@@ -100,7 +100,7 @@ def codes_of(words: Iterator[str] | tuple[str, ...]) -> str:
 
 
 ID_FORMS = {
-    IdFormat.CHATCMPL: "`chatcmpl-` and 29 of A-Z, a-z, 0-9; the upstream's own if it begins so",
+    IdFormat.CHATCMPL: "`chatcmpl-` and 29 of A-Z, a-z, 0-9; the upstream's own if it begins so and has 16 or more",
     IdFormat.ILBS: "`ilbs_` and 24 of a-z, 0-9",
     IdFormat.STREAM_CHAT: "`stream:chat:` and a UUID (version 4)",
 }

@@ -98,7 +98,7 @@ def test_what_a_request_may_not_be(members: dict[str, Any], code: str, param: st
 
 
 ANSWER: list[Event] = [
-    StreamStarted(id="cmpl-own", model="own", created=5),
+    StreamStarted(id="cmpl-own0000000000001", model="own", created=5),
     ReasoningDelta(0, "Let me think."),
     LogprobsDelta(0, LOGPROBS),
     TextDelta(0, "a"),
@@ -123,7 +123,7 @@ def frames(events: list[Event], **reply: Any) -> list[Any]:
 
 def test_a_stream() -> None:
     *chunks, usage, done = frames(ANSWER, include_usage=True)
-    head = {"id": "cmpl-own", "object": "text_completion", "created": 5, "model": "own"}
+    head = {"id": "cmpl-own0000000000001", "object": "text_completion", "created": 5, "model": "own"}
     shown = [(0, "a", LOGPROBS, None), (1, "b\u2028", None, None), (0, " no", None, None), (0, "", None, "length")]
     shown.append((1, "", None, "stop"))
     assert chunks == [
@@ -150,9 +150,9 @@ def test_a_whole_body_is_the_stream_joined() -> None:
     for event in ANSWER:
         accumulator.feed(event)
     id, body = COMPLETIONS.write_whole(accumulator.fold(), Reply(now=lambda: 9, id="cmpl-made"))
-    assert id == "cmpl-own"
+    assert id == "cmpl-own0000000000001"
     assert json.loads(body) == {
-        "id": "cmpl-own",
+        "id": "cmpl-own0000000000001",
         "object": "text_completion",
         "created": 5,
         "model": "own",
@@ -165,6 +165,9 @@ def test_a_whole_body_is_the_stream_joined() -> None:
 
 
 def test_an_id_of_another_api_is_replaced() -> None:
+    for short in ("cmpl-", "cmpl-764", "cmpl-" + "x" * 15):  # docs/spec/quirks.md Q43
+        shown = frames([StreamStarted(id=short), TextDelta(0, "a"), StreamCompleted()])[0]
+        assert shown["id"] == "cmpl-made"
     first = frames([StreamStarted(id="chatcmpl-x"), TextDelta(0, "a"), StreamCompleted()], target_model="target")[0]
     assert (first["id"], first["model"], first["created"]) == ("cmpl-made", "target", 9)
     made = COMPLETIONS.make_id(bytes(24))

@@ -14,7 +14,7 @@ from streamweir.pipeline.meter import Meter
 from streamweir.pipeline.plan import Mode
 from streamweir.providers.registry import provider_named
 
-HEAD = {"id": "chatcmpl-u", "object": "chat.completion.chunk", "created": 5, "model": "gpt-4o-2024"}
+HEAD = {"id": "chatcmpl-u000000000000001", "object": "chat.completion.chunk", "created": 5, "model": "gpt-4o-2024"}
 USAGE = {"prompt_tokens": 3, "completion_tokens": 2, "total_tokens": 5}
 DONE = b"data: [DONE]\n\n"
 TRUNCATED, BAD = "upstream_stream_truncated", "upstream_bad_response"

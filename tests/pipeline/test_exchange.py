@@ -16,7 +16,7 @@ from streamweir.pipeline.plan import Mode, plan
 from streamweir.pipeline.settlement import UsageSource
 from streamweir.providers.registry import native_wire, provider_named
 
-HEAD = {"id": "chatcmpl-u", "object": "chat.completion.chunk", "created": 5, "model": "gpt-4o-2024"}
+HEAD = {"id": "chatcmpl-u000000000000001", "object": "chat.completion.chunk", "created": 5, "model": "gpt-4o-2024"}
 USAGE = {"prompt_tokens": 3, "completion_tokens": 2, "total_tokens": 5}
 DONE = b"data: [DONE]\n\n"
 
@@ -97,7 +97,7 @@ def test_the_settlement_is_the_same_whichever_way_the_bytes_went(usage: bool) ->
     assert {meter.record.delivered.getvalue() for meter in ways} == {"Hello"}
 
 
-@pytest.mark.parametrize(("dialect", "id"), [("openai", "chatcmpl-u"), ("aivene", "chatcmpl-ours")])
+@pytest.mark.parametrize(("dialect", "id"), [("openai", "chatcmpl-u000000000000001"), ("aivene", "chatcmpl-ours")])
 def test_the_settlement_has_the_id_that_stands_in_the_chunks(dialect: str, id: str) -> None:
     run = Run(usage=True, dialect=dialect).feed(*ANSWER).finish()
     assert {document["id"] for document in run.documents[:-1]} == {id}
@@ -257,7 +257,7 @@ DEVIATIONS: dict[str, list[bytes]] = {
     "crlf": [HELLO.replace(b"\n", b"\r\n"), STOP, REPORT, DONE],
     "a comment": [b": ping\n\n", HELLO, STOP, REPORT, DONE],
     "no space after data": [HELLO.replace(b"data: ", b"data:"), STOP, REPORT, DONE],
-    "another id": [HELLO.replace(b"chatcmpl-u", b"chatcmpl-v"), STOP, REPORT, DONE],
+    "another id": [HELLO.replace(b"chatcmpl-u000000000000001", b"chatcmpl-v000000000000001"), STOP, REPORT, DONE],
     "another object": [HELLO.replace(b"chat.completion.chunk", b"text_completion"), STOP, REPORT, DONE],
     "another time": [HELLO.replace(b'"created":5', b'"created":6'), STOP, REPORT, DONE],
     "role again": [chunk({"role": "assistant", "content": "Hello"}), STOP, REPORT, DONE],

@@ -300,3 +300,41 @@ def test_q41_a_choice_that_never_came_is_missing(mode: Mode, frames: list[bytes]
     _, exchange, meter = written([*frames, REPORT, END], mode, choices=2)
     assert exchange.ended
     assert meter.settle().verdict is Verdict.TRUNCATED
+
+
+# Q43: ids that are not unique.
+
+OURS = "chatcmpl-" + "o" * 29
+
+
+def with_id(frames: list[bytes], id: str) -> list[bytes]:
+    return [frame.replace(json.loads(UNFINISHED[0][6:])["id"].encode(), id.encode()) for frame in frames]
+
+
+@pytest.mark.parametrize("mode", Mode)
+@pytest.mark.parametrize(
+    ("id", "is_kept"), [("chatcmpl-764", False), ("chatcmpl-" + "7" * 15, False), ("chatcmpl-" + "7" * 16, True)]
+)
+def test_q43_an_id_that_is_not_unique_is_replaced(id: str, is_kept: bool, mode: Mode) -> None:
+    documents, exchange, meter = written(with_id(openai_frames(), id), mode)
+    shown = id if is_kept else OURS
+    assert {each["id"] for each in documents} == {shown}
+    assert meter.settle().completion_id == shown
+    assert exchange.passes is (is_kept and mode is not Mode.TRANSLATE)
+
+
+@pytest.mark.parametrize("mode", Mode)
+@pytest.mark.parametrize(("id", "is_kept"), [("chatcmpl-764", False), ("chatcmpl-" + "7" * 16, True)])
+def test_q43_the_id_of_a_whole_answer_is_replaced(id: str, is_kept: bool, mode: Mode) -> None:
+    meter = Meter()
+    reply = Reply(id=OURS, now=lambda: 7, model="m")
+    exchange = WholeExchange(provider_named("openai"), FRONTENDS.by_name["openai"], reply, mode, meter)
+    out = exchange.feed(json.dumps(json.loads(openai_whole()) | {"id": id}).encode()) + exchange.finish()
+    assert json.loads(out)["id"] == meter.settle().completion_id == (id if is_kept else OURS)
+
+
+def test_q43_ids_of_tool_calls_stay() -> None:
+    frames = [*deltas({"tool_calls": [CALL | {"id": "1"}]}, arguments("{}")), REPORT, END]
+    documents, _, _ = written(with_id(frames, "chatcmpl-764"), Mode.PASS)
+    calls = [call for each in documents for choice in each["choices"] for call in choice["delta"].get("tool_calls", ())]
+    assert [call["id"] for call in calls if "id" in call] == ["1"]

@@ -142,7 +142,7 @@ def test_chunks_of_text(size: int | None, choices: int) -> None:
     finishes = [event for event in events if isinstance(event, ChoiceFinished)]
     assert [event.reason for event in finishes] == [FinishReason.LENGTH] * choices
     assert isinstance(events[0], StreamStarted)
-    assert events[0].id == "cmpl-upstream"
+    assert events[0].id == "cmpl-upstream00000001"
 
 
 @pytest.mark.parametrize("choices", [1, 3])

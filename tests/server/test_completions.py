@@ -56,7 +56,7 @@ async def test_a_vendor_that_has_the_path_is_asked_there(is_streamed: bool, choi
         assert (record.dialect, record.verdict, record.flags, record.dropped) == ("completions", "length", (), ())
         assert record.usage is not None
         assert (record.usage.prompt_tokens, record.usage.completion_tokens) == (3, 3 * choices)
-        assert (record.usage_source, record.completion_id) == ("provider", "cmpl-upstream")
+        assert (record.usage_source, record.completion_id) == ("provider", "cmpl-upstream00000001")
         (request,) = up.requests
         assert request.path == "/v1/completions"
         assert (request.json["suffix"], request.json["max_tokens"]) == ("end", 16)

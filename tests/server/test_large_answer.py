@@ -45,7 +45,7 @@ def openai(*, text: str = TEXT, tokens: int = 0, choices: int = 1, **more: Any) 
     ]
     if tokens:
         shown[0]["logprobs"] = {"content": entries, "refusal": None}
-    head = {"id": "chatcmpl-u", "object": "chat.completion", "created": 5, "model": "gpt-4o"}
+    head = {"id": "chatcmpl-u000000000000001", "object": "chat.completion", "created": 5, "model": "gpt-4o"}
     return json.dumps({**head, "choices": shown, "usage": USAGE, **more}, ensure_ascii=False).encode()
 
 
@@ -66,7 +66,7 @@ def gemini() -> bytes:
 ANSWERS = {
     "text": ("openai", openai()),
     "half of a surrogate pair": ("openai", openai().replace(b"w", b"\\ud83d", 1)),
-    "half of a surrogate pair in its id": ("openai", openai().replace(b"chatcmpl-u", b"\\ud83d", 1)),
+    "half of a surrogate pair in its id": ("openai", openai().replace(b"chatcmpl-u000000000000001", b"\\ud83d", 1)),
     "logprobs": ("openai", openai(text="x", tokens=700)),
     "no usage": ("openai", openai(usage=None)),
     "usage beyond belief": ("openai", openai(usage={**USAGE, "prompt_tokens": 10**9})),

@@ -203,7 +203,7 @@ class OpenAIWire:
         )
 
     def _head(self, kind: str, answer_id: AnswerId) -> dict[str, Any]:
-        id = f"chatcmpl-Scripted{answer_id.number:04d}"
+        id = f"chatcmpl-Scripted{answer_id.number:08d}"
         return {"id": id, "object": kind, "created": 1_744_220_042, "model": answer_id.model}
 
     def _finish(self, turn: Turn) -> str:

@@ -20,7 +20,7 @@ async def complete(gate: Gate, model: str = MODEL, *, key: str = KEY, **members:
 
 def _head() -> dict[str, Any]:
     return {
-        "id": "cmpl-upstream",
+        "id": "cmpl-upstream00000001",
         "object": "text_completion",
         "created": 1700000000,
         "model": "gpt-3.5-turbo-instruct",

@@ -75,7 +75,7 @@ def _openai(_: Seen, asked: dict[str, Any], texts: Sequence[str], finish: str) -
 
 
 def _openai_call(asked: dict[str, Any]) -> list[bytes]:
-    head = {"id": "chatcmpl-ScriptedCall01", "object": "chat.completion.chunk", "created": 1_744_220_042}
+    head = {"id": "chatcmpl-ScriptedCall0001", "object": "chat.completion.chunk", "created": 1_744_220_042}
     name = asked["tools"][0]["function"]["name"]
     opener = {"index": 0, "id": "call_scripted", "type": "function", "function": {"name": name, "arguments": ""}}
     deltas: list[tuple[dict[str, Any], str | None]] = [

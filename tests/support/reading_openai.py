@@ -7,6 +7,7 @@ the stream as an error.
 """
 
 import json
+import re
 from typing import Any
 
 from support.expected import Call, Choice, Counts, Expected, completion_within, count, with_cached
@@ -90,7 +91,7 @@ def _ended(expected: Expected, ending: Any, raw_words: dict[int, str]) -> Expect
 
 def _read_envelope(expected: Expected, frame: dict[str, Any]) -> None:
     sent_id = frame.get("id")
-    if expected.id is None and isinstance(sent_id, str) and sent_id.startswith("chatcmpl-"):
+    if expected.id is None and isinstance(sent_id, str) and re.match("chatcmpl-.{16}", sent_id):
         expected.id = sent_id
     if expected.created is None and isinstance(frame.get("created"), int):
         expected.created = frame["created"] or None

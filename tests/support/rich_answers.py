@@ -16,7 +16,12 @@ MESSAGE_ID = "msg_01Rich"
 
 
 def openai() -> list[bytes]:
-    head = {"id": "chatcmpl-Rich", "object": "chat.completion.chunk", "created": 1744220042, "model": "gpt-5.1"}
+    head = {
+        "id": "chatcmpl-RichAnswer000001",
+        "object": "chat.completion.chunk",
+        "created": 1744220042,
+        "model": "gpt-5.1",
+    }
 
     def frame(delta: dict[str, Any], finish: str | None = None) -> bytes:
         return _sse({**head, "choices": [{"index": 0, "delta": delta, "finish_reason": finish}], "usage": None})

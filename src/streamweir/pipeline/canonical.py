@@ -11,6 +11,7 @@ import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from streamweir.core.events import MAX_CHOICES, FinishReason
+from streamweir.frontends.identifier import is_unique
 from streamweir.pipeline.meter import Record
 from streamweir.providers.openai.usage import read_usage
 from streamweir.wire import jsonio
@@ -81,7 +82,7 @@ def take_canonical(body: bytes, record: Record, choices: int | None = None) -> b
         return None
     usage, text = answer.usage, _text_of(answer.choices)
     adds_up = usage.total_tokens == usage.prompt_tokens + usage.completion_tokens
-    if text is None or not adds_up or not answer.id.startswith("chatcmpl-"):
+    if text is None or not adds_up or not is_unique(answer.id, "chatcmpl-"):
         return None
     report = read_usage(jsonio.to_members(usage))
     if report is None or report.prompt_tokens != usage.prompt_tokens or not record.is_plausible(report, len(text)):

@@ -15,6 +15,7 @@ from msgspec import UNSET, Struct, UnsetType
 from streamweir.core.errors import StreamweirError
 from streamweir.core.events import MAX_CHOICES, FinishReason
 from streamweir.core.usage import Usage
+from streamweir.frontends.identifier import is_unique
 from streamweir.pipeline.meter import Record, Text
 from streamweir.providers.openai.usage import read_usage
 from streamweir.wire import jsonio
@@ -104,7 +105,7 @@ _decode_full = msgspec.json.Decoder(_FullChunk).decode
 class ChoiceState(Struct):
     """What was read of a choice so far."""
 
-    calls: list[StringIO] = []
+    calls: tuple[StringIO, ...] = ()
     """The arguments of each. They are kept for a choice that turns out to have no finish: is each call whole?"""
     legacy_call: StringIO | None = None
     finish: str | None = None
@@ -218,7 +219,7 @@ class ChatTap:
         if record.completion_id is None:
             head, found, _ = raw.partition(b'"choices":')
             is_compact = b" " not in head[6:]
-            if not found or not is_compact or not chunk.id.startswith("chatcmpl-") or not chunk.created:
+            if not found or not is_compact or not is_unique(chunk.id, "chatcmpl-") or not chunk.created:
                 raise msgspec.DecodeError("not a beginning that may stand")
             record.completion_id, record.model, self.created = chunk.id, chunk.model, chunk.created
             self._head = head + found
@@ -336,7 +337,7 @@ def _take_call(seen: ChoiceState, call: _Call, delivered: Text) -> bool:
     if call.index == len(seen.calls):
         if not call.id or call.type is UNSET or not function.name or function.arguments:
             return False
-        seen.calls.append(StringIO())
+        seen.calls += (StringIO(),)
         delivered.write(function.name)
         return True
     is_piece = call.id is UNSET and call.type is UNSET and function.name is UNSET

@@ -60,7 +60,7 @@ def finishes(documents: list[Any]) -> list[str]:
 
 
 def answer(*events: Event) -> list[Event]:
-    return [StreamStarted("chatcmpl-u", "gpt-4o-2024", 5), *events, StreamCompleted()]
+    return [StreamStarted("chatcmpl-u000000000000001", "gpt-4o-2024", 5), *events, StreamCompleted()]
 
 
 @pytest.mark.parametrize("dialect", ALL)
@@ -73,12 +73,12 @@ def test_nothing_follows_the_terminator(dialect: str) -> None:
 @pytest.mark.parametrize(
     ("dialect", "upstream", "expected"),
     [
-        ("openai", "chatcmpl-u", "chatcmpl-u"),
+        ("openai", "chatcmpl-u000000000000001", "chatcmpl-u000000000000001"),
         ("openai", "gen-1", "ours-1"),
         ("openai", None, "ours-1"),
-        ("opentoken", "chatcmpl-u", "chatcmpl-u"),
-        ("aivene", "chatcmpl-u", "ours-1"),
-        ("bitseek", "chatcmpl-u", "ours-1"),
+        ("opentoken", "chatcmpl-u000000000000001", "chatcmpl-u000000000000001"),
+        ("aivene", "chatcmpl-u000000000000001", "ours-1"),
+        ("bitseek", "chatcmpl-u000000000000001", "ours-1"),
     ],
 )
 def test_the_upstreams_id_is_kept_only_where_it_has_the_dialects_form(
@@ -368,7 +368,7 @@ def test_joining_logprobs_leaves_the_events_as_they_were() -> None:
 
 
 def test_labels_stand_on_every_chunk_from_when_they_are_known() -> None:
-    started = StreamStarted("chatcmpl-u", "m", 5, None)
+    started = StreamStarted("chatcmpl-u000000000000001", "m", 5, None)
     events = [started, TextDelta(0, "a"), StreamTagged("fp", "flex"), StreamTagged(), STOP, StreamCompleted()]
     documents = frames("openai", *events)[:-1]
     labels = [(d.get("system_fingerprint", "absent"), d.get("service_tier", "absent")) for d in documents]

@@ -27,10 +27,16 @@ def test_form(name: str) -> None:
 
 
 def test_an_upstreams_id_is_kept_only_in_its_own_form() -> None:
-    assert IdFormat.CHATCMPL.accepts("chatcmpl-1")
-    assert not IdFormat.CHATCMPL.accepts("gen-1")
+    assert IdFormat.CHATCMPL.accepts("chatcmpl-1000000000000001")
+    assert not IdFormat.CHATCMPL.accepts("gen-1000000000000000001")
     assert not IdFormat.CHATCMPL.accepts(None)
-    assert not IdFormat.ILBS.accepts("chatcmpl-1")
+    assert not IdFormat.ILBS.accepts("chatcmpl-1000000000000001")
+
+
+@pytest.mark.parametrize("tail", ["", "7", "764", "x" * 15])
+def test_q43_an_upstreams_id_that_is_not_unique_is_not_kept(tail: str) -> None:
+    assert not IdFormat.CHATCMPL.accepts(f"chatcmpl-{tail}")
+    assert IdFormat.CHATCMPL.accepts(f"chatcmpl-{tail}" + "x" * 16)
 
 
 def test_generated_call_ids_are_distinct() -> None:
@@ -42,7 +48,7 @@ def test_generated_call_ids_are_distinct() -> None:
 def test_an_id_is_made_if_none_is_given_and_the_upstreams_is_not_valid() -> None:
     dialect, entropy = DIALECTS["openai"], b"x" * 24
     bare = Reply(entropy=entropy, now=lambda: 7)
-    assert identity_of(StreamStarted(id="chatcmpl-1"), dialect, bare).id == "chatcmpl-1"
+    assert identity_of(StreamStarted(id="chatcmpl-1000000000000001"), dialect, bare).id == "chatcmpl-1000000000000001"
     assert identity_of(StreamStarted(id="gen-1"), dialect, bare).id == dialect.id_format.make(entropy)
     named = Reply(id="chatcmpl-ours", entropy=entropy, now=lambda: 7)
     assert identity_of(StreamStarted(id=None), dialect, named).id == "chatcmpl-ours"

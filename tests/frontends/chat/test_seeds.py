@@ -189,7 +189,7 @@ def test_openai_labels_and_logprobs_stand_where_the_full_chunk_has_them() -> Non
         LogprobsDelta(0, {"content": [entry], "refusal": None}),
         TextDelta(0, "Hello"),
     ]
-    got = encode("openai", Reply(id="chatcmpl-ours", now=lambda: 1), events)
+    got = encode("openai", Reply(id="chatcmpl-123", now=lambda: 1), events)
     assert got.splitlines()[2] == (
         'data: {"id":"chatcmpl-123","object":"chat.completion.chunk","created":1677652288,"model":"gpt-3.5-turbo",'
         '"system_fingerprint":"fp_44709d6fcb","service_tier":"default","choices":[{"index":0,'

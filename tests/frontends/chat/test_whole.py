@@ -47,7 +47,7 @@ def message(dialect: str, *events: Event, **changes: Any) -> dict[str, Any]:
 
 def test_openai_body() -> None:
     usage = Usage(input_uncached=9, output=12)
-    started = StreamStarted("chatcmpl-u", "gpt-4o-2024", 5, "fp_1")
+    started = StreamStarted("chatcmpl-u000000000000001", "gpt-4o-2024", 5, "fp_1")
     body = whole("openai", started, StreamTagged(service_tier="flex"), TextDelta(0, "Hi"), STOP, UsageReported(usage))
     counts = {"prompt_tokens": 9, "completion_tokens": 12, "total_tokens": 21}
     assert list(body) == [
@@ -62,7 +62,7 @@ def test_openai_body() -> None:
     ]
     assert body["choices"] == [{"index": 0, "message": {"role": "assistant", "content": "Hi"}, "finish_reason": "stop"}]
     assert (body["id"], body["object"], body["created"], body["model"]) == (
-        "chatcmpl-u",
+        "chatcmpl-u000000000000001",
         "chat.completion",
         5,
         "gpt-4o-2024",
@@ -71,7 +71,7 @@ def test_openai_body() -> None:
 
 
 def test_ids_times_and_models_follow_the_dialect() -> None:
-    started = StreamStarted("chatcmpl-u", "gpt-4o-2024", 5)
+    started = StreamStarted("chatcmpl-u000000000000001", "gpt-4o-2024", 5)
     aivene = whole("aivene", started, TextDelta(0, "Hi"), STOP)
     assert (aivene["id"], aivene["model"]) == ("ours-1", "openai/gpt-4o")
     assert "system_fingerprint" not in aivene

@@ -15,7 +15,7 @@ from msgspec import Struct
 from streamweir.core.events import FinishReason, StreamStarted
 from streamweir.core.request import RequestRules
 from streamweir.frontends.base import Reply
-from streamweir.frontends.identifier import ALNUM, LOWER, digest_text
+from streamweir.frontends.identifier import ALNUM, LOWER, digest_text, is_unique
 from streamweir.wire.native import NativeWire
 
 
@@ -56,7 +56,7 @@ class IdFormat(StrEnum):
 
     def accepts(self, upstream_id: str | None) -> bool:
         """Whether the upstream's id can be used in the gateway's chunks."""
-        return self is IdFormat.CHATCMPL and upstream_id is not None and upstream_id.startswith("chatcmpl-")
+        return self is IdFormat.CHATCMPL and upstream_id is not None and is_unique(upstream_id, "chatcmpl-")
 
 
 def call_id(completion_id: str, choice: int, call: int) -> str:

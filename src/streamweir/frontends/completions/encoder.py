@@ -22,7 +22,7 @@ from streamweir.core.events import (
 from streamweir.core.usage import Usage
 from streamweir.frontends.base import Reply
 from streamweir.frontends.error import stream_error_members
-from streamweir.frontends.identifier import ALNUM, digest_text
+from streamweir.frontends.identifier import ALNUM, digest_text, is_unique
 from streamweir.wire import jsonio, sse
 
 PREFIX = "cmpl-"
@@ -106,7 +106,7 @@ def encode_whole(completion: Completion, reply: Reply) -> tuple[str, bytes]:
 
 
 def _head(started: StreamStarted, reply: Reply) -> dict[str, Any]:
-    is_own = not reply.pinned and started.id is not None and started.id.startswith(PREFIX)
+    is_own = not reply.pinned and started.id is not None and is_unique(started.id, PREFIX)
     return {
         "id": started.id if is_own else reply.id,
         "object": "text_completion",
