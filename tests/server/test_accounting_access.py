@@ -120,7 +120,7 @@ CASES = {
         (404, INVALID, "model_not_found"),
         (400, INVALID, "model_not_found"),
         (404, INVALID, None),
-        'model "nobody/gpt-4o" not found',
+        'model "nobody/gpt-4o" not found. Did you mean "up/gpt-4o"?',
         param="model",
     ),
     "forbidden model": Refused(
@@ -128,7 +128,7 @@ CASES = {
         (404, INVALID, "model_not_found"),
         (400, INVALID, "model_not_found"),
         (404, INVALID, None),
-        'model "up/gpt-4o" not found',
+        'This key may not use the model "up/gpt-4o". It may use: "m", "up/small*".',
         param="model",
     ),
     "spend limit": Refused(

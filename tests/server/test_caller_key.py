@@ -84,6 +84,93 @@ async def test_a_model_that_a_key_may_not_use_is_as_good_as_unknown() -> None:
         assert up.accepted == 0
 
 
+USABLE = '"up/small", "fast*"'
+SAID = {
+    "/v1/chat/completions": f'This key may not use the model "NAME". It may use: {USABLE}.',
+    "/opentoken/v1/chat/completions": f'This key may not use the model "NAME". It may use: {USABLE}.',
+    "/aivene/v1/chat/completions": f'This key may not use the model "NAME". It may use: {USABLE}.',
+    "/bitseek/v1/chat/completions": f'This key may not use the model "NAME". It may use: {USABLE}.',
+    "/v1/messages": f"model: NAME (This key may not use it. It may use: {USABLE}.)",
+    "/v1/responses": f'This key may not use the model "NAME". It may use: {USABLE}.',
+    "/v1/completions": f'This key may not use the model "NAME". It may use: {USABLE}.',
+    "/v1/embeddings": f'This key may not use the model "NAME". It may use: {USABLE}.',
+}
+
+
+def body_of(path: str, model: str) -> bytes:
+    bodies = {
+        "/v1/responses": {"input": "Hi"},
+        "/v1/completions": {"prompt": "Hi"},
+        "/v1/embeddings": {"input": "Hi"},
+    }
+    body = bodies.get(path, {"messages": [{"role": "user", "content": "Hi"}], "max_tokens": 5})
+    return json.dumps({"model": model, **body}).encode()
+
+
+@pytest.mark.parametrize("path", SAID)
+async def test_a_key_that_may_not_use_a_model_is_told_so_and_which_it_may(path: str) -> None:
+    """Whether there is such a model or not (C20)."""
+    async with gateway_to(in_turn(), ALIAS + KEYS) as (gate, up), await gate.connect() as client:
+        for model in ("up/large", "nobody/large"):
+            await client.send(chat_request(path=path, body=body_of(path, model), key=NARROW))
+            reply = await client.response()
+            assert reply.status == (400 if "opentoken" in path else 404)
+            error = json.loads(reply.body)["error"]
+            assert error["message"] == SAID[path].replace("NAME", model)
+        assert up.accepted == 0
+
+
+async def test_the_page_of_one_model_says_it_too() -> None:
+    async with gateway_to(in_turn(), ALIAS + KEYS) as (gate, _), await gate.connect() as client:
+        for key, model, said in [
+            (NARROW, "up%2Flarge", f'This key may not use the model "up/large". It may use: {USABLE}.'),
+            (NARROW, "fast-on", 'model "fast-on" not found. Did you mean "fast-one"?'),
+            (KEY, "fats-one", 'model "fats-one" not found. Did you mean "fast-one"?'),
+            (KEY, "quite-another", 'model "quite-another" not found'),
+        ]:
+            head = f"GET /v1/models/{model} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {key}\r\n\r\n"
+            await client.send(head.encode())
+            reply = await client.response()
+            assert (reply.status, error_of(reply)["code"]) == (404, "model_not_found")
+            assert error_of(reply)["message"] == said
+
+
+async def test_near_names_are_those_that_the_key_may_use() -> None:
+    aliases = "".join(
+        f'[[models]]\nid = "{name}"\ntargets = [{{ provider = "up", model = "m" }}]\n'
+        for name in ("secret-two", "fast-two", "fast-too", "fast-tow", "fast-twos")
+    )
+    async with gateway_to(in_turn(), ALIAS + aliases + KEYS) as (gate, _):
+        assert error_of(await gate.ask(model="fast-twoo", key=NARROW))["message"] == (
+            'model "fast-twoo" not found. Did you mean "fast-too", "fast-two" or "fast-twos"?'
+        )
+        said = error_of(await gate.ask(model="secret-twoo", key=NARROW))["message"]
+        assert said == f'This key may not use the model "secret-twoo". It may use: {USABLE}.'
+        assert "secret-two" in error_of(await gate.ask(model="secret-twoo", key=KEY))["message"]
+        await gate.settled(3)
+
+
+@pytest.mark.parametrize(
+    ("models", "said"),
+    [
+        ([], "It may use no model."),
+        (["a", "a"], 'It may use: "a".'),
+        ([f"m{n}" for n in range(10)], "It may use: " + ", ".join(f'"m{n}"' for n in range(10)) + "."),
+        (
+            [*(f"other-{n:02}" for n in range(10)), "up/smaller", "up/small"],
+            'It may use: "up/small", "up/smaller", ' + ", ".join(f'"other-{n:02}"' for n in range(8)) + ", and 2 more.",
+        ),
+    ],
+    ids=["none", "twice", "ten", "twelve"],
+)
+async def test_up_to_ten_models_are_named_the_near_ones_first(models: list[str], said: str) -> None:
+    keys = f'[[keys]]\nname = "k"\nkey = "{KEY}"\nmodels = {json.dumps(models)}\n'
+    async with gateway_to(in_turn(), keys) as (gate, _):
+        message = error_of(await gate.ask(model="up/smal"))["message"]
+        assert message == f'This key may not use the model "up/smal". {said}'
+        await gate.settled(1)
+
+
 async def test_a_key_may_use_what_its_patterns_say() -> None:
     async with gateway_to(whole(openai_whole()), ALIAS + KEYS) as (gate, _):
         allowed = [("up/small", 200), ("fast-one", 200), ("fast-two", 404), ("up/small2", 404), ("up/m", 404)]

@@ -49,7 +49,8 @@ _ACCOUNT_CODES = frozenset({"upstream_auth_failed", "upstream_quota_exhausted"})
 """Failures of the operator's account: the provider's own text about them is not shown to callers."""
 _TOO_LONG = "prompt is too long"
 _NUMBER = re.compile(r"\d[\d,]{2,}")
-_UNKNOWN_MODEL = re.compile(r'model "(.*)" not found', re.DOTALL)
+_UNKNOWN_MODEL = re.compile(r'model "(.*)" not found(?:\. (Did you mean [^?]*\?))?', re.DOTALL)
+_FORBIDDEN_MODEL = re.compile(r'This key may not use the model "(.*)"\. (It may use(?::| no).*)', re.DOTALL)
 
 
 def words_of(error: StreamweirError) -> ErrorWords:
@@ -68,14 +69,22 @@ def message_of(error: StreamweirError) -> str:
     if error.code == "context_length_exceeded":
         return _too_long(error.message)
     if error.code == "model_not_found":
-        found = _UNKNOWN_MODEL.fullmatch(error.message)
-        return f"model: {found[1]}" if found is not None else error.message
+        return _unusable_model(error.message)
     return error.message
 
 
 def document_of(error: StreamweirError, request_id: str) -> dict[str, Any]:
     inner = {"type": words_of(error).type, "message": message_of(error)}
     return {"type": "error", "error": inner, "request_id": request_id or None}
+
+
+def _unusable_model(message: str) -> str:
+    """In the wording that clients recognise: it begins with the name."""
+    found = _UNKNOWN_MODEL.fullmatch(message)
+    if found is not None:
+        return f"model: {found[1]}" + (f" ({found[2]})" if found[2] else "")
+    found = _FORBIDDEN_MODEL.fullmatch(message)
+    return f"model: {found[1]} (This key may not use it. {found[2]})" if found is not None else message
 
 
 def _too_long(message: str) -> str:

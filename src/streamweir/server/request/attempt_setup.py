@@ -39,6 +39,7 @@ from streamweir.server.accounting.token_count import PromptCount, Tokenizer, has
 from streamweir.server.http.ids import random_bytes
 from streamweir.server.relay.deadlines import AttemptTimeouts
 from streamweir.server.request.folding import is_folded
+from streamweir.server.request.model_names import unusable_model
 from streamweir.server.request.runtime import RuntimeConfig
 from streamweir.wire import jsonio
 from streamweir.wire.native import NativeWire
@@ -51,7 +52,7 @@ def find_route(runtime: RuntimeConfig, key: Key, chat: ChatRequest) -> Route:
         raise CallerError("missing_required_parameter", "Missing required parameter: 'model'.", param="model")
     route = runtime.routes.resolve(model)
     if route is None or not key.may_use(model):
-        raise CallerError("model_not_found", f'model "{model}" not found', param="model")
+        raise unusable_model(runtime, key, model)
     return route
 
 
