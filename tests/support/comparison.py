@@ -98,7 +98,7 @@ def joined(text: str) -> str:
 
 def _calls(expected: list[Call], got: list[Call], rules: Rules, has_failed: bool) -> list[str]:
     if rules.is_bitseek:
-        # An unfinished call is not sent: one whose arguments were cut may be missing, no other.
+        # An unfinished call may not be sent: one whose arguments were cut may be missing, no other.
         sent = {call.id for call in got}
         expected = expected[: len(got)] if has_failed else [c for c in expected if _is_whole(c) or c.id in sent]
     if len(expected) != len(got):

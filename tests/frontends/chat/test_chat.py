@@ -221,18 +221,28 @@ def test_bitseek_sends_a_call_when_its_arguments_are_complete() -> None:
 @pytest.mark.parametrize(
     ("arguments", "reason", "expected"),
     [
-        ('{"x":', FinishReason.LENGTH, []),
-        ('{"x":', FinishReason.CONTENT_FILTER, []),
         ('{"x":', FinishReason.TOOL_CALLS, []),  # OpenRouter says so of calls that were cut by their length
+        ('{"x":', FinishReason.STOP, []),
         ('{"x":1}', FinishReason.LENGTH, [("f", '{"x":1}')]),
         ("print(1)", FinishReason.TOOL_CALLS, [("f", "print(1)")]),  # the input of a custom tool is any text
-        ("print(1)", FinishReason.LENGTH, []),
         (" ", FinishReason.STOP, [("f", "{}")]),
     ],
 )
 def test_bitseek_does_not_send_an_unfinished_call(arguments: str, reason: FinishReason, expected: list[object]) -> None:
     events = answer(ToolCallStarted(0, 0, "a", "f"), ToolCallDelta(0, 0, arguments), ChoiceFinished(0, reason))
     assert calls_of(frames("bitseek", *events)) == expected
+
+
+@pytest.mark.parametrize("reason", [FinishReason.LENGTH, FinishReason.CONTENT_FILTER])
+@pytest.mark.parametrize("arguments", ["", '{"x":', '{"x":1}', "print("])
+def test_bitseek_sends_a_call_that_the_limit_cut_as_far_as_it_came(arguments: str, reason: FinishReason) -> None:
+    """Its finish reason is not that of calls to run."""
+    events: list[Event] = [ToolCallStarted(0, 0, "a", "f"), ToolCallStarted(0, 1, "b", "g")]
+    if arguments:
+        events.append(ToolCallDelta(0, 1, arguments))
+    documents = frames("bitseek", *answer(*events, ChoiceFinished(0, reason)))
+    assert calls_of(documents) == [("f", "{}"), ("g", arguments)]
+    assert documents[-1]["choices"][0]["finish_reason"] == "stop"
 
 
 def test_bitseek_sends_no_call_of_a_stream_that_fails() -> None:

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from streamweir.conformance.parsed_answer import Call, CallPiece, ParsedAnswer, call_pieces, parse_json
 from streamweir.conformance.rule import Severity, Violation
 from streamweir.conformance.rules.group import RuleGroup, quote, quote_names, violation_in
+from streamweir.core.events import FinishReason
 from streamweir.frontends.chat.dialect import Dialect
 
 TOOL = RuleGroup("tool")
@@ -251,12 +252,13 @@ def opener_arguments(answer: ParsedAnswer, _: Dialect) -> Iterator[Violation]:
         else _no_calls(answer, dialect)
     ),
 )
-def arguments_json(answer: ParsedAnswer, _: Dialect) -> Iterator[Violation]:
+def arguments_json(answer: ParsedAnswer, dialect: Dialect) -> Iterator[Violation]:
     finish_reasons = answer.finish_reasons()
+    cut_short = {*_CUT_SHORT, dialect.finish_reasons[FinishReason.LENGTH]}
     for call in answer.calls.values():
         finish = finish_reasons.get(call.choice)
         is_function = call.pieces[0].call.get("type") == "function"
-        if finish is None or finish in _CUT_SHORT or not is_function or _has_other_types(call):
+        if finish is None or finish in cut_short or not is_function or _has_other_types(call):
             continue
         text = call.arguments
         if not isinstance(parse_json(text.encode("utf-8", "surrogatepass")).value, dict):

@@ -315,8 +315,10 @@ class Encoder:
 
         While the stream runs, each call is checked once, when the next one starts. At the finish all are checked:
         empty arguments become `{}`, and incomplete JSON is an unfinished call, which is not sent. Other text (of a
-        custom tool) is complete unless the answer was cut short.
+        custom tool) is complete. If the answer was cut short, its calls are sent as far as they came: its finish reason
+        does not say that they are to be run.
         """
+        is_cut = finish is not None and finish.reason in _CUT_SHORT
         calls, frames = choice.calls, []
         if finish is None and calls:
             calls[-1].is_complete = _is_complete(join_text(calls[-1].arguments))
@@ -324,10 +326,10 @@ class Encoder:
             call = calls[choice.processed_calls]
             choice.processed_calls += 1
             arguments = join_text(call.arguments)
-            if not arguments.strip():
+            if not arguments.strip() and not (is_cut and call is calls[-1]):
                 arguments = "{}"
             is_text = not arguments.lstrip().startswith("{")
-            if _is_complete(arguments) or (is_text and finish is not None and finish.reason not in _CUT_SHORT):
+            if is_cut or _is_complete(arguments) or (is_text and finish is not None):
                 call_object = _call_object(call.index, call.id, call.name, arguments)
                 frames.append(self._delta_frame(choice, {"tool_calls": [call_object]}))
         return frames
