@@ -85,6 +85,8 @@ def test_all_settings_of_a_new_key(commands: Commands) -> None:
         (["--expires", "never"], {"expires_ms": None}),
         (["--expires", "2099-01-31T00:00:00Z"], {"expires_ms": 4_073_500_800_000}),
         (["--log-content"], {"log_content": True}),
+        (["--show-routing"], {"show_routing": True}),
+        (["--no-show-routing"], {}),
         (["--name", "none"], {"name": "none"}),
     ],
 )

@@ -24,6 +24,7 @@ EVERYTHING: dict[str, Any] = {
     "budget_usd": "12.345678901",
     "budget_period": "week",
     "log_content": True,
+    "show_routing": True,
 }
 
 
@@ -204,6 +205,7 @@ SENSELESS: list[tuple[dict[str, Any], str]] = [
     ({"budget_period": "day"}, "budget_period"),
     ({"budget_usd": 1, "budget_period": "year"}, "budget_period"),
     ({"log_content": "yes"}, "log_content"),
+    ({"show_routing": 1}, "show_routing"),
     ({"expires_ms": 1}, "expires_ms"),
     ({"expires_ms": 10**18}, "expires_ms"),
     ({"expires_ms": -1}, "expires_ms"),

@@ -18,7 +18,8 @@ from streamweir.store.db.engine import open_store
 from streamweir.store.db.migrations import HEAD, REVISIONS
 from streamweir.store.db.schema import found_revision, migrate
 from streamweir.store.db.sql import insert_columns
-from streamweir.store.db.tables import TTFT, metadata, usage_days, usage_hours, usage_minutes, usage_quarters
+from streamweir.store.db.tables import TTFT, keys, metadata, usage_days, usage_hours, usage_minutes, usage_quarters
+from streamweir.store.keys.keys import list_keys
 from support.postgres import postgres_url
 from support.stores import each_database, store_on
 
@@ -94,6 +95,11 @@ def make_first_books(conn: Connection) -> None:
     config.attributes["connection"] = conn
     run_upgrade(config, "0001")
     names = [column.name for column in usage_hours.c if column.name not in TTFT]
+    names_of_key = ["id", "workspace_id", "name", "origin", "digest", "last4", "scopes", "log_content", "created_ms"]
+    key = ("k", "w", "k", "store", b"", "last", "[]", False, 1, 1)  # as it was before there were further settings
+    conn.execute(
+        insert_columns(keys, [*names_of_key, "version"]), [dict(zip([*names_of_key, "version"], key, strict=True))]
+    )
     rows = [("w", "k", "m", "p", 1, 2, 3, 4, 5, 6, 10**15, 8)] * 3
     values = [dict(zip(names, (hour, *row), strict=True)) for hour, row in zip((48, 71, 72), rows, strict=True)]
     conn.execute(insert_columns(usage_hours, names), values)
@@ -111,6 +117,8 @@ async def test_usage_by_the_day_is_made_of_what_is_there_by_the_hour(database: s
         await store.write(migrate)
         assert await store.read(found_revision) == HEAD
         minutes, quarters, hours, days = await store.read(look)
+        (key,) = await store.read(list_keys)
+    assert (key.name, key.show_routing) == ("k", False)
     assert minutes == quarters == []
     assert [(row[0], row[13:]) for row in hours] == [(48, nothing), (71, nothing), (72, nothing)]
     assert days == [

@@ -62,6 +62,7 @@ def command() -> None:
     "--expires", "expires_ms", type=_EXPIRY, metavar="30d|DATE", help="When the key expires.  [default: never]"
 )
 @click.option("--log-content", is_flag=True, help="Store prompts and answers.")
+@click.option("--show-routing", is_flag=True, help="Tell target, attempts and cost in headers of answers.")
 @json_option
 @store_options
 def create(
@@ -152,6 +153,9 @@ def show(access: StoreAccess, key: str, workspace: str | None, as_json: bool) ->
 @click.option("--dialect", metavar="D|none", help="Dialect of the answers.")
 @click.option("--expires", "expires_ms", type=OrNone(_EXPIRY), metavar="30d|DATE|never", help="When the key expires.")
 @click.option("--log-content/--no-log-content", default=None, help="Store prompts and answers, or not.")
+@click.option(
+    "--show-routing/--no-show-routing", default=None, help="Tell target, attempts and cost in headers, or not."
+)
 @json_option
 @store_options
 def change(access: StoreAccess, key: str, workspace: str | None, all_models: bool, as_json: bool, **more: Any) -> None:
@@ -263,6 +267,7 @@ def _facts(key: "KeyRecord", workspace: str) -> list[tuple[str, str]]:
         *((kind.name.replace("_", " "), number(getattr(key, kind.name))) for kind in KINDS),
         ("budget", _budget(key)),
         ("content", "may be logged" if key.log_content else "is not logged"),
+        ("routing", "is shown in headers" if key.show_routing else "is not shown"),
         ("created", moment(key.created_ms)),
         ("expires", moment(key.expires_ms)),
     ]

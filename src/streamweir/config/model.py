@@ -277,6 +277,7 @@ class Key(_NamesAndLimits, frozen=True, kw_only=True, forbid_unknown_fields=True
     budget_period: Literal["day", "week", "month", "total"] | None = None
     workspace: Name | None = None
     log_content: bool = False
+    show_routing: bool = False
 
 
 class Routing(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -231,6 +231,13 @@ class Meter:
         self._shown = self._countable_text().count(self._count, prompt)
         return self._shown[0]
 
+    def known_usage(self) -> Usage | None:
+        """The usage that will be settled for a complete answer. None: it must still be counted."""
+        if self._shown is not None:
+            return self._shown[0]
+        self._check_report()
+        return self.record.usage if self.record.usage_is_final else None
+
     def close(self, verdict: Verdict | None = None) -> PendingSettlement:
         """The settlement, which may still have to be counted.
 

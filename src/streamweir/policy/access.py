@@ -36,6 +36,8 @@ class Key(KeyLimits, frozen=True, kw_only=True):
     """Its id in the database, which does not change with the name or the secret."""
     workspace_id: str = DEFAULT_WORKSPACE
     log_content: bool = False
+    show_routing: bool = False
+    """Headers of its answers tell the target, the number of attempts and the cost."""
     revoked_at: float | None = None
     has_limits: bool = False
     """Whether it has one of the limits in `KeyLimits`. Derived from them."""

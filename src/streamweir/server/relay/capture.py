@@ -7,7 +7,6 @@ and includes all of its attempts. Requests without one have a plain `Relay`, at 
 
 from codecs import getincrementaldecoder
 
-from streamweir.server.http.message import Headers, Response
 from streamweir.server.relay.downstream import Downstream, Output
 from streamweir.server.relay.relay import AttemptParts, Relay
 from streamweir.store.requests.content import MAX_BYTES, Content
@@ -75,10 +74,8 @@ class Capture:
 class CapturedDownstream(Downstream):
     __slots__ = ("_timed_bytes",)
 
-    def __init__(
-        self, timed_bytes: TimedBytes, response: Response, headers: Headers, *, is_stream: bool, now: float
-    ) -> None:
-        super().__init__(response, headers, is_stream=is_stream, now=now)
+    def __init__(self, timed_bytes: TimedBytes, parts: AttemptParts, *, is_stream: bool, now: float) -> None:
+        super().__init__(parts.response, parts.headers, parts.more_headers, is_stream=is_stream, now=now)
         self._timed_bytes = timed_bytes
 
     def write(self, out: bytes, now: float) -> bool:
@@ -103,9 +100,8 @@ class CapturedRelay(Relay):
     def __init__(self, capture: Capture, parts: AttemptParts) -> None:
         super().__init__(parts)
         self._capture = capture
-        self._downstream = CapturedDownstream(
-            capture.caller, parts.response, parts.headers, is_stream=self._stream is not None, now=self._read_at
-        )
+        is_stream = self._stream is not None
+        self._downstream = CapturedDownstream(capture.caller, parts, is_stream=is_stream, now=self._read_at)
         self._write_out = self._downstream.write
 
     @property

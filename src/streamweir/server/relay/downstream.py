@@ -8,6 +8,7 @@ were written. `write` is called for every chunk.
     OPEN <-> PAUSED        OPEN, PAUSED -> ENDED: all was written        OPEN, PAUSED -> CLOSED: nothing more will be
 """
 
+from collections.abc import Callable
 from enum import Enum, auto
 
 from streamweir.frontends.base import JSON
@@ -29,6 +30,7 @@ class Downstream:
     __slots__ = (
         "_headers",
         "_is_stream",
+        "_more_headers",
         "_pauses",
         "_pending",
         "_response",
@@ -39,7 +41,16 @@ class Downstream:
         "wrote_at",
     )
 
-    def __init__(self, response: Response, headers: Headers, *, is_stream: bool, now: float) -> None:
+    def __init__(
+        self,
+        response: Response,
+        headers: Headers,
+        more_headers: Callable[[], Headers] | None = None,
+        *,
+        is_stream: bool,
+        now: float,
+    ) -> None:
+        """`more_headers`: of a whole answer, those that are known at its end."""
         self.wrote_at = self.kept_alive_at = now
         """When a piece of the answer, and a keep-alive comment, was last written."""
         self.timeline: Timeline | None = None
@@ -48,6 +59,7 @@ class Downstream:
         """The one condition that is checked for every chunk."""
         self._response = response
         self._headers = headers
+        self._more_headers = more_headers
         self._is_stream = is_stream
         self._pauses = 0
         self._pending: list[bytes] = []
@@ -97,7 +109,8 @@ class Downstream:
         self.wrote_at = now
         self.bytes_out += len(last)
         if not self._is_stream:
-            response.send(Answer(status=200, headers=JSON + self._headers, body=last))
+            more = self._more_headers() if self._more_headers is not None else ()
+            response.send(Answer(status=200, headers=JSON + self._headers + more, body=last))
             self.output = Output.ENDED
             return
         if last and self.timeline is not None:

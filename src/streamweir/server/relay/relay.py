@@ -68,6 +68,7 @@ class AttemptParts(NamedTuple):
     request_id: str
     headers: Headers = ()
     """Of the answer."""
+    more_headers: Callable[[], Headers] | None = None  # of a whole answer: those that are known at its end
 
 
 class Relay:
@@ -120,7 +121,7 @@ class Relay:
     )
 
     def __init__(self, parts: AttemptParts) -> None:
-        exchange, meter, provider, response, timeouts, observer, request_id, headers = parts
+        exchange, meter, provider, response, timeouts, observer, request_id, headers, more = parts
         self._state = _CONNECTING
         self._loop = asyncio.get_running_loop()
         self._time = time.monotonic  # the loop's own clock, which uvloop reads only once per turn
@@ -134,7 +135,7 @@ class Relay:
         self._upstream = AttemptUpstream(provider)
         self._response = response
         self._read_at = self._time()
-        self._downstream = Downstream(response, headers, is_stream=self._stream is not None, now=self._read_at)
+        self._downstream = Downstream(response, headers, more, is_stream=self._stream is not None, now=self._read_at)
         self._write_out = self._downstream.write
         self._timeouts = timeouts
         self._deadlines = Deadlines(timeouts, self._read_at)

@@ -15,25 +15,34 @@ from streamweir.frontends.base import Frontend
 from streamweir.pipeline.meter import Meter
 from streamweir.policy.health import Candidate
 from streamweir.providers.base import UpstreamRequest
+from streamweir.server.accounting.reservation import Reservation
 from streamweir.server.accounting.token_count import Vocabularies, vocabulary_of
 from streamweir.server.http.message import Headers, Response
 from streamweir.server.relay.capture import Capture, CapturedRelay
 from streamweir.server.relay.observer import AttemptObserver
 from streamweir.server.relay.relay import AttemptParts, Relay
-from streamweir.server.request.attempt_setup import build_request, make_exchange, read_timeout, timeouts_of
+from streamweir.server.request.attempt_setup import (
+    build_request,
+    estimate_prompt,
+    make_exchange,
+    read_timeout,
+    timeouts_of,
+)
 from streamweir.server.request.body_parsing import MAX_BYTES_ON_LOOP
+from streamweir.server.request.routing_headers import cost_headers, routing_headers
 from streamweir.server.request.runtime import RuntimeConfig
+from streamweir.server.telemetry.record import RequestRecord
 
 
 class AttemptBuilder:
     __slots__ = (
-        "_arrived_s",
         "_frontend",
         "_observer",
         "_parser",
-        "_request_id",
+        "_record",
         "_response",
         "_runtime",
+        "_shows_routing",
         "_vocabularies",
         "body_bytes",
         "capture",
@@ -44,21 +53,23 @@ class AttemptBuilder:
         self,
         runtime: RuntimeConfig,
         frontend: Frontend,
-        request_id: str,
-        arrived_s: float,
+        record: RequestRecord,
         response: Response,
         observer: AttemptObserver,
         vocabularies: Vocabularies,
         parser: Executor,
+        *,
+        shows_routing: bool,
     ) -> None:
+        """`shows_routing`: the caller is told the target, the attempts and the cost."""
         self._runtime = runtime
         self._frontend = frontend
-        self._request_id = request_id
-        self._arrived_s = arrived_s
+        self._record = record
         self._response = response
         self._observer = observer
         self._vocabularies = vocabularies
         self._parser = parser
+        self._shows_routing = shows_routing
         self.body_bytes = 0
         """The size of the caller's body."""
         self.capture: Capture | None = None
@@ -83,14 +94,17 @@ class AttemptBuilder:
         chat: ChatRequest,
         candidate: Candidate,
         request: UpstreamRequest,
-        prompt_tokens: int,
+        reservation: Reservation | None,
         headers: Headers,
         *,
         is_last: bool,
     ) -> tuple[Relay, Meter]:
-        """`prompt_tokens`: the estimate that was reserved. `headers`: of the answer."""
-        runtime, frontend, target, id = self._runtime, self._frontend, candidate.target, self._request_id
+        """`headers`: of the answer."""
+        runtime, frontend, target, id = self._runtime, self._frontend, candidate.target, self._record.id
+        prompt_tokens = reservation.request.prompt_tokens if reservation is not None else estimate_prompt(chat)
         tokenizer = self._vocabularies.tokenizer(target.model) if vocabulary_of(target.model).is_own else None
+        if self._shows_routing:
+            headers += routing_headers(self._record)
         if frontend.has_own_headers:
             headers = frontend.own_headers(headers, id, request.dropped, time.time())
         exchange, meter = make_exchange(runtime, chat, target, frontend, id, request, prompt_tokens, tokenizer)
@@ -104,7 +118,7 @@ class AttemptBuilder:
                 chat,
                 target,
                 frontend,
-                self._arrived_s,
+                self._record.arrived_s,
                 is_last=is_last,
                 has_events=chat.stream or request.is_folded,
                 request_s=self.timeout_s,
@@ -112,5 +126,6 @@ class AttemptBuilder:
             self._observer,
             id,
             (frontend.stream_headers if chat.stream else ()) + headers,
+            partial(cost_headers, reservation, meter, self._record) if self._shows_routing else None,
         )
         return Relay(parts) if self.capture is None else CapturedRelay(self.capture, parts), meter

@@ -10,16 +10,25 @@ from msgspec import structs
 from streamweir.core.errors import StreamweirError
 from streamweir.core.request import ChatRequest
 from streamweir.frontends.base import Frontend
+from streamweir.policy.access import Key
 from streamweir.server.http.answers import failure_answer
 from streamweir.server.http.message import Answer, Headers
 from streamweir.server.request.attempt_setup import make_reply
+from streamweir.server.request.routing_headers import routing_headers
 from streamweir.server.telemetry.record import RequestRecord
 
 
 def error_answer(
-    error: StreamweirError, chat: ChatRequest | None, frontend: Frontend, headers: Headers, record: RequestRecord
+    error: StreamweirError,
+    chat: ChatRequest | None,
+    frontend: Frontend,
+    headers: Headers,
+    record: RequestRecord,
+    key: Key,
 ) -> Answer:
     """`chat`: None if the body could not be read."""
+    if key.show_routing:
+        headers += routing_headers(record)
     if chat is not None and chat.stream:
         reply = make_reply(chat, "", record.id, 0)
         body = frontend.write_streamed_error(error, structs.replace(reply, id=frontend.make_id(reply.entropy)))

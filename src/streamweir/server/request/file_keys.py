@@ -26,4 +26,5 @@ def _key(key: KeyConfig) -> Key:
         id=f"file:{key.name}",
         workspace_id=key.workspace or DEFAULT_WORKSPACE,
         log_content=key.log_content,
+        show_routing=key.show_routing,
     )

@@ -121,7 +121,7 @@ class RequestHandler:
         self._observer = observer
         self._parser = parser
         self._builder = AttemptBuilder(
-            runtime, frontend, request.id, request.arrived_s, response, observer, vocabularies, parser
+            runtime, frontend, record, response, observer, vocabularies, parser, shows_routing=key.show_routing
         )
         self._relay: Relay | None = None
         self._task: asyncio.Task[None] | None = None
@@ -229,7 +229,7 @@ class RequestHandler:
         return EndedRequest(record=record, reservation=reservation, count=count, estimate=estimate, content=content)
 
     def _refuse(self, error: StreamweirError, verdict: Verdict | None = None) -> None:
-        answer = error_answer(error, self._chat, self._frontend, self._headers, self.record)
+        answer = error_answer(error, self._chat, self._frontend, self._headers, self.record, self.key)
         self.record.error = error.code
         self._settle_early(verdict or verdict_of_error(error), answer.status)
         if error.code in _WORKED_ON or error is self._stop_reason or self._response.started:
@@ -389,8 +389,7 @@ class RequestHandler:
         assert chat is not None  # noqa: S101 (for the type checker)
         provider_runtime = self._runtime.provider_for(target)
         self.record.dropped = request.dropped
-        prompt_tokens = reservation.request.prompt_tokens if reservation is not None else estimate_prompt(chat)
-        relay, meter = self._builder.make_relay(chat, candidate, request, prompt_tokens, self._headers, is_last=is_last)
+        relay, meter = self._builder.make_relay(chat, candidate, request, reservation, self._headers, is_last=is_last)
         relay.abort_stops_billing = provider_runtime.abort_stops_billing or bool(request.more)  # no further calls
         relay.on_cut = self._send_cut_error
         if self.record.stream or request.is_folded:  # else the start of a whole answer is not known
@@ -409,7 +408,7 @@ class RequestHandler:
 
     def _send_cut_error(self, error: StreamweirError) -> None:
         """For a caller that has received nothing yet. The usage is settled when the upstream has reported it."""
-        answer = error_answer(error, self._chat, self._frontend, self._headers, self.record)
+        answer = error_answer(error, self._chat, self._frontend, self._headers, self.record, self.key)
         self._error_status_sent = answer.status
         self._response.send(answer)
 

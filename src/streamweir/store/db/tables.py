@@ -20,6 +20,7 @@ from sqlalchemy import (
     Table,
     Text,
     UniqueConstraint,
+    false,
     text,
 )
 from sqlalchemy.types import TypeEngine
@@ -65,6 +66,7 @@ keys = Table(
     Column("old_digest", LargeBinary, unique=True),  # of the secret before the last rotation
     Column("old_until_ms", BigInteger),
     Column("version", BigInteger, nullable=False, index=True),
+    Column("show_routing", Boolean, nullable=False, server_default=false()),
 )
 
 counters = Table(

@@ -146,6 +146,7 @@ def _spec(key: Key) -> KeySpec:
         budget_nano=key.budget_nano,
         budget_period=key.budget_period if key.budget_nano is not None else None,
         log_content=key.log_content,
+        show_routing=key.show_routing,
         expires_ms=round(key.expires_at * 1000) if key.expires_at is not None else None,
     )
 

@@ -61,6 +61,7 @@ class KeyRecord(_NamesAndLimits, frozen=True, kw_only=True):
     budget_nano: int | None
     budget_period: str | None
     log_content: bool
+    show_routing: bool
     expires_ms: int | None
     created_ms: int
     revoked_ms: int | None

@@ -48,6 +48,7 @@ class KeySpec(_NamesAndLimits, frozen=True, kw_only=True, forbid_unknown_fields=
     budget_period: str | None = None
     """Of a budget; `total` by default."""
     log_content: bool = False
+    show_routing: bool = False
     expires_ms: int | None = None
 
 
@@ -59,6 +60,7 @@ class KeyChange(LimitChanges, frozen=True, kw_only=True, forbid_unknown_fields=T
     budget_nano: int | None | UnsetType = UNSET
     budget_period: str | None | UnsetType = UNSET
     log_content: bool | UnsetType = UNSET
+    show_routing: bool | UnsetType = UNSET
     expires_ms: int | None | UnsetType = UNSET
 
 

@@ -21,6 +21,7 @@ const KEY: Key = {
   spent_usd: "1",
   held_usd: "0",
   log_content: false,
+  show_routing: false,
   expires_ms: 1_900_000_012_345,
   created_ms: 1,
   revoked_ms: null,

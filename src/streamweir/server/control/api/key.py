@@ -60,6 +60,7 @@ class NewKey(KeyLimits, frozen=True, kw_only=True, forbid_unknown_fields=True):
     budget_usd: Dollars | None = None
     budget_period: Period | None = None
     log_content: bool = False
+    show_routing: bool = False
     expires_ms: Moment | None = None
 
 
@@ -73,6 +74,7 @@ class KeyPatch(LimitChanges, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     budget_usd: Dollars | None | UnsetType = UNSET
     budget_period: Period | None | UnsetType = UNSET
     log_content: bool | UnsetType = UNSET
+    show_routing: bool | UnsetType = UNSET
     expires_ms: Moment | None | UnsetType = UNSET
 
 

@@ -78,6 +78,7 @@ class KeyView(_NamesAndLimits, frozen=True, kw_only=True):
     """The spent part of the budget in the current period. None: it has no budget."""
     held_usd: str | None
     log_content: bool
+    show_routing: bool
     expires_ms: int | None
     created_ms: int
     revoked_ms: int | None

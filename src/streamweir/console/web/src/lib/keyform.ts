@@ -14,6 +14,7 @@ export interface KeyForm extends Record<LimitName, string> {
   budget_usd: string;
   budget_period: string;
   log_content: boolean;
+  show_routing: boolean;
   expires: string; // as <input type="datetime-local"> has it, in the reader's zone
 }
 
@@ -27,6 +28,7 @@ export const NEW_KEY: KeyForm = {
   budget_usd: "",
   budget_period: "month",
   log_content: false,
+  show_routing: false,
   expires: "",
 };
 
@@ -45,6 +47,7 @@ export function formOf(key: Key): KeyForm {
     budget_usd: key.budget_usd ?? "",
     budget_period: key.budget_period ?? "month",
     log_content: key.log_content,
+    show_routing: key.show_routing,
     expires: key.expires_ms === null ? "" : localMoment(key.expires_ms),
   };
 }
@@ -78,6 +81,7 @@ export function membersOf(form: KeyForm): { members: Members; problems: FormProb
     budget_usd: budget || null,
     budget_period: budget ? form.budget_period : null,
     log_content: form.log_content,
+    show_routing: form.show_routing,
     expires_ms: expires,
   };
   return { members, problems };

@@ -64,6 +64,7 @@ export interface KeyView {
   spent_usd: string | null;
   held_usd: string | null;
   log_content: boolean;
+  show_routing: boolean;
   expires_ms: number | null;
   created_ms: number;
   revoked_ms: number | null;
@@ -86,6 +87,7 @@ export interface NewKey {
   budget_usd?: string | number | null;
   budget_period?: BudgetPeriod | null;
   log_content?: boolean;
+  show_routing?: boolean;
   expires_ms?: number | null;
 }
 
@@ -100,6 +102,7 @@ export interface KeyPatch {
   budget_usd?: string | number | null;
   budget_period?: BudgetPeriod | null;
   log_content?: boolean;
+  show_routing?: boolean;
   expires_ms?: number | null;
 }
 

@@ -42,6 +42,7 @@ export function KeyDetail(props: { id: string; nameOf: (workspace: string) => st
               ...LIMITS.map(({ name, label }): [string, string] => [label, key[name] === null ? "no limit" : count(key[name])]),
               ["Budget", <Spend apiKey={key} />],
               ["Content", key.log_content ? "stored" : "not stored"],
+              ["Routing", key.show_routing ? "shown in headers of answers" : "not shown to callers"],
               ["Created", <At at={key.created_ms} />],
               ["Expires", key.expires_ms === null ? "never" : <At at={key.expires_ms} />],
               key.revoked_ms === null ? null : ["Revoked", <At at={key.revoked_ms} />],

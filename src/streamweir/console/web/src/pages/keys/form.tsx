@@ -154,6 +154,9 @@ function FormDialog(props: {
         <Check label="Store prompts and answers of this key" isChecked={form.log_content} onChange={(log_content) => change({ log_content })}>
           Admins can read them in the console until they are deleted. Switch this on only if you need it and the key's users know.
         </Check>
+        <Check label="Show routing in answers" isChecked={form.show_routing} onChange={(show_routing) => change({ show_routing })}>
+          Headers of each answer tell the provider and model, the number of attempts, and the cost of an answer that is not streamed.
+        </Check>
         {isElsewhere && <Problem error={error} />}
         <div class="dialog-actions">
           {hasTried && Object.keys(problems).length > 0 && <span class="bad small">Fix the errors above.</span>}
