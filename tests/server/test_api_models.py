@@ -129,8 +129,9 @@ async def test_each_key_of_a_provider_with_its_state(tmp_path: Path) -> None:
         keys = [(each["name"], each["weight"], each["state"], each["ejections"]) for each in up["credentials"]]
         assert keys == [("a", 1, "away", 1), ("2", 3, "well", 0)]
         assert 590 < up["credentials"][0]["away_for_s"] <= 600
-        rows = [(each["credential"], each["is_limited"]) for each in up["targets"] if each["model"] == model.model]
-        assert rows == [("a", False), ("2", True)]
+        rows = [(each["credential"], each["state"], each["is_limited"]) for each in up["targets"]]
+        assert rows[:2] == [("a", "away", False), ("2", "away", True)]
+        assert rows[2:] == [("a", "away", False), ("2", "well", False)], "another model with the same keys"
         models = await models_of(api, api.secret)
         states = {
             each["state"] for found in models.values() for each in found["targets"] if each["model"] == model.model

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from conftest import SOAKS
 from streamweir.config.model import Provider
 from streamweir.policy.health import Span
 from streamweir.server.request.candidates import Candidates
@@ -24,9 +25,10 @@ from support.scripted_upstream import ScriptedUpstream
 
 pytestmark = pytest.mark.usefixtures("no_jitter")
 
-KEYS = {"first": "sk-canary-4f9a0c7b", "second": "sk-canary-83bd51e6"}
+CALLERS = 8
+KEYS = {"first": "canary4f9a0c7b", "second": "canary83bd51e6"}
 REVOKED = whole(
-    error_body("Incorrect API key provided: sk-canary-4f9a0c7b", "invalid_request_error", "invalid_api_key"), 401
+    error_body("Incorrect API key provided: canary4f9a0c7b", "invalid_request_error", "invalid_api_key"), 401
 )
 NO_CREDIT = whole(error_body("You exceeded your current quota", "insufficient_quota", "insufficient_quota"), 429)
 LIMITED = whole(error_body("Rate limit reached", "requests", "rate_limit_exceeded"), 429, [("retry-after", "60")])
@@ -145,6 +147,28 @@ async def test_a_revoked_key_is_asked_once_and_every_caller_is_served(
     assert [each["credential"] for each in told(log, "request")[0]["attempts"]] == ["first", "second"]
 
 
+async def test_a_key_is_revoked_under_load() -> None:
+    """Of those that were under way with it each is refused once, and served with another key."""
+    accounts, revoked_after, rounds = Accounts(), 3 * CALLERS, 50 if SOAKS else 6
+
+    def script(request: Seen) -> list[Step]:
+        if len(accounts.asked) >= revoked_after:
+            accounts.refused["first"] = REVOKED
+        return accounts(request)
+
+    async with ScriptedUpstream(script) as up, gateway(toml(up.base_url)) as gate:
+
+        async def call(number: int) -> list[int]:
+            return [await ask(gate, f"up/m{number}", streamed=bool(at % 2)) for at in range(rounds)]
+
+        statuses = await asyncio.gather(*map(call, range(CALLERS)))
+        assert statuses == [[200] * rounds] * CALLERS
+        records = await gate.settled(CALLERS * rounds)
+        refused = [each for record in records for each in record.attempts if each.error is not None]
+        assert 1 <= len(refused) <= CALLERS
+        assert {(each.credential, each.error) for each in refused} == {("first", "upstream_auth_failed")}
+
+
 async def test_a_limited_key_rests_for_its_retry_after() -> None:
     accounts = Accounts()
     accounts.refused["first"] = LIMITED
@@ -259,12 +283,12 @@ async def test_a_new_secret_is_used_at_once_and_the_others_keep_their_health() -
         gate.gateway.reload(configured(toml(up.base_url, keys={"x": KEYS["second"], "y": KEYS["first"]})))
         assert await ask(gate) == 200
         assert accounts.asked == ["first", "second", "second"], "still the same secret, whatever its name"
-        gate.gateway.reload(configured(toml(up.base_url, keys={"x": "sk-canary-rotated", "y": KEYS["first"]})))
-        accounts.keys["rotated"] = "sk-canary-rotated"
+        gate.gateway.reload(configured(toml(up.base_url, keys={"x": "canary-rotated", "y": KEYS["first"]})))
+        accounts.keys["rotated"] = "canary-rotated"
         assert await ask(gate) == 200
         assert accounts.asked[-1] == "rotated"
         accounts.refused.clear()
-        gate.gateway.reload(configured(toml(up.base_url, keys={"y": "sk-canary-rotated", "x": KEYS["second"]})))
+        gate.gateway.reload(configured(toml(up.base_url, keys={"y": "canary-rotated", "x": KEYS["second"]})))
         assert await ask(gate) == 200
         assert accounts.asked[-1] == "rotated"
 

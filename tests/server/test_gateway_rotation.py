@@ -19,11 +19,12 @@ WHOLE = "".join(TEXTS)
 
 
 def toml(url: str) -> str:
+    listed = '{ name = "a", file = "listed", weight = 1_000_000 }, "sk-other"'
     base = f'kind = "openai"\nbase_url = "{url}"\n'
     return (
         f'[[providers]]\nname = "by-file"\napi_key_file = "key"\n{base}'
         f'[[providers]]\nname = "by-variable"\napi_key = "${{ROTATED}}"\n{base}'
-        f'[[providers]]\nname = "by-list"\napi_keys = [{{ name = "a", file = "listed" }}]\n{base}'
+        f'[[providers]]\nname = "by-list"\napi_keys = [{listed}]\n{base}'
     )
 
 

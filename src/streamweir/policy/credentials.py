@@ -6,7 +6,7 @@
 A credential is refused, for all models, by a 401 and by a quota that is used up; a 403 refuses it only if it names the
 key or the account (`StreamweirError.is_of_account`, `providers.failure`). Any other 403 may be about one model, and a
 rate limit is: these are of the candidate (`policy.health`). If all credentials are ejected, one request at a time may
-probe one of them, every 30 s: the provider may have refused them by mistake.
+probe one of them, every 30 s: the provider may have refused them by mistake (docs/decisions/0035).
 
 Only a probe makes a credential available again: an answer that began before it was refused proves nothing. Pure: time
 and random values are arguments.

@@ -163,7 +163,7 @@ class Router:
 
     def retry_after_s(self, route: Route, now: float) -> float:
         """The time until the first of the route's candidates is available."""
-        return min((self._wait_s(each, self._find(each), now) for each in self._of_all(route)), default=0.0)
+        return min((self.wait_of(each, self._find(each), now) for each in self._of_all(route)), default=0.0)
 
     def unavailable(self, route: Route, now: float) -> UpstreamError:
         """The error for the caller if `order` is empty: all candidates limit their rate, or none is available."""
@@ -236,7 +236,7 @@ class Router:
     def is_unavailable(self, candidate: Candidate, now: float) -> bool:
         return self._state(candidate, now) is State.UNAVAILABLE
 
-    def _wait_s(self, candidate: Candidate, health: Health | None, now: float) -> float:
+    def wait_of(self, candidate: Candidate, health: Health | None, now: float) -> float:
         """The time until it is available, as far as is known."""
         pool = self.pools.get(candidate.target.provider)
         own_s = health.remaining_s(now) if health is not None else 0.0
@@ -245,9 +245,9 @@ class Router:
     def summary_of(self, target: TargetId, now: float) -> tuple[State, float, float | None]:
         """Of all its candidates: the best state, the time until one is available, and the time to the first token."""
         found = [(each, self.health_of(each)) for each in self._of(target)]
-        states = {self._combine(candidate, health, now) for candidate, health in found}
+        states = {self.state_of(candidate, health, now) for candidate, health in found}
         state = next(each for each in (State.HEALTHY, State.PROBING, State.UNAVAILABLE) if each in states)
-        wait_s = min(self._wait_s(candidate, health, now) for candidate, health in found)
+        wait_s = min(self.wait_of(candidate, health, now) for candidate, health in found)
         known = [health.ttft_s for _, health in found if health is not None and health.ttft_s is not None]
         return state, wait_s, min(known, default=None)
 
@@ -295,10 +295,10 @@ class Router:
     def _state(self, candidate: Candidate, now: float) -> State:
         health = self._find(candidate)
         if self.pools:
-            return self._combine(candidate, health, now)
+            return self.state_of(candidate, health, now)
         return health.state(now) if health is not None else State.HEALTHY
 
-    def _combine(self, candidate: Candidate, health: Health | None, now: float) -> State:
+    def state_of(self, candidate: Candidate, health: Health | None, now: float) -> State:
         """Of its own state and that of its credential the worse one."""
         pool = self.pools.get(candidate.target.provider)
         own = health.state(now) if health is not None else State.HEALTHY

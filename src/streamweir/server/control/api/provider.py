@@ -12,10 +12,10 @@ from msgspec import Struct
 
 from streamweir.policy.credentials import CredentialPool
 from streamweir.policy.health import Candidate, Health, State
-from streamweir.providers.base import Wire
 from streamweir.server.control.api.operation import Call, Nothing, Operation, Page
 from streamweir.server.control.api.target_limit import TargetLimitView, limits_by_provider
 from streamweir.server.control.routing import Access
+from streamweir.server.request.runtime import RuntimeConfig
 
 _MAX_OTHERS = 200
 """The maximum for a provider: those that failed last."""
@@ -71,7 +71,7 @@ async def list_providers(call: Call[Nothing, Nothing]) -> Page[ProviderView]:
     for candidate, health, is_own in runtime.router.known():
         target = candidate.target
         if is_own or call.actor.is_operator:
-            view = _view(candidate, health, runtime.wires.wire_of(target), now, is_own)
+            view = _view(runtime, candidate, health, now, is_own)
             (targets if is_own else others)[target.provider].append(view)
     limiter = call.context.accounting.targets
     limits = await limits_by_provider(runtime.target_limits, limiter) if call.actor.is_operator else {}
@@ -103,15 +103,15 @@ def _credentials(pool: CredentialPool | None, now: float) -> list[CredentialView
     ]
 
 
-def _view(candidate: Candidate, health: Health, wire: Wire, now: float, is_own: bool) -> TargetView:
+def _view(runtime: RuntimeConfig, candidate: Candidate, health: Health, now: float, is_own: bool) -> TargetView:
     return TargetView(
         model=candidate.target.model,
         credential=candidate.credential,
         is_in_alias=is_own,
-        wire=wire.value,
-        state=WORDS[health.state(now)],
+        wire=runtime.wires.wire_of(candidate.target).value,
+        state=WORDS[runtime.router.state_of(candidate, health, now)],
         is_limited=health.is_limited(now),
-        away_for_s=round(health.remaining_s(now), 3),
+        away_for_s=round(runtime.router.wait_of(candidate, health, now), 3),
         ttft_s=round(health.ttft_s, 3) if health.ttft_s is not None else None,
         ejections=health.times_ejected,
     )
