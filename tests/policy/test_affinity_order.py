@@ -4,8 +4,10 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 
 import pytest
+from msgspec import structs
 
 from streamweir.core.errors import UpstreamError
+from streamweir.policy.credentials import WeightedName
 from streamweir.policy.health import MAX_FAILURES, Candidate, TargetId
 from streamweir.policy.route import Route, RouteTable, RouteTarget, Strategy
 from streamweir.policy.router import Router
@@ -106,3 +108,73 @@ def test_a_new_router_takes_over_what_is_remembered() -> None:
     old.affinity.note(b"1", first[2], 0.0)
     new.adopt(old)
     assert new.order(chosen, 1.0, chances(), b"1") == [first[2], *first[:2]]
+
+
+# Credentials, stages and fallbacks.
+
+
+def pooled(chosen: Route, **weights: int) -> Router:
+    names = [WeightedName(name, weight) for name, weight in weights.items()]
+    return Router(RouteTable([chosen], {"p"}), {"p"}, affinity_s=HOLD_S, credentials={"p": names})
+
+
+def test_credentials_are_chosen_by_the_conversation_in_the_shares_of_their_weights() -> None:
+    chosen = route("priority", a=1)
+    router, other = pooled(chosen, one=3, two=1), pooled(chosen, two=1, one=3)
+    orders = [router.order(chosen, 0.0, chances(), conversation) for conversation in CONVERSATIONS]
+    assert orders == [other.order(chosen, 0.0, chances(), conversation) for conversation in CONVERSATIONS]
+    assert Counter(order[0].credential for order in orders)["one"] / len(orders) == pytest.approx(0.75, abs=0.1)
+    assert {frozenset(order) for order in orders} == {frozenset(A._replace(credential=name) for name in ("one", "two"))}
+    assert router.has_equals(chosen)
+
+
+def test_the_credential_that_has_answered_comes_first_also_in_a_list_by_priority() -> None:
+    chosen = route("priority", a=1, b=1)
+    router = pooled(chosen, one=1, two=1, three=1)
+    for name in ("one", "two", "three"):
+        router.affinity.note(b"1", B._replace(credential=name), 0.0)
+        ordered = router.order(chosen, 1.0, chances(), b"1")
+        assert [each.target for each in ordered] == [A.target] * 3 + [B.target] * 3
+        assert ordered[3].credential == name
+    assert [each.credential for each in ordered[3:]] == ["three", "two", "one"]
+
+
+def test_another_credential_of_a_remembered_target_is_as_good_as_another_target() -> None:
+    """Its account has nothing of the conversation."""
+    chosen = route("weighted", a=1, b=1)
+    router = pooled(chosen, one=1, two=1)
+    for conversation in CONVERSATIONS[:20]:
+        usual = router.order(chosen, 0.0, chances(), conversation)
+        remembered = usual[2]
+        router.affinity.note(conversation, remembered, 0.0)
+        assert router.order(chosen, 0.0, chances(), conversation)[0] == remembered
+        router.failed(remembered, 0.0, LIMITED)
+        assert router.order(chosen, 1.0, chances(), conversation) == [each for each in usual if each != remembered]
+        router = pooled(chosen, one=1, two=1)
+
+
+def test_an_earlier_stage_comes_before_what_is_remembered() -> None:
+    entries = [RouteTarget(each.target, stage=stage) for each, stage in ((A, 1), (B, 1), (C, 2))]
+    chosen = Route("alias", tuple(entries), "weighted")
+    router = made(chosen)
+    for candidate in (B, C):
+        router.affinity.note(b"1", candidate, 0.0)
+    assert router.order(chosen, 1.0, chances(), b"1") == [B, A, C]
+    for candidate in (A, B):
+        router.failed(candidate, 1.0, LIMITED)
+    assert router.order(chosen, 2.0, chances(), b"1") == [C]
+    assert router.order(chosen, 100.0, chances(), b"1") == [B, A, C]
+
+
+@pytest.mark.parametrize("kind", ["fallbacks", "context_fallbacks", "content_filter_fallbacks"])
+def test_a_conversation_chooses_in_fallbacks_too(kind: str) -> None:
+    first = structs.replace(route("priority", a=1), **{kind: ("other",)})
+    other = Route("other", (RouteTarget(B.target), RouteTarget(C.target)), "weighted")
+    table = RouteTable([first, other], {"p"})
+    found = table.resolve("alias")
+    assert found is not None
+    router = Router(table, {"p"}, affinity_s=HOLD_S)
+    assert router.has_equals(found)
+    alone = RouteTable([route("priority", a=1)], {"p"}).resolve("alias")
+    assert alone is not None
+    assert not router.has_equals(alone)

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from support.gateway import Gate, chat_request, gateway
-from support.prefix_cache import BROKEN, PrefixCache, interleaved
+from support.prefix_cache import BROKEN, LIMITED, PrefixCache, interleaved
 from support.raw_client import RawClient
 from support.scripted_upstream import ScriptedUpstream
 from support.soak import SOAKS
@@ -86,12 +86,13 @@ async def share_of(cache: PrefixCache, toml: str, seed: int) -> float:
     return cache.share
 
 
+POOLS = {"two credentials": KEYS, "two targets": TARGETS} if SOAKS else {"two credentials": KEYS}
 OFF = "affinity = false\n"
 Report = Callable[[str, object], None]
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-@pytest.mark.parametrize("toml", [TARGETS], ids=["two targets"])
+@pytest.mark.parametrize("toml", POOLS.values(), ids=POOLS)
 async def test_caches_are_read_as_without_a_gateway(
     toml: str, seed: int, record_property: Report, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -110,7 +111,7 @@ async def test_caches_are_read_as_without_a_gateway(
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-@pytest.mark.parametrize("toml", [TARGETS], ids=["two targets"])
+@pytest.mark.parametrize("toml", POOLS.values(), ids=POOLS)
 async def test_an_account_that_fails_costs_each_of_its_conversations_one_prompt(
     toml: str, seed: int, record_property: Report
 ) -> None:
@@ -192,6 +193,19 @@ async def test_after_a_failover_a_conversation_stays_where_it_is() -> None:
         assert await accounts_of(gate, 2) == {second}
         gate.gateway.reload(gate.gateway.runtime.config)
         assert await accounts_of(gate, 2) == {second}
+
+
+async def test_after_a_failover_a_conversation_stays_with_its_credential() -> None:
+    down: set[str] = set()
+    cache = PrefixCache(lambda account: account in down, LIMITED)
+    async with pool(cache, KEYS) as (gate, _):
+        await accounts_of(gate, 3)
+        (first,) = set(cache.accounts)
+        down.add(first)
+        await accounts_of(gate, 3)
+        assert [len(record.attempts) for record in gate.records] == [1, 1, 1, 2, 1, 1]
+        assert {first, *cache.accounts[3:]} == set(cache.accounts)
+        assert len(set(cache.accounts[3:])) == 1
 
 
 async def test_a_list_by_priority_is_followed_again_as_soon_as_it_can_be() -> None:

@@ -88,9 +88,9 @@ class Router:
         order."""
         if not route.affinity or not self.affinity.hold_s:
             return False
-        if any(len(group.targets) > 1 and group.strategy != "priority" for group in route.groups):
-            return True
-        return bool(self.pools) and any(each.target.provider in self.pools for each in self._of_all(route))
+        if len(route.targets) == 1 and not route.reachable:
+            return route.targets[0].target.provider in self.pools
+        return any(map(self._is_unordered, (route, *route.reachable)))
 
     def order(
         self,
@@ -124,6 +124,11 @@ class Router:
         if candidates:
             candidates[0] = self.take(candidates[0], now) or candidates[0]
         return candidates
+
+    def _is_unordered(self, group: Route) -> bool:
+        if len(group.targets) > 1 and group.strategy != "priority":
+            return True
+        return any(entry.target.provider in self.pools for entry in group.targets)
 
     def _preference_of(self, conversation: bytes, now: float) -> Preference:
         recent = self.affinity.recent(conversation, now)
