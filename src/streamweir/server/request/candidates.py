@@ -69,6 +69,8 @@ class Candidates:
         "candidate",
     )
 
+    # One exists as long as its stream: what most requests do not need is made when it is needed.
+
     def __init__(
         self,
         runtime: RuntimeConfig,
@@ -83,7 +85,7 @@ class Candidates:
         """
         self.candidate, *self._untried = candidates
         self._runtime = runtime
-        self._order = order
+        self._order = order if route.reachable else None
         self._attempts = 1
         self._repeats = 0  # of the current target
         self._failed: tuple[Candidate, StreamweirError, int] | None = None
@@ -91,12 +93,12 @@ class Candidates:
         self._refusal: StreamweirError | None = None
         """Why another candidate was not asked: it has no room within its limits."""
         self._max_attempts = route.max_attempts or runtime.config.routing.max_attempts
-        self._tried: set[TargetId] = set()
+        self._tried: tuple[TargetId, ...] = ()
         self._route = route
         """The route of the candidates: after a refusal of the prompt that of a fallback."""
         self._list: str | None = None
         """The list of fallbacks that is used since a refusal of the prompt."""
-        self._sources = [route]
+        self._sources: tuple[Route, ...] = ()
         """The routes whose lists are used after such a refusal. None is used twice."""
         self._timeout_s = inf if timeout_s is None else timeout_s
 
@@ -124,7 +126,7 @@ class Candidates:
         self._failed = self.candidate, error, self._repeats
         if self._attempts >= self._max_attempts:
             raise self._final(error)
-        self._tried.add(self.candidate.target)
+        self._tried += (self.candidate.target,)
         if error.code in REFUSAL_FALLBACKS:
             self._list = REFUSAL_FALLBACKS[error.code]
             self._untried = []
@@ -190,30 +192,37 @@ class Candidates:
 
     def _take_of_list(self, error: StreamweirError) -> Candidate | None:
         """The first candidate of the next fallback in the lists that are used since a refusal of the prompt."""
-        name = self._list
-        if name is None or not (error.code in REFUSAL_FALLBACKS or may_try_elsewhere(error)):
+        if self._list is None or self._order is None:
             return None
-        refused = self._route.groups[_group_of(self._route.groups, self.candidate)]
-        known = {each.configured_id for each in self._sources}
+        if error.code not in REFUSAL_FALLBACKS and not may_try_elsewhere(error):
+            return None
+        groups, sources = self._route.groups, list(self._sources or (self._route,))
+        refused = groups[_group_of(groups, self.candidate)]
+        known = {each.configured_id for each in sources}
         if refused.configured_id not in known:  # a fallback itself: its own list counts, too
             known.add(refused.configured_id)
-            self._sources.append(refused)
-        for source in self._sources:  # grows
-            for fallback in getattr(source, name):
-                route = self._runtime.routes.resolve(fallback)
-                if route is None or route.configured_id in known:
-                    continue
-                known.add(route.configured_id)
-                self._sources.append(route)
-                try:
-                    candidates = self._order(route, self._tried)
-                except CallerError:  # none of its targets can serve the request
-                    continue
-                if candidates:
-                    self._route = route
-                    first, *self._untried = candidates
-                    return first
-        return None
+            sources.append(refused)
+        taken = None
+        for source in sources:  # it grows
+            for route in map(self._runtime.routes.resolve, getattr(source, self._list)):
+                if taken is None and route is not None and route.configured_id not in known:
+                    known.add(route.configured_id)
+                    sources.append(route)
+                    taken = self._take_first(route)
+        self._sources = tuple(sources)
+        return taken
+
+    def _take_first(self, route: Route) -> Candidate | None:
+        assert self._order is not None  # noqa: S101 (for the type checker)
+        try:
+            candidates = self._order(route, self._tried)
+        except CallerError:  # none of its targets can serve the request
+            return None
+        if not candidates:
+            return None
+        self._route = route
+        first, *self._untried = candidates
+        return first
 
     async def _repeat_after_wait(
         self, error: StreamweirError, now: float, arrived_s: float, sleep: Callable[[float], Awaitable[None]]

@@ -47,14 +47,14 @@ class ReservationSize:
         self._chat = chat
         self._body_bytes = body_bytes
         self._bound: PromptBound | None = None
-        self._answers: list[int] = []
+        self._answers: tuple[int, ...] = ()
 
     def need(self, hold_tokens: int) -> Need:
         """`hold_tokens`: for an answer without a limit, if the remaining budget is not known."""
         chat, limits, store = self._chat, self._runtime.model_limits.of(self._route), self._runtime.config.store
         bound = bound_of(chat, self._body_bytes, limits.image_tokens, links_are_images=limits.links_are_images)
         self._bound = bound
-        self._answers = [_max_answer(each, bound, hold_tokens) for each in limits.answers]
+        self._answers = tuple([_max_answer(each, bound, hold_tokens) for each in limits.answers])
         choices, limit = choices_of(chat), chat.max_output_tokens
         if limit is not None and limits.longest is not None:
             limit = min(limit, limits.longest)
