@@ -136,6 +136,22 @@ def test_aliases_and_the_operators_prices_without_the_keys_of_the_providers(tmp_
     assert rows["unknown"]["pricing"] is None
 
 
+def test_the_price_of_an_alias_is_the_highest_of_all_that_can_answer(tmp_path: Path) -> None:
+    file = tmp_path / "streamweir.toml"
+    more = """
+[[models]]
+id = "backed"
+targets = [{ provider = "TARGET", model = "gpt-4o-mini" }]
+fallbacks = ["cheap"]
+context_fallbacks = ["best"]
+""".replace("TARGET", re.findall(r'provider = "([^"]+)"', CONFIG)[0])
+    file.write_text(CONFIG + more)
+    result = run("show", "best", "backed", "--config", str(file), "--json", data_dir=tmp_path)
+    rows = {row["model"]: row for row in json.loads(result.output)["models"] if row["provider"] == "(alias)"}
+    assert rows["backed"]["pricing"] == rows["best"]["pricing"]
+    assert rows["backed"]["source"] == "config", "that of a fallback is the operator's"
+
+
 @pytest.mark.parametrize(
     "text", ["[[models]]\nid = 1\n", "[[models", '[[models]]\nid = "m"\ntargets = []\nprice = { input = -1 }\n']
 )

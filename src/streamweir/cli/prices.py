@@ -188,22 +188,33 @@ def _kinds(tree: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def _of_file(config: "Config", table: "PriceTable", at_ms: int) -> Iterator[Line]:
-    """What has a price that is not the list's: aliases, and what is inside of this program."""
+    """What has a price that is not the list's: aliases with their fallbacks, and what is inside of this program."""
+    from streamweir.config.route import routes_of
     from streamweir.policy.prices import highest_rates, rates_of_dollars
     from streamweir.policy.pricetable import BUILT_IN, FREE
 
     for kind in sorted(BUILT_IN):
         yield Line(kind, "*", FREE, "built-in")
     kinds = {provider.name: provider.kind for provider in config.providers}
+    prices = {model.id: model.price for model in config.models if model.price is not None}
+    routes = routes_of(config)
     for model in config.models:
-        own = model.price
-        if own is not None:
-            rates = rates_of_dollars(own.input, own.output, own.cache_read, own.cache_write, own.cache_write_1h)
-            yield Line("(alias)", model.id, rates, "config")
-            continue
-        found = [table.find(kinds.get(target.provider, ""), target.model, at_ms) for target in model.targets]
+        route = routes.resolve(model.id)
+        found: list[Rates | None] = []
+        is_own = False
+        for each in (route, *route.reachable) if route is not None else ():
+            own = prices.get(each.configured_id)
+            if own is not None:
+                is_own = True
+                found.append(
+                    rates_of_dollars(own.input, own.output, own.cache_read, own.cache_write, own.cache_write_1h)
+                )
+            else:
+                targets = [entry.target for entry in each.targets]
+                found += [table.find(kinds.get(target.provider, ""), target.model, at_ms) for target in targets]
         known = [rates for rates in found if rates is not None]
-        yield Line("(alias)", model.id, highest_rates(known) if known and len(known) == len(found) else None, "list")
+        highest = highest_rates(known) if known and len(known) == len(found) else None
+        yield Line("(alias)", model.id, highest, "config" if is_own else "list")
 
 
 def _matches(model: "Model", name: str) -> bool:

@@ -24,10 +24,11 @@ from streamweir.config.check_target import check_headers, check_target, check_un
 from streamweir.config.credential import check_credentials
 from streamweir.config.error import ConfigError, ConfigProblem, entry, member
 from streamweir.config.model import Config, Key, Model, Provider, Server
+from streamweir.config.route import routes_of
 from streamweir.config.weak_key import MIN_KEY_LENGTH, is_easy_to_guess
 from streamweir.frontends.table import FRONTENDS
 from streamweir.policy.key_limits import NAMES
-from streamweir.policy.route import FALLBACKS, MAX_NAME_LENGTH, REFUSAL_FALLBACKS, Route, RouteTable, is_pattern
+from streamweir.policy.route import FALLBACKS, MAX_NAME_LENGTH, REFUSAL_FALLBACKS, is_pattern
 from streamweir.providers.registry import FAMILIES, has_responses, provider_names
 
 _PROVIDER_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
@@ -107,16 +108,11 @@ def _default_model(config: Config) -> Iterator[ConfigProblem]:
     default_model = config.server.default_model
     if default_model is None:
         return
-    route = _route_table(config).resolve(default_model)
+    route = routes_of(config).resolve(default_model)
     if route is None:
         yield _unserved("server.default_model", default_model, config)
     elif is_pattern(default_model) and any(model.id == route.configured_id for model in config.models):
         yield ConfigProblem("server.default_model", "expected the name of one model, without *")
-
-
-def _route_table(config: Config) -> RouteTable:
-    """Which alias answers for a name."""
-    return RouteTable([Route(model.id, ()) for model in config.models], [each.name for each in config.providers])
 
 
 def _unserved(where: str, name: str, config: Config) -> ConfigProblem:
@@ -235,7 +231,7 @@ def _model(model: Model, config: Config) -> Iterator[ConfigProblem]:
 
 def _fallbacks(config: Config) -> Iterator[ConfigProblem]:
     """A cycle over several models is allowed: each of them is tried once."""
-    routes = _route_table(config)
+    routes = routes_of(config)
     for model, setting in product(config.models, (FALLBACKS, *REFUSAL_FALLBACKS.values())):
         names: tuple[str, ...] = getattr(model, setting)
         for index, name in enumerate(names):

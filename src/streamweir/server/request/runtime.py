@@ -15,6 +15,7 @@ from streamweir.config.address import BUILT_IN, base_url_of
 from streamweir.config.error import ConfigError, member
 from streamweir.config.model import Config, Price, Timeouts
 from streamweir.config.model import Provider as ProviderConfig
+from streamweir.config.route import routes_of
 from streamweir.core.errors import CallerError
 from streamweir.core.request import ChatRequest
 from streamweir.frontends.base import Frontend
@@ -29,7 +30,7 @@ from streamweir.policy.prices import Rates, rates_of_dollars
 from streamweir.policy.pricetable import PriceTable
 from streamweir.policy.quota import Quotas
 from streamweir.policy.retry import RetryBudget
-from streamweir.policy.route import Route, RouteTable, RouteTarget
+from streamweir.policy.route import RouteTable
 from streamweir.policy.router import Router
 from streamweir.policy.stream_options import StreamOptionsRefusals
 from streamweir.policy.target_limits import TargetLimits
@@ -198,7 +199,7 @@ def build_runtime_config(
         providers[provider.name] = _provider_runtime(provider, timeouts, upstream)
     targets = {own.target: _target_runtime(config, own, providers, old) for own in settings_of_targets(config)}
     scripted = [provider.name for provider in config.providers if provider.kind == "sim"]
-    routes = RouteTable(_routes(config), providers.keys())
+    routes = routes_of(config)
     router = Router(
         routes,
         providers.keys(),
@@ -368,25 +369,6 @@ def _quotas(config: Config, old: RuntimeConfig | None) -> Quotas | None:
     if not has_choice and all(len(provider.credentials) == 1 for provider in config.providers):
         return None
     return (old.quotas if old is not None else None) or Quotas()
-
-
-def _routes(config: Config) -> list[Route]:
-    return [
-        Route(
-            id=model.id,
-            targets=tuple(
-                RouteTarget(target=TargetId(target.provider, target.model), weight=target.weight, stage=target.stage)
-                for target in model.targets
-            ),
-            strategy=model.strategy,
-            affinity=model.affinity,
-            fallbacks=model.fallbacks,
-            context_fallbacks=model.context_fallbacks,
-            content_filter_fallbacks=model.content_filter_fallbacks,
-            max_attempts=model.max_attempts,
-        )
-        for model in config.models
-    ]
 
 
 @cache
