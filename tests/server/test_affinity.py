@@ -143,9 +143,10 @@ async def test_an_account_that_fails_costs_each_of_its_conversations_one_prompt(
         ("/v1/chat/completions", "x-session-affinity", ""),
         ("/v1/messages", "x-claude-code-session-id", ""),
         ("/v1/responses", "session-id", ""),
+        ("/v1/responses", "Session_ID", ""),
         ("/v1/completions", "", "prompt"),
     ],
-    ids=["first message", "prompt_cache_key", "opencode", "Claude Code", "Codex", "completions"],
+    ids=["first message", "prompt_cache_key", "opencode", "Claude Code", "Codex", "Codex before", "completions"],
 )
 async def test_the_requests_of_a_conversation_go_to_one_account(path: str, header: str, member: str) -> None:
     """Twelve conversations of two requests each, one through each gateway. All else is the same."""
@@ -206,6 +207,17 @@ async def test_after_a_failover_a_conversation_stays_with_its_credential() -> No
         assert [len(record.attempts) for record in gate.records] == [1, 1, 1, 2, 1, 1]
         assert {first, *cache.accounts[3:]} == set(cache.accounts)
         assert len(set(cache.accounts[3:])) == 1
+
+
+async def test_a_conversation_whose_account_is_at_its_limit_goes_to_another_one() -> None:
+    keys = ", ".join(f'{{{{ key = "sk-account-{name}", rpm = 3 }}}}' for name in ("one", "two"))
+    cache = PrefixCache()
+    async with pool(cache, KEYS.replace('"sk-account-one", "sk-account-two"', keys)) as (gate, _):
+        await accounts_of(gate, 6)
+        assert [len(set(part)) for part in (cache.accounts[:3], cache.accounts[3:], cache.accounts)] == [1, 1, 2]
+        assert {len(record.attempts) for record in gate.records} == {1}
+        assert (await gate.ask(model="pool")).status == 429
+        await gate.settled(7)
 
 
 async def test_a_list_by_priority_is_followed_again_as_soon_as_it_can_be() -> None:
