@@ -8,7 +8,7 @@ import pytest
 from support.answers import error_body, openai_stream
 from support.gateway import Gate, gateway, providers
 from support.outcome import ALIAS
-from support.script import End, Head, Script, Send, Step
+from support.script import End, Head, Script, Seen, Send, Step
 from support.scripted_upstream import ScriptedUpstream
 
 EMPTY = {
@@ -80,6 +80,43 @@ async def test_what_was_sent_since_is_counted() -> None:
     steps = [left, answer(), answer()]
     async with two(lambda seen: steps[seen.number], answer()) as (gate, _):
         assert await targets_of(gate, 4) == [["first/m"], ["first/m"], ["first/m"], ["second/n"]]
+
+
+async def test_a_fallback_is_a_choice_too() -> None:
+    empty = EMPTY["openai, no requests"]
+    async with ScriptedUpstream(answer(empty)) as one, ScriptedUpstream(answer()) as other:
+        toml = """
+        [[models]]
+        id = "either"
+        targets = [{ provider = "first", model = "m" }]
+        fallbacks = ["next"]
+        [[models]]
+        id = "next"
+        targets = [{ provider = "second", model = "n" }]
+        """
+        async with gateway(providers(first=one.base_url, second=other.base_url) + toml) as gate:
+            assert await targets_of(gate, 2) == [["first/m"], ["second/n"]]
+
+
+async def test_the_report_is_that_of_the_credential() -> None:
+    empty = EMPTY["openai, no requests"]
+    asked: list[str] = []
+
+    def script(seen: Seen) -> list[Step]:
+        asked.append(seen.headers["authorization"])
+        return answer(empty if len(asked) == 1 else ())
+
+    async with ScriptedUpstream(script) as up:
+        toml = f"""
+        [[providers]]
+        name = "up"
+        kind = "openai"
+        base_url = "{up.base_url}"
+        api_keys = ["sk-canary-4f9a0c7b", "sk-canary-83bd51e6"]
+        """
+        async with gateway(toml) as gate:
+            await targets_of(gate, 12, "up/m")
+            assert asked[0] not in asked[1:], "it would be chosen by chance otherwise"
 
 
 async def test_without_a_choice_no_report_is_read() -> None:

@@ -1,14 +1,15 @@
 """Limits of targets and providers: what has no room is not asked, the next one is, and nobody waits.
 
 What a request holds is free again however its attempt ends, and counts as it should: a refused one as a request without
-tokens, one that could not be sent not at all.
+tokens, one that could not be sent not at all. docs/spec/failures.md U42.
 """
 
 import asyncio
 import json
 import socket
 import time
-from collections.abc import AsyncIterator
+from collections import Counter
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -22,7 +23,7 @@ from support.answers import error_body, openai_frames, openai_stream, openai_who
 from support.gateway import Gate, chat_request, gateway, providers
 from support.outcome import ALIAS
 from support.raw_client import Reply
-from support.script import End, Fin, Hang, Head, Script, Send, Step, Wait, in_turn, stream, whole
+from support.script import End, Fin, Hang, Head, Script, Seen, Send, Step, Wait, in_turn, stream, whole
 from support.scripted_upstream import ScriptedUpstream
 
 pytestmark = pytest.mark.usefixtures("no_jitter")
@@ -80,7 +81,11 @@ def skips(gate: Gate) -> dict[str, str]:
 async def test_never_more_than_its_streams_run_on_the_survivor_of_a_dead_primary(is_dead: bool) -> None:
     go_on = asyncio.Event()
     running: list[int] = []
-    slow: list[Step] = [Head(), Wait(go_on), Send(openai_stream()), End()]
+
+    def slow(_: Seen) -> list[Step]:
+        running.append(survivor.open_answers)
+        return [Head(), Wait(go_on), Send(openai_stream()), End()]
+
     with socket.create_server(("127.0.0.1", 0)) as unused:
         dead_url = f"http://127.0.0.1:{unused.getsockname()[1]}/v1"
     async with ScriptedUpstream(FAILURE) as broken, ScriptedUpstream(slow) as survivor:
@@ -91,16 +96,15 @@ async def test_never_more_than_its_streams_run_on_the_survivor_of_a_dead_primary
             pending = set(asked)
             while len(pending) > 3:
                 done, pending = await asyncio.wait(pending, return_when=asyncio.FIRST_COMPLETED)
-                running.append(survivor.open_answers)
                 for task in done:
                     assert_no_room(task.result(), range(1, 2))
             await survivor.seen(3)
-            assert max(running) <= 3
             go_on.set()
             assert [(await task).status for task in pending] == [200] * 3
             await gate.vacated()
             assert (await ask(gate)).status == 200, "their places are free"
-            assert len(survivor.requests) == 4
+            assert [(await task).status for task in [asyncio.create_task(ask(gate)) for _ in range(9)]].count(200) >= 3
+            assert max(running) == 3
         await survivor.vacated()
 
 
@@ -129,6 +133,7 @@ async def test_if_none_has_room_the_caller_learns_when_the_first_has() -> None:
             assert (await client.response()).status == 200
         refused = (await gate.settled(4))[1]
         assert (refused.status, refused.error, refused.attempts) == (429, "upstream_rate_limited", [])
+        assert refused.verdict == "rejected", "no upstream was called"
 
 
 async def test_limits_hold_however_a_target_is_named_and_for_all_models_of_a_provider() -> None:
@@ -264,7 +269,31 @@ async def test_after_a_failure_that_is_final_the_caller_learns_of_the_limit() ->
     async with two(first, ANSWER, alias("first/m", "second/n rpm=1")) as (gate, *_):
         assert (await ask(gate, "second/n")).status == 200
         assert_no_room(await ask(gate))
-        assert tried((await gate.settled(2))[1]) == ["first/m"]
+        failed = (await gate.settled(2))[1]
+        assert (tried(failed), failed.verdict) == (["first/m"], "upstream_error")
+
+
+async def test_each_key_of_a_provider_has_its_limits_over_all_models() -> None:
+    asked: list[str] = []
+
+    def script(seen: Seen) -> Sequence[Step]:
+        asked.append(seen.headers["authorization"])
+        return ANSWER
+
+    async with ScriptedUpstream(script) as up:
+        toml = f"""
+        [[providers]]
+        name = "up"
+        kind = "openai"
+        base_url = "{up.base_url}"
+        api_keys = [{{ name = "a", key = "sk-canary-a", rpm = 2 }}, {{ name = "b", key = "sk-canary-b", rpm = 3 }}]
+        """
+        async with gateway(toml) as gate:
+            for number in range(5):
+                assert (await ask(gate, f"up/m{number}")).status == 200
+            assert_no_room(await ask(gate, "up/m"))
+            assert Counter(asked) == {"Bearer sk-canary-a": 2, "Bearer sk-canary-b": 3}
+            assert [len(record.attempts) for record in await gate.settled(6)] == [1] * 5 + [0]
 
 
 async def test_whole_answers_count_too() -> None:

@@ -150,6 +150,8 @@ class StreamweirError(Exception):
     report: ErrorReport | None = None
     trace: CallTrace | None = None
     """Of a connection that could not be opened."""
+    is_of_target_limits: bool = False
+    """The targets are at the limits that the operator has configured: none was asked for that reason."""
     is_of_wire: bool = False
     """The provider does not serve this model on the API through which it was requested, but on another one."""
     is_of_account: bool = False

@@ -67,7 +67,9 @@ def limit_requests(attempt_id: str, scopes: Iterable[LimitScope], tokens: int) -
 def no_room(retry_after_s: float) -> UpstreamError:
     """The error for the caller if no target that is available has room."""
     message = "Every available target of this model is at its configured limit. Try again later."
-    return UpstreamError("upstream_rate_limited", message, retry_after_s=retry_after_s)
+    error = UpstreamError("upstream_rate_limited", message, retry_after_s=retry_after_s)
+    error.is_of_target_limits = True
+    return error
 
 
 def _scope(id: str, limits: KeyLimits) -> LimitScope:

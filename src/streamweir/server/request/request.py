@@ -231,6 +231,8 @@ class RequestHandler:
     def _refuse(self, error: StreamweirError, verdict: Verdict | None = None) -> None:
         answer = error_answer(error, self._chat, self._frontend, self._headers, self.record, self.key)
         self.record.error = error.code
+        if error.is_of_target_limits and not self.record.attempts:  # no upstream was called
+            verdict = Verdict.REJECTED
         self._settle_early(verdict or verdict_of_error(error), answer.status)
         if error.code in _WORKED_ON or error is self._stop_reason or self._response.started:
             self._record_usage()

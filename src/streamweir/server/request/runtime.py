@@ -365,7 +365,7 @@ def _target_limits(config: Config) -> TargetLimits:
 
 def _quotas(config: Config, old: RuntimeConfig | None) -> Quotas | None:
     """What the providers have reported of their own limits, if a request has a choice."""
-    has_choice = any(len(model.targets) > 1 for model in config.models)
+    has_choice = any(len(model.targets) > 1 or model.fallbacks for model in config.models)
     if not has_choice and all(len(provider.credentials) == 1 for provider in config.providers):
         return None
     return (old.quotas if old is not None else None) or Quotas()
