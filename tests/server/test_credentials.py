@@ -254,9 +254,18 @@ async def test_every_api_uses_the_keys(kind: str, path: str, body: dict[str, Any
         gateway(toml(up.base_url, kind)) as gate,
         await gate.connect() as client,
     ):
-        await client.send(chat_request(path=path, body=json.dumps(body).encode()))
-        assert (await client.response()).status == 200
+
+        async def call() -> int:
+            await client.send(chat_request(path=path, body=json.dumps(body).encode()))
+            return (await client.response()).status
+
+        assert await call() == 200
         assert accounts.asked == ["first", "second"]
+        accounts.refused.clear()
+        pass_time(gate)
+        assert [await call() for _ in range(2)] == [200, 200]
+        (first, health), _ = gate.gateway.runtime.router.pools["up"].known()
+        assert (first.name, health.ejection) == ("first", None), "its answer makes it available again"
 
 
 async def test_tokens_are_counted_with_an_available_key() -> None:
