@@ -20,7 +20,7 @@ from streamweir.policy.health import MAX_FAILURES, Candidate, TargetId
 from streamweir.server.accounting.target_limiter import AttemptHold
 from streamweir.server.telemetry.record import RequestRecord
 from support.answers import error_body, openai_frames, openai_stream, openai_whole
-from support.gateway import Gate, chat_request, gateway, providers
+from support.gateway import Gate, chat_request, configured, gateway, providers
 from support.outcome import ALIAS
 from support.raw_client import Reply
 from support.script import End, Fin, Hang, Head, Script, Seen, Send, Step, Wait, in_turn, stream, whole
@@ -294,6 +294,17 @@ async def test_each_key_of_a_provider_has_its_limits_over_all_models() -> None:
             assert_no_room(await ask(gate, "up/m"))
             assert Counter(asked) == {"Bearer sk-canary-a": 2, "Bearer sk-canary-b": 3}
             assert [len(record.attempts) for record in await gate.settled(6)] == [1] * 5 + [0]
+
+
+async def test_a_reload_changes_the_limit_and_keeps_the_count() -> None:
+    async with ScriptedUpstream(ANSWER) as up:
+        at = providers(up=up.base_url)
+        async with gateway(f"{at}rpm = 2\n") as gate:
+            assert [(await ask(gate, "up/m")).status for _ in range(3)] == [200, 200, 429]
+            gate.gateway.reload(configured(f"{at}rpm = 3\n"))
+            assert [(await ask(gate, "up/m")).status for _ in range(2)] == [200, 429]
+            gate.gateway.reload(configured(at))
+            assert (await ask(gate, "up/m")).status == 200
 
 
 async def test_whole_answers_count_too() -> None:
