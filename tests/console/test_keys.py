@@ -107,3 +107,15 @@ def test_a_key_is_changed_rotated_and_shows_what_it_has_spent(page: Page, consol
     with pytest.raises(AuthenticationError):
         console.chat(secret)
     expect(figure(page.get_by_role("dialog", name="ci", exact=True), "Secret")).to_have_text(f"…{new[-4:]}")
+
+
+def test_a_key_that_shows_routing(page: Page, console: Console) -> None:
+    console.sign_in(page, path="/keys")
+    page.get_by_role("button", name="Create a key").click()
+    dialog = page.get_by_role("dialog", name="New key")
+    dialog.get_by_label("Name", exact=True).fill("told")
+    dialog.get_by_label("Show routing in answers").check()
+    dialog.get_by_role("button", name="Create key").click()
+    take_secret(page, "told")
+    open_key(page, "told")
+    expect(page.get_by_role("dialog", name="told")).to_contain_text("shown in headers of answers")

@@ -49,3 +49,23 @@ def test_content_is_shown_on_request_replayed_and_deleted(page: Page, console: C
     visit(page, "Audit")
     expect(column(page, "Audit log", 3).first).to_have_text("content.delete")
     expect(column(page, "Audit log", 3).nth(1)).to_have_text("content.read")
+
+
+def test_what_the_provider_answered_is_shown_for_each_attempt(page: Page, console: Console) -> None:
+    failure = error_body("The engine is gone.", "server_error", code="engine_gone")
+    refusal = whole(failure, 500, (("x-request-id", "req_of_the_provider"),))
+    console.play(in_turn(refusal, token_steps(openai_frames())))
+    assert console.chat() == ANSWER
+    console.sign_in(page, path="/requests")
+    page.get_by_role("region", name="Requests").get_by_role("link", name="…").click()
+    attempts = panel(page, "Attempts").get_by_role("listitem")
+    expect(attempts).to_have_count(2)
+    first, second = attempts.nth(0), attempts.nth(1)
+    expect(first).to_contain_text("upstream_server_error")
+    expect(first).to_contain_text("The engine is gone.")
+    expect(first).to_contain_text("500 engine_gone")
+    expect(first).to_contain_text("req_of_the_provider")
+    expect(first.get_by_role("button", name="Copy")).to_be_visible()
+    expect(first).to_contain_text(re.compile(r"127\.0\.0\.1:\d+.*new: DNS .*connect .*after "))
+    expect(second).to_contain_text("answered")
+    expect(second).to_contain_text("reused")

@@ -8,6 +8,7 @@ import { rate, tokensPerSecond } from "../lib/pace";
 import { href } from "../lib/route";
 import type { ContentView as Content, FoundRequest, RequestDetail } from "../lib/types";
 import { At, CopyButton, Empty, Page, Problem, Verdict, Waiting } from "../ui/parts";
+import { Attempts } from "./request/attempts";
 import { Cost, UsageTable } from "./request/bill";
 import { FactsPanel, Outcome } from "./request/facts";
 import { Running } from "./request/running";
@@ -74,6 +75,7 @@ function Over(props: { row: RequestDetail; error: ReturnType<typeof useLoad>["er
       <Figures row={row} />
       <Outcome row={row} />
       <Way row={row} />
+      <Attempts row={row} />
       <div class="columns">
         <UsageTable row={row} />
         <Cost row={row} />
