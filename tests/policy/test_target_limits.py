@@ -10,9 +10,8 @@ A, B, OTHER = TargetId("p", "a"), TargetId("p", "b"), TargetId("q", "a")
 
 def test_without_limits_there_is_nothing_to_look_up() -> None:
     limits = TargetLimits({A: KeyLimits()}, {"p": KeyLimits()}, {("p", "x"): KeyLimits()})
-    assert not limits
     assert limits.scopes_of(A, "x") == ()
-    assert list(limits.all_scopes()) == []
+    assert limits.all_scopes() == []
 
 
 def test_every_scope_with_a_limit() -> None:
@@ -21,7 +20,6 @@ def test_every_scope_with_a_limit() -> None:
         {"p": KeyLimits(max_streams=2), "q": KeyLimits()},
         {("p", "x"): KeyLimits(tpm=3), ("q", "x"): KeyLimits(tpm=4)},
     )
-    assert limits
     target, provider = LimitScope(id="target:p/a", rpm=1), LimitScope(id="provider:p", max_streams=2)
     credential = LimitScope(id="credential:p/x", tpm=3)
     assert limits.scopes_of(A, "x") == (target, provider, credential)
@@ -29,7 +27,7 @@ def test_every_scope_with_a_limit() -> None:
     assert limits.scopes_of(B, "y") == (provider,)
     assert limits.scopes_of(TargetId("p", "made/up"), "x") == (provider, credential)
     assert limits.scopes_of(OTHER) == ()
-    assert len(list(limits.all_scopes())) == 4
+    assert len(limits.all_scopes()) == 4
 
 
 def test_an_attempt_reserves_in_all_scopes_or_in_none() -> None:

@@ -156,7 +156,9 @@ async def test_limits_of_targets_and_what_is_used_of_them(tmp_path: Path) -> Non
     targets = [{ provider = "busy", model = "ok", tpm = 5000, max_streams = 2 }]
     """
     async with api_on("sqlite", tmp_path, TOML + more) as api:
-        scopes = api.context.runtime().target_limits.scopes_of(TargetId("busy", "ok"))
+        limits = api.context.runtime().target_limits
+        assert limits is not None
+        scopes = limits.scopes_of(TargetId("busy", "ok"))
         limiter = api.context.accounting.targets
         hold = await limiter.reserve("r", scopes, 100)
         reply = await api.ask("GET", "/api/providers", **api.operator)

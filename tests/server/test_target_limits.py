@@ -257,6 +257,7 @@ async def test_a_probe_without_room_is_left_to_the_next_request() -> None:
         candidate, long_ago = Candidate(TargetId("first", "m")), time.monotonic() - 1000
         for _ in range(MAX_FAILURES):
             runtime.router.failed(candidate, long_ago, UpstreamError("upstream_server_error", "no"))
+        assert runtime.target_limits is not None
         held = await limiter.reserve("other", runtime.target_limits.scopes_of(candidate.target), 1)
         assert isinstance(held, AttemptHold)
         assert_no_room(await ask(gate, "only"), range(1, 2))
@@ -316,5 +317,5 @@ async def test_whole_answers_count_too() -> None:
 async def test_without_limits_nothing_is_counted() -> None:
     async with two(ANSWER, ANSWER, ALIAS) as (gate, *_):
         assert (await ask(gate)).status == 200
-        assert not gate.gateway.runtime.target_limits
+        assert gate.gateway.runtime.target_limits is None
         assert gate.gateway.accounting.targets._local._keys == {}

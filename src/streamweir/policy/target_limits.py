@@ -19,8 +19,6 @@ class LimitScope(KeyLimits, frozen=True, kw_only=True):
 
 
 class TargetLimits:
-    """False as a condition: nothing is limited, so nothing is looked up."""
-
     def __init__(
         self,
         targets: Mapping[TargetId, KeyLimits],
@@ -38,10 +36,6 @@ class TargetLimits:
             for key, limits in (credentials or {}).items()
             if has_limits(limits)
         }
-        self._is_limited = bool(self._targets or self._providers or self._credentials)
-
-    def __bool__(self) -> bool:
-        return self._is_limited
 
     def scopes_of(self, target: TargetId, credential: str = "") -> tuple[LimitScope, ...]:
         """Those with a limit."""
@@ -52,7 +46,7 @@ class TargetLimits:
         )
         return tuple([scope for scope in found if scope is not None])
 
-    def all_scopes(self) -> Iterable[LimitScope]:
+    def all_scopes(self) -> list[LimitScope]:
         return [*self._targets.values(), *self._providers.values(), *self._credentials.values()]
 
 

@@ -47,7 +47,8 @@ def order_route(
     """The candidates of a route for this request, without some targets. The first is taken. Empty: all are unavailable.
     Raises `CallerError` if none can serve the request."""
     fit, now = fit_route(runtime, route, chat), time.monotonic()
-    has_room, cost = room_by_quota(runtime, chat, now), RequestCost(runtime, route, chat, at_ms)
+    has_room = room_by_quota(runtime, chat, now) if runtime.quotas else None
+    cost = RequestCost(runtime, route, chat, at_ms)
     return runtime.router.order(fit, now, random, conversation, has_room, cost.of, without)
 
 

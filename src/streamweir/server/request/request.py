@@ -51,7 +51,7 @@ from streamweir.server.request.error_answer import error_answer
 from streamweir.server.request.overload import OpeningSlot
 from streamweir.server.request.quota_hints import note_attempt
 from streamweir.server.request.reservation_size import ReservationSize
-from streamweir.server.request.room import Room, room_for
+from streamweir.server.request.room import Room
 from streamweir.server.request.runtime import RuntimeConfig
 from streamweir.server.request.settlement_jobs import content_of, count_pending
 from streamweir.server.telemetry.record import AttemptRecord, RequestRecord
@@ -275,7 +275,8 @@ class RequestHandler:
             runtime.router.abandoned(candidates[0])
             raise
         runtime.budget.note_request(now)
-        self._room = room_for(runtime, self._accounting.targets, self._observer, self.reservation)
+        if runtime.target_limits is not None and self.reservation is not None:
+            self._room = Room(runtime, self._accounting.targets, self._observer, self.reservation)
         return Candidates(runtime, route, candidates, order, self._builder.timeout_s)
 
     async def _reserve(self, chat: ChatRequest, route: Route) -> None:

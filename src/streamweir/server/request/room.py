@@ -42,7 +42,8 @@ class Room:
 
     async def _take(self, candidate: Candidate) -> bool:
         """Whether there is room. If not, or if it is cancelled, the candidate is reported as abandoned."""
-        scopes = self._runtime.target_limits.scopes_of(candidate.target, candidate.credential)
+        limits = self._runtime.target_limits
+        scopes = limits.scopes_of(candidate.target, candidate.credential) if limits is not None else ()
         if not scopes:
             return True
         self._attempts += 1
@@ -85,12 +86,3 @@ class Room:
         hold, self._hold = self._hold, None
         if hold is not None:
             self._limiter.release(hold)
-
-
-def room_for(
-    runtime: RuntimeConfig, limiter: TargetLimiter, observer: AttemptObserver, reservation: Reservation | None
-) -> Room | None:
-    """None: nothing is limited."""
-    if not runtime.target_limits or reservation is None:
-        return None
-    return Room(runtime, limiter, observer, reservation)

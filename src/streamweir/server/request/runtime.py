@@ -134,7 +134,8 @@ class RuntimeConfig(Struct, frozen=True, kw_only=True):
     targets: Mapping[TargetId, ProviderRuntime]
     """Of targets with settings of their own."""
     wires: WireTable
-    target_limits: TargetLimits
+    target_limits: TargetLimits | None
+    """None: nothing is limited."""
     quotas: Quotas | None
     """None: no request has a choice of candidates."""
 
@@ -348,7 +349,7 @@ def _outputs(config: Config) -> dict[TargetId, int]:
     }
 
 
-def _target_limits(config: Config) -> TargetLimits:
+def _target_limits(config: Config) -> TargetLimits | None:
     targets: dict[TargetId, KeyLimits] = {}
     for model in config.models:
         for target in model.targets:
@@ -356,11 +357,12 @@ def _target_limits(config: Config) -> TargetLimits:
             id, own = TargetId(target.provider, target.model), limits_of(limits_in(target))
             before = targets.get(id, KeyLimits())
             targets[id] = structs.replace(before, **{name: limit for name, limit in own.items() if limit is not None})
-    return TargetLimits(
+    limits = TargetLimits(
         targets,
         {provider.name: limits_in(provider) for provider in config.providers},
         {(provider.name, each.name or ""): each for provider in config.providers for each in provider.credentials},
     )
+    return limits if limits.all_scopes() else None
 
 
 def _quotas(config: Config, old: RuntimeConfig | None) -> Quotas | None:

@@ -74,7 +74,8 @@ async def list_providers(call: Call[Nothing, Nothing]) -> Page[ProviderView]:
             view = _view(runtime, candidate, health, now, is_own)
             (targets if is_own else others)[target.provider].append(view)
     limiter = call.context.accounting.targets
-    limits = await limits_by_provider(runtime.target_limits, limiter) if call.actor.is_operator else {}
+    target_limits = runtime.target_limits if call.actor.is_operator else None
+    limits = await limits_by_provider(target_limits, limiter) if target_limits is not None else {}
     data = [
         ProviderView(
             name=name,
