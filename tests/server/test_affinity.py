@@ -5,9 +5,10 @@ so neither remembers all of it.
 """
 
 from collections import Counter
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from itertools import cycle
+from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -17,6 +18,7 @@ from support.gateway import Gate, chat_request, gateway
 from support.prefix_cache import BROKEN, LIMITED, PrefixCache, interleaved
 from support.raw_client import RawClient
 from support.scripted_upstream import ScriptedUpstream
+from support.serve_process import served, spread
 from support.soak import SOAKS
 
 CONVERSATIONS, TURNS = (60, 10) if SOAKS else (10, 6)
@@ -88,13 +90,12 @@ async def share_of(cache: PrefixCache, toml: str, seed: int) -> float:
 
 POOLS = {"two credentials": KEYS, "two targets": TARGETS} if SOAKS else {"two credentials": KEYS}
 OFF = "affinity = false\n"
-Report = Callable[[str, object], None]
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("toml", POOLS.values(), ids=POOLS)
 async def test_caches_are_read_as_without_a_gateway(
-    toml: str, seed: int, record_property: Report, monkeypatch: pytest.MonkeyPatch
+    toml: str, seed: int, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With two accounts and two gateways, at least 95 % of what one account without a gateway reads."""
     monkeypatch.setattr("streamweir.server.request.request.random", Random(seed).random)
@@ -103,7 +104,7 @@ async def test_caches_are_read_as_without_a_gateway(
     share = await share_of(cache, toml, seed)
     without = await share_of(PrefixCache(), toml + OFF, seed)
     for name, found in (("direct", direct), ("affinity", share), ("no affinity", without)):
-        record_property(name, f"{found:.1%}")
+        request.node.user_properties.append((name, f"{found:.1%}"))
     assert share >= 0.95 * direct
     assert {count >= TOTAL / 5 for count in Counter(cache.accounts).values()} == {True}, "each account has its part"
     assert len(set(cache.accounts)) == 2
@@ -113,7 +114,7 @@ async def test_caches_are_read_as_without_a_gateway(
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("toml", POOLS.values(), ids=POOLS)
 async def test_an_account_that_fails_costs_each_of_its_conversations_one_prompt(
-    toml: str, seed: int, record_property: Report
+    toml: str, seed: int, request: pytest.FixtureRequest
 ) -> None:
     """From a third of the requests on, one account refuses all."""
     asked = 0
@@ -126,10 +127,29 @@ async def test_an_account_that_fails_costs_each_of_its_conversations_one_prompt(
     direct = await direct_share(seed)
     cache = PrefixCache(is_down)
     share = await share_of(cache, toml, seed)
-    record_property("direct", f"{direct:.1%}")
-    record_property("affinity", f"{share:.1%}")
+    request.node.user_properties.append(("direct", f"{direct:.1%}"))
+    request.node.user_properties.append(("affinity", f"{share:.1%}"))
     assert share >= 0.8 * direct
     assert len(cache.accounts) == TOTAL, "everyone is answered"
+
+
+@pytest.mark.soak
+async def test_two_workers_read_caches_as_without_a_gateway(tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    """The program with two workers, over connections to each of them."""
+    cache, direct = PrefixCache(), await direct_share(1)
+    async with ScriptedUpstream(cache) as upstream, AsyncExitStack() as stack:
+        toml = KEYS.format(url=upstream.base_url)
+        program = await stack.enter_async_context(served(tmp_path, toml, "--workers", "2"))
+        clients = await spread(stack, program, 1)
+        turn = cycle([clients[number][0] for number in (0, 1)])
+        for body in interleaved(CONVERSATIONS, TURNS, Random(1)):
+            client = next(turn)
+            await client.send(chat_request(model="pool", **body))
+            assert (await client.response()).status == 200
+    request.node.user_properties.append(("direct", f"{direct:.1%}"))
+    request.node.user_properties.append(("affinity", f"{cache.share:.1%}"))
+    assert cache.share >= 0.95 * direct
+    assert len(set(cache.accounts)) == 2
 
 
 # Which requests go together.
