@@ -2,7 +2,7 @@
 
 import secrets
 import string
-from typing import Literal
+from typing import Any, Literal
 from uuid import uuid4
 
 import pytest
@@ -416,6 +416,27 @@ def test_the_settings_of_a_target_are_its_own() -> None:
         "models.c.targets[0].proxy: differs from models.a.targets[0].proxy, which is the same target",
         "models.c.targets[0].headers: differs from models.a.targets[0].headers, which is the same target",
         "models.c.targets[0].retries: is 0, but 1 in models.a.targets[0], which is the same target",
+    ]
+
+
+def test_what_must_stay_in_a_body_is_refused_with_the_reason() -> None:
+    own: dict[str, Any] = {
+        "defaults": {"n": 2, "temperature": 1, "generationConfig": {"candidateCount": 2, "topK": 1}},
+        "override": {"max_tokens": "many", "odd key": {"stream": True}},
+        "drop": ("seed", "max_tokens", "model"),
+    }
+    expected = [
+        "defaults.n: decides how many answers are made and paid, which only the caller may",
+        "defaults.generationConfig.candidateCount: decides how many answers are made and paid, which only the caller"
+        " may",
+        "override.max_tokens: must be a whole number above 0",
+        'drop[1]: "max_tokens" is the limit of the answer, for which the request was admitted: lower it with override',
+        'drop[2]: "model" chooses the model: use the target\'s model, or another target',
+    ]
+    assert said(Config(providers=(provider(**own),))) == [f"providers.p.{line}" for line in expected]
+    target = Target(provider="p", model="x", **own)
+    assert said(Config(providers=(provider(),), models=(Model(id="m", targets=(target,)),))) == [
+        f"models.m.targets[0].{line}" for line in expected
     ]
 
 

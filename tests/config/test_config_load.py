@@ -486,3 +486,21 @@ def test_a_providers_timeout_that_cannot_be_taken(tmp_path: Path, lines: str, pr
     with pytest.raises(ConfigError) as caught:
         load_config(file, {})
     assert problem in str(caught.value)
+
+
+def test_members_of_a_body_keep_their_types(tmp_path: Path) -> None:
+    file = tmp_path / "streamweir.toml"
+    file.write_text(
+        '[[providers]]\nname = "p"\nkind = "openai"\ndrop = ["seed"]\noverride = { user = "${TEAM}", on = true }\n'
+        "[providers.defaults]\ntemperature = 0.5\ntop_k = 3\nstop = ['END', '$$']\n"
+        "metadata = { a = 'b', c = [{ d = 1 }] }\n"
+    )
+    (provider,) = load_config(file, {"TEAM": "core"}).providers
+    assert provider.defaults == {
+        "temperature": 0.5,
+        "top_k": 3,
+        "stop": ["END", "$"],
+        "metadata": {"a": "b", "c": [{"d": 1}]},
+    }
+    assert (provider.override, provider.drop) == ({"user": "core", "on": True}, ("seed",))
+    assert type(provider.override["user"]) is str

@@ -131,6 +131,31 @@ def test_what_was_given_is_set() -> None:
     assert "hunter" not in repr(sections_of(EVERYTHING))
 
 
+def test_a_member_of_a_body_that_looks_like_a_secret_is_not_shown() -> None:
+    provider = Provider(
+        name="up",
+        kind="openai",
+        defaults={"temperature": 0.5, "metadata": {"team": "core"}, "tag": "sk-proj-4f9a8b7c6d5e4f9a8b7c6d5e"},
+        override={"stop": ["END"], "password": "hunter2", "on": True},
+        drop=("seed", "user"),
+    )
+    found = settings(Config(providers=(provider,)))
+    shown = {
+        path.removeprefix("providers.up."): (each.value, each.is_secret)
+        for path, each in found.items()
+        if path.startswith(("providers.up.defaults", "providers.up.override", "providers.up.drop"))
+    }
+    assert shown == {
+        "defaults.temperature": ("0.5", False),
+        "defaults.metadata": ('{"team": "core"}', False),
+        "defaults.tag": ("****", True),
+        "override.stop": ('["END"]', False),
+        "override.password": ("****", True),
+        "override.on": ("true", False),
+        "drop": ("seed, user", False),
+    }
+
+
 def test_a_known_secret_is_removed_everywhere() -> None:
     key = "sk-proj-0123456789abcdef"
     provider = Provider(name="up", kind="openai", api_key=key, base_url=f"https://up.example/{key}/v1")

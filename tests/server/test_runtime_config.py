@@ -36,8 +36,8 @@ async def test_what_did_not_change_keeps_its_connections() -> None:
     first = built(PROVIDERS.format(key="one", idle_s=5))
     second = built(PROVIDERS.format(key="two", idle_s=5), first)
     assert second.providers["a"].upstream is first.providers["a"].upstream
-    assert second.providers["b"].upstream is not first.providers["b"].upstream
-    assert second.providers["b"].target.api_key == "two"
+    assert second.providers["b"].upstream is first.providers["b"].upstream, "a connection can be used with any key"
+    assert second.providers["b"].secrets == {"": "two"}
     assert (second.budget, second.refusals) == (first.budget, first.refusals)
 
 

@@ -20,7 +20,7 @@ from streamweir.config.address import (
     is_loopback,
     split_listen,
 )
-from streamweir.config.check_target import check_headers, check_target, check_unequal
+from streamweir.config.check_target import check_body_settings, check_headers, check_target, check_unequal
 from streamweir.config.credential import check_credentials
 from streamweir.config.error import ConfigError, ConfigProblem, entry, member
 from streamweir.config.model import Config, Key, Model, Provider, Server
@@ -161,6 +161,7 @@ def _provider(provider: Provider) -> Iterator[ConfigProblem]:
     yield from _settings_of_kind(provider, where)
     yield from check_credentials(provider, where)
     yield from check_headers(provider.headers, f"{where}.headers")
+    yield from check_body_settings(provider, where)
     for index, name in enumerate(provider.models):
         yield from _model_name(entry(f"{where}.models", index), name)
 

@@ -5,6 +5,7 @@ A reason never contains a secret or an address.
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from functools import reduce
 from json import dumps
 
 from msgspec import structs
@@ -12,7 +13,8 @@ from msgspec import structs
 from streamweir.config.address import BUILT_IN, fault_of_base_url, fault_of_proxy
 from streamweir.config.credential import is_valid_header_value
 from streamweir.config.error import ConfigProblem, entry, member
-from streamweir.config.model import Model, Target
+from streamweir.config.model import Model, Provider, Target
+from streamweir.policy.body_members import fault_of_drop, fault_of_member, leaves
 
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _RESERVED_HEADERS = frozenset(
@@ -37,6 +39,7 @@ _SHOWN = (bool, int, float)
 
 def check_target(target: Target, kind: str, where: str) -> Iterator[ConfigProblem]:
     """`kind`: of its provider."""
+    yield from check_body_settings(target, where)
     if kind in BUILT_IN:
         for name in ("base_url", "proxy"):
             if getattr(target, name) is not None:
@@ -49,6 +52,19 @@ def check_target(target: Target, kind: str, where: str) -> Iterator[ConfigProble
     if fault is not None:
         yield ConfigProblem(f"{where}.proxy", fault)
     yield from check_headers(target.headers, f"{where}.headers")
+
+
+def check_body_settings(settings: Provider | Target, where: str) -> Iterator[ConfigProblem]:
+    """`defaults`, `override` and `drop`: what must stay as it was when a request was admitted is refused."""
+    for name, table in (("defaults", settings.defaults), ("override", settings.override)):
+        for path, value in leaves(table):
+            fault = fault_of_member(path, value)
+            if fault is not None:
+                yield ConfigProblem(reduce(member, path, f"{where}.{name}"), fault)
+    for index, dropped in enumerate(settings.drop):
+        fault = fault_of_drop(tuple(dropped.split(".")))
+        if fault is not None:
+            yield ConfigProblem(entry(f"{where}.drop", index), f"{dumps(dropped)} {fault}")
 
 
 def check_unequal(models: Sequence[Model]) -> Iterator[ConfigProblem]:

@@ -6,7 +6,7 @@ and its printed form contains no secret. Checks of several fields are in `config
 """
 
 from datetime import datetime
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from msgspec import Meta, Struct, structs
 
@@ -191,6 +191,9 @@ class Provider(_WithSecrets, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     max_failures: Failures = 5
     ejection_s: SecondsOrNone = 30.0
     cooldown_s: SecondsOrNone = 1.0
+    defaults: dict[str, Any] = {}
+    override: dict[str, Any] = {}
+    drop: tuple[str, ...] = ()
     rpm: PerMinute | None = None
     tpm: PerMinute | None = None
     max_streams: Streams | None = None
@@ -225,6 +228,9 @@ class Target(_WithSecrets, frozen=True, kw_only=True, forbid_unknown_fields=True
     max_failures: Failures | None = None
     ejection_s: SecondsOrNone | None = None
     cooldown_s: SecondsOrNone | None = None
+    defaults: dict[str, Any] = {}
+    override: dict[str, Any] = {}
+    drop: tuple[str, ...] = ()
     rpm: PerMinute | None = None
     tpm: PerMinute | None = None
     max_streams: Streams | None = None

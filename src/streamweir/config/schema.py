@@ -11,6 +11,7 @@ from datetime import UTC, date, datetime
 from difflib import get_close_matches
 from functools import cache
 from json import dumps
+from math import isfinite
 from typing import Any, NamedTuple, cast
 
 from msgspec import NODEFAULT, inspect
@@ -64,6 +65,8 @@ def describe(info: inspect.Type) -> str:
         case inspect.VarTupleType(item_type=item):
             inner = field_of(item).type
             return "a list of tables" if isinstance(inner, inspect.StructType) else f"a list of {describe(item)}"
+        case inspect.DictType(value_type=inspect.AnyType()):
+            return "a table"
         case inspect.DictType(value_type=value):
             return f"a table of {describe(value)}"
         case inspect.StructType():
@@ -115,10 +118,29 @@ class Reader:
             case inspect.DictType(value_type=item) if isinstance(value, dict):
                 found = self._all([(each, item, member(where, name)) for name, each in value.items()])
                 return dict(zip(value, found, strict=True))
+            case inspect.AnyType():
+                return self._json(value, info, where)
         try:
             return _plain(value, field.type)
         except _TypeMismatch as expected:
             raise self._report(where, f"expected {expected}, got {_shown(value, field.is_secret)}") from None
+
+    def _json(self, value: object, info: inspect.Type, where: str) -> Any:
+        """Any value that JSON has."""
+        match value:
+            case list():
+                return self._all([(each, info, entry(where, at)) for at, each in enumerate(value)])
+            case dict():
+                found = self._all([(each, info, member(where, name)) for name, each in value.items()])
+                return dict(zip(value, found, strict=True))
+            case str():
+                return str(value)
+            case bool() | int():
+                return value
+            case float() if isfinite(value):
+                return value
+        reason = f"expected text, a number, true or false, a list or a table, got {_shown(value, False)}"
+        raise self._report(where, reason)
 
     def _all(self, parts: Sequence[tuple[object, inspect.Type, str]]) -> list[Any]:
         """Reads all parts, also after an invalid one."""

@@ -7,6 +7,7 @@ in all other values. A setting counts as set if it differs from its default. Pur
 from collections.abc import Iterator, Mapping
 from datetime import datetime
 from decimal import Decimal
+from json import dumps
 from typing import Any, cast
 
 from msgspec import NODEFAULT, Struct, inspect
@@ -15,7 +16,10 @@ from streamweir.config.error import entry, member
 from streamweir.config.model import Config
 from streamweir.config.schema import default_of, field_of
 from streamweir.config.secret import MASK, masked, masked_url, secrets_of
+from streamweir.core.errors import scrub
+from streamweir.policy.redact import Redactor
 
+_REDACTOR = Redactor()
 _ADDRESSES = frozenset({"proxy", "url"})
 
 
@@ -67,13 +71,22 @@ def _settings(value: Any, field: inspect.Field, where: str) -> Iterator[Setting]
         for index, each in enumerate(value):
             yield from _table(each, _entry(path, index, each))
     elif isinstance(value, Mapping):
+        is_json = isinstance(field.type, inspect.DictType) and isinstance(field.type.value_type, inspect.AnyType)
         for name in value:  # headers: each may be a secret
-            yield Setting(path=member(path, name), value=MASK, is_secret=True, is_set=True)
+            shown = _shown_member(name, value[name]) if is_json else MASK
+            yield Setting(path=member(path, name), value=shown, is_secret=shown == MASK, is_set=True)
     elif not field_of(field.type).is_secret:
         yield Setting(path=path, value=_text(value), is_secret=False, is_set=is_set)
     else:
         mask = masked_url if field.name in _ADDRESSES else masked
         yield Setting(path=path, value=mask(value or ""), is_secret=True, is_set=is_set)
+
+
+def _shown_member(name: str, value: Any) -> str:
+    """A member of a request body. Secrets do not belong there: what looks like one is masked."""
+    document = dumps({name: value}, ensure_ascii=False)
+    is_suspect = scrub(document) != document or _REDACTOR.document(document) != document
+    return MASK if is_suspect else dumps(value, ensure_ascii=False)
 
 
 def _fields(model: type[Struct]) -> tuple[inspect.Field, ...]:

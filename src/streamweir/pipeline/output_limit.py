@@ -22,12 +22,13 @@ def with_limit(request: ChatRequest, limit: int) -> ChatRequest:
     if reasoning is not None and (reasoning.max_tokens or 0) >= limit > _MIN_THINKING_BUDGET:
         reasoning = structs.replace(reasoning, max_tokens=_budget_within(limit))
     if native is not None:
-        native = structs.replace(native, body=_limited(native.body, limit))
-    body = _limited(request.body, limit)
+        native = structs.replace(native, body=limited(native.body, limit))
+    body = limited(request.body, limit)
     return structs.replace(request, body=body, native=native, max_output_tokens=limit, reasoning=reasoning)
 
 
-def _limited(sent: dict[str, Any], limit: int) -> dict[str, Any]:
+def limited(sent: dict[str, Any], limit: int) -> dict[str, Any]:
+    """A body with this limit, under the names that it has for it, and a thinking budget within it."""
     body: dict[str, Any] = {**sent}
     for name in _LIMIT_MEMBERS:
         if name in body and body[name] is not None:

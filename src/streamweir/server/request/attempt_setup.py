@@ -38,6 +38,7 @@ from streamweir.server.accounting.reservation import Reservation
 from streamweir.server.accounting.token_count import PromptCount, Tokenizer, has_media
 from streamweir.server.http.ids import random_bytes
 from streamweir.server.relay.deadlines import AttemptTimeouts
+from streamweir.server.request.body_changes import with_rules
 from streamweir.server.request.folding import is_folded
 from streamweir.server.request.model_names import unusable_model
 from streamweir.server.request.runtime import RuntimeConfig
@@ -175,10 +176,17 @@ def limit_for(
     if chat.api == "completions" and not is_text(runtime, chat, target):
         flags = (*flags, "by_chat")
     requested = chat.max_output_tokens if limit is None else limit
+    rules = runtime.provider_for(target).rules if chat.api != "embeddings" else None
+    if rules is not None:
+        own = rules.limit_for(chat.max_output_tokens)
+        if own is not None and (requested is None or own < requested):
+            if chat.max_output_tokens is not None:
+                flags = (*flags, "max_tokens_clamped")
+            requested = limit = own
     maximum = None if requested is None else runtime.model_limits.max_output(target)
     if requested is None or maximum is None or requested <= maximum:
         return limit, flags
-    return maximum, (*flags, "max_tokens_clamped")
+    return maximum, tuple(dict.fromkeys((*flags, "max_tokens_clamped")))
 
 
 def build_request(
@@ -209,9 +217,12 @@ def build_request(
     if limit is not None and len(chat.body) < len(original.body):
         dropped = [name for name in original.body if name not in chat.body]
         request = structs.replace(request, dropped=(*request.dropped, *dropped))
-    if chat.native is None or is_text(runtime, chat, target):
-        return request
-    return _with_own_paths(request, chat.native, provider_wire.native_wire)
+    native = chat.native
+    is_passed = native is not None and (native.wire == provider_wire.native_wire or is_text(runtime, chat, target))
+    rules = runtime.provider_for(target).rules
+    if rules is not None:
+        request = with_rules(request, rules, native.body if native is not None and is_passed else original.body)
+    return request if native is None or is_passed else _with_own_paths(request, native)
 
 
 def _with_priced_tier(
@@ -230,10 +241,8 @@ def _with_priced_tier(
     return structs.replace(chat, native=native)
 
 
-def _with_own_paths(request: UpstreamRequest, native: NativeRequest, wire: NativeWire | None) -> UpstreamRequest:
+def _with_own_paths(request: UpstreamRequest, native: NativeRequest) -> UpstreamRequest:
     """With the paths in `dropped` as in the caller's API."""
-    if native.wire == wire:
-        return request  # it is sent unchanged
     paths, own = dict.fromkeys(native.untranslated), {tool.path for tool in native.server_tools}
     for path in request.dropped:
         # The indexes of messages and tools are those of the translation, not the caller's.

@@ -20,6 +20,7 @@ from streamweir.core.errors import CallerError
 from streamweir.core.request import ChatRequest
 from streamweir.frontends.base import Frontend
 from streamweir.frontends.table import FRONTENDS
+from streamweir.pipeline.body_rules import BodyRules, rules_of
 from streamweir.pipeline.meter import Meter
 from streamweir.policy.access import KeyRing
 from streamweir.policy.credentials import WeightedName, renaming
@@ -102,6 +103,8 @@ class ProviderRuntime(Struct, frozen=True, kw_only=True):
     abort_stops_billing: bool
     embeddings: EmbeddingService | None = None
     health: HealthSettings = HealthSettings()
+    rules: BodyRules | None = None
+    """What the operator changes in the bodies of requests."""
 
     def has_text(self, model: str, prompts: int) -> bool:
         """It has the path of legacy text completions for this model, and for so many prompts."""
@@ -337,6 +340,7 @@ def _provider_runtime(provider: ProviderConfig, timeouts: TargetTimeouts, upstre
         abort_stops_billing=stops if stops is not None else abort_stops_billing(wire),
         embeddings=embedding_service(wire) if provider.kind != "local" else None,
         health=HealthSettings(provider.max_failures, provider.ejection_s, provider.cooldown_s),
+        rules=rules_of(provider.drop, provider.defaults, provider.override),
     )
 
 

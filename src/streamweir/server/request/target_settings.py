@@ -13,6 +13,7 @@ from msgspec import structs
 from streamweir.config.check_target import own_settings
 from streamweir.config.error import entry, member
 from streamweir.config.model import Config, Provider, ProviderTimeouts
+from streamweir.pipeline.body_rules import merged, path_of, without
 from streamweir.policy.health import TargetId
 from streamweir.policy.key_limits import NAMES
 
@@ -67,6 +68,10 @@ def _merged(provider: Provider, own: dict[str, Any]) -> Provider:
         changes["headers"] = {**kept, **own["headers"]}
     if "timeouts" in own:
         changes["timeouts"] = _over(provider.timeouts, own["timeouts"])
+    dropped = [path_of(name) for name in own.get("drop", ())]
+    changes["defaults"] = merged(without(provider.defaults, dropped), own.get("defaults", {}))
+    changes["override"] = merged(without(provider.override, dropped), own.get("override", {}))
+    changes["drop"] = tuple(dict.fromkeys((*provider.drop, *own.get("drop", ()))))
     return structs.replace(provider, **changes)
 
 

@@ -23,6 +23,7 @@ from streamweir.server.http.answers import failure_answer, json_answer
 from streamweir.server.http.message import Answer, Request, Response
 from streamweir.server.request.admission import Admission
 from streamweir.server.request.attempt_setup import find_route
+from streamweir.server.request.body_changes import with_rules
 from streamweir.server.request.body_parsing import MAX_BYTES_ON_LOOP
 from streamweir.server.request.runtime import RuntimeConfig
 from streamweir.upstream.base import Call, Upstream
@@ -77,6 +78,8 @@ async def _ask_provider(runtime: RuntimeConfig, chat: ChatRequest, target: Targe
     secret = provider.secrets[runtime.router.pick(target, time.monotonic(), random).credential]
     known = structs.replace(provider.target, model=target.model, api_key=secret)
     request = provider_wire.provider.build_request(chat, known)
+    if provider.rules is not None:
+        request = with_rules(request, provider.rules.for_counting, chat.native.body)
     request = structs.replace(request, path=f"{request.path}/count_tokens")
     try:
         async with asyncio.timeout(_PROVIDER_S):
