@@ -30,7 +30,7 @@ ALLOWED = {
     "server/telemetry/log.py": {"_date", "_dropped_line", "log_request"},
     "server/http/answers.py": {"failure_answer"},  # the times of limits, as above
     "server/request/error_answer.py": {"error_answer"},
-    "server/request/request.py": {"_make_relay"},
+    "server/request/attempt_builder.py": {"make_relay"},
     "server/request/playground.py": {"admit", "_handle"},  # whether a key has expired
     "server/http/response.py": {"_head", "http_date"},  # the header `date`
     "store/db/clock.py": {"now_ms"},  # what is written down
