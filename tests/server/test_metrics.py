@@ -341,6 +341,8 @@ def test_the_documentation_names_every_metric_with_its_type_and_labels() -> None
     metrics.attempt_ended("openai/gpt-4o", None)
     metrics.ejected("openai/gpt-4o")
     metrics.skipped("openai/gpt-4o", "rpm")
+    metrics.credential_ejected("openai", "eu")
+    metrics.credentials = lambda: [("openai", "eu", False)]
     metrics.fault("UnexpectedInput")
     shown = {
         family.name: (family.type, {label for sample in family.samples for label in sample.labels} - {"le"})
