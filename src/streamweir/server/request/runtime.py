@@ -144,7 +144,8 @@ class RuntimeConfig(Struct, frozen=True, kw_only=True):
 
     def provider_for(self, target: TargetId) -> ProviderRuntime:
         """The target's provider, with the target's own settings."""
-        return self.targets.get(target) or self.providers[target.provider]
+        own = self.targets.get(target) if self.targets else None  # most files have none
+        return own or self.providers[target.provider]
 
     def upstreams(self) -> Iterator[tuple[str, Upstream]]:
         """Each once, with the name of its provider."""
