@@ -14,7 +14,7 @@ from streamweir.core.errors import (
     UpstreamError,
 )
 from streamweir.policy.health import Candidate, TargetId
-from streamweir.policy.retry import RetryBudget, backoff_s, may_try_again, may_try_elsewhere
+from streamweir.policy.retry import RetryBudget, backoff_s, error_to_show, may_try_again, may_try_elsewhere
 from streamweir.policy.route import RouteTable
 from streamweir.policy.router import Router
 
@@ -160,3 +160,25 @@ def test_attempts_are_at_most_a_fifth_more_than_requests(steps: list[tuple[bool,
             assert counted[1] <= max(10, 0.2 * counted[0])
             if counted[0] >= 50:
                 assert sum(counted) <= 1.2 * counted[0]
+
+
+LIMITED, AUTH = UpstreamError("upstream_rate_limited", "m"), UpstreamError("upstream_auth_failed", "m")
+OVERLOADED, TOO_LONG = UpstreamError("upstream_overloaded", "m"), CallerError("context_length_exceeded", "m")
+
+
+@pytest.mark.parametrize(
+    ("earlier", "latest", "shown"),
+    [
+        (None, AUTH, AUTH),
+        (LIMITED, AUTH, LIMITED),
+        (AUTH, LIMITED, LIMITED),
+        (LIMITED, OVERLOADED, OVERLOADED),
+        (AUTH, UpstreamError("upstream_quota_exhausted", "m"), UpstreamError("upstream_quota_exhausted", "m")),
+        (LIMITED, TOO_LONG, TOO_LONG),
+        (TOO_LONG, AUTH, AUTH),
+    ],
+)
+def test_the_error_that_a_caller_can_do_something_about(
+    earlier: StreamweirError | None, latest: StreamweirError, shown: StreamweirError
+) -> None:
+    assert error_to_show(earlier, latest) == shown

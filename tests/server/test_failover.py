@@ -119,9 +119,23 @@ async def test_at_most_three_targets_are_tried() -> None:
         targets = ", ".join(f'{{ provider = "{name}", model = "m" }}' for name in "abcd")
         alias = f'[[models]]\nid = "any"\ntargets = [{targets}]\n'
         async with gateway(providers(a=a.base_url, b=b.base_url, c=c.base_url, d=d.base_url) + alias) as gate:
-            assert_refused(await gate.ask(model="any", stream=True), "upstream_auth_failed")
+            assert_refused(await gate.ask(model="any", stream=True), "upstream_server_error")
             codes = ["upstream_empty_response", "upstream_server_error", "upstream_auth_failed"]
-            await assert_record(gate, "upstream_error", error=codes[-1], status=502, attempts=codes)
+            await assert_record(gate, "upstream_error", error=codes[1], status=502, attempts=codes)
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+async def test_a_refused_key_of_the_last_provider_does_not_hide_that_a_retry_can_help(dialect: str) -> None:
+    limited = whole(error_body("Slow down."), 429, (("retry-after", "20"),))
+    async with (
+        ScriptedUpstream(limited) as first,
+        ScriptedUpstream(whole(error_body("No."), 401)) as second,
+        gateway(providers(first=first.base_url, second=second.base_url) + ALIAS) as gate,
+    ):
+        reply = await gate.ask(path=path_of(dialect), model="either", stream=True)
+        assert_refused(reply, "upstream_rate_limited", dialect, retry_after="20")
+        codes = ["upstream_rate_limited", "upstream_auth_failed"]
+        await assert_record(gate, "upstream_error", error=codes[0], status=429, attempts=codes)
 
 
 async def test_what_the_caller_did_wrong_is_wrong_everywhere() -> None:

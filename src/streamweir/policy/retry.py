@@ -59,6 +59,13 @@ def may_try_again(error: StreamweirError) -> bool:
     return error.code in _TRANSIENT and (error.retry_after_s is None or error.retry_after_s <= SHORT_WAIT_S)
 
 
+def error_to_show(earlier: StreamweirError | None, latest: StreamweirError) -> StreamweirError:
+    """Of the errors of two attempts, the one for the caller: the latest, unless that says that a retry cannot help and
+    the one before says that it can. A provider that refuses the gateway's key is no reason for a caller to give up."""
+    is_final = isinstance(latest, UpstreamError) and not latest.spec.may_retry
+    return earlier if is_final and earlier is not None and earlier.spec.may_retry else latest
+
+
 def backoff_s(attempt: int, random: Callable[[], float], retry_after_s: float | None = None) -> float:
     """The wait before the extra attempt number `attempt` (the first is 0): full jitter, after the pause that the
     upstream asked for, if any. `random` returns numbers from 0 up to 1."""

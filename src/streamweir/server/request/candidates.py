@@ -19,6 +19,7 @@ from streamweir.core.request import ChatRequest
 from streamweir.policy.health import Candidate, TargetId
 from streamweir.policy.retry import (
     backoff_s,
+    error_to_show,
     is_of_credential,
     is_of_provider,
     may_try_again,
@@ -63,6 +64,7 @@ class Candidates:
         "_repeats",
         "_route",
         "_runtime",
+        "_shown",
         "_sources",
         "_timeout_s",
         "_tried",
@@ -91,6 +93,8 @@ class Candidates:
         self._repeats = 0  # of the current target
         self._failed: tuple[Candidate, StreamweirError, int] | None = None
         """The last attempt, if it failed, and which repeat it was."""
+        self._shown: StreamweirError | None = None
+        """Of the attempts that failed, the error that tells the caller most."""
         self._refusal: StreamweirError | None = None
         """Why another candidate was not asked: it has no room within its limits."""
         self._max_attempts = route.max_attempts or runtime.config.routing.max_attempts
@@ -125,6 +129,7 @@ class Candidates:
         """Moves to the next candidate that may be tried after this error. Raises the error if there is none."""
         now = time.monotonic()
         self._failed = self.candidate, error, self._repeats
+        self._shown = error_to_show(self._shown, error)
         if self._attempts >= self._max_attempts:
             raise self._final(error)
         self._tried += (self.candidate.target,)
@@ -161,7 +166,7 @@ class Candidates:
 
     def _final(self, error: StreamweirError) -> StreamweirError:
         """The error for the caller, if no attempt follows: a candidate that has no room now could have answered."""
-        return self._refusal if self._refusal is not None and may_try_elsewhere(error) else error
+        return self._refusal if self._refusal is not None and may_try_elsewhere(error) else self._shown or error
 
     def _take_next(self, error: StreamweirError, now: float, failed: TargetId) -> Candidate | None:
         budget = self._runtime.budget
