@@ -249,9 +249,9 @@ ANYTHING = st.recursive(
 )
 MODELS = st.sampled_from(["openai/x", "azure/x", "anthropic/*", "gpt-4o", "ollama/x", "vertex_ai/gemini-x", "nobody/x"])
 MEMBERS = (
-    "allowed_fails api_base api_key api_version cooldown_time extra_body extra_headers "
+    "additional_drop_params allowed_fails api_base api_key api_version cooldown_time extra_body extra_headers "
     "input_cost_per_token max_parallel_requests max_tokens num_retries order organization output_cost_per_token rpm "
-    "stop stream_timeout temperature timeout tpm vertex_location vertex_project weight"
+    "stop stream_timeout temperature timeout tools tpm vertex_location vertex_project weight"
 )
 PARAMS = st.fixed_dictionaries({"model": MODELS | ANYTHING}, optional=dict.fromkeys(MEMBERS.split(), ANYTHING))
 GROUP = st.sampled_from(["a", "b", "c"])

@@ -4,6 +4,7 @@ The files are those of tests/cli/test_import_litellm.py, written after the examp
 """
 
 import re
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -106,6 +107,35 @@ async def test_context_and_content_fallbacks(monkeypatch: pytest.MonkeyPatch) ->
             message = {"role": "user", "content": "Hello."}
             await ask(gate, "small", "Long.", messages=[message, message])
             await ask(gate, "small", "Other.", messages=[message])
+
+
+async def test_several_keys_and_their_limits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two accounts with two requests a minute each: the fifth request is refused."""
+    async with ScriptedUpstream(ANSWER) as up:
+        keys = ["os.environ/KEY_ONE", "os.environ/KEY_TWO"]
+        tree = {
+            "model_list": [deployment("pool", up, api_key=key, rpm=2) for key in keys],
+            "router_settings": {"num_retries": 0},
+        }
+        async with gateway(imported(tree, monkeypatch)) as gate:
+            for _ in range(4):
+                await ask(gate, "pool")
+            assert (await gate.ask(model="pool")).status == 429
+            assert (await gate.settled(5))[-1].error == "upstream_rate_limited"
+        sent = Counter(request.headers["authorization"].split("-")[2] for request in up.requests)
+        assert sent == {"KEY_ONE": 2, "KEY_TWO": 2}
+
+
+async def test_parameters_of_a_deployment_are_defaults(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with ScriptedUpstream(ANSWER) as up:
+        params = {"temperature": 0.2, "max_tokens": 20, "additional_drop_params": ["user"]}
+        tree = {"model_list": [deployment("m", up, extra_body={"top_k": 5}, **params)]}
+        async with gateway(imported(tree, monkeypatch)) as gate:
+            await ask(gate, "m", user="nobody")
+            await ask(gate, "m", temperature=1.5)
+        first, second = (request.json for request in up.requests)
+        assert (first["temperature"], first["max_tokens"], first["top_k"], "user" in first) == (0.2, 20, 5, False)
+        assert second["temperature"] == 1.5
 
 
 async def test_the_model_of_a_wildcard_has_fallbacks_where_the_file_names_it(monkeypatch: pytest.MonkeyPatch) -> None:

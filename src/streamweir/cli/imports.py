@@ -27,7 +27,7 @@ def litellm(file: IO[bytes], output: Path | None) -> None:
     """Convert FILE, the config.yaml of a LiteLLM proxy ('-' reads standard input).
 
     Converts models with their targets, fallbacks, limits and prices, providers with their keys,
-    timeouts and the master key. Lists each setting that it could not convert. Secrets are
+    parameters, timeouts and the master key. Lists each setting that it could not convert. Secrets are
     not copied: they become environment variables.
     """
     name = getattr(file, "name", "-")

@@ -83,7 +83,7 @@ def provider_named(name: str) -> Provider:
     """The provider of this name; `KeyError` if there is none. `KIND-responses` is a kind on its second wire."""
     if name.endswith(_RESPONSES):
         second: Provider = import_module("streamweir.providers.responses").provider_of(
-            _vendor(name.removesuffix(_RESPONSES))
+            vendor_of(name.removesuffix(_RESPONSES))
         )
         return second
     prefix, _, rest = name.partition("/")
@@ -110,7 +110,7 @@ def has_responses(name: str) -> bool:
 @lru_cache(maxsize=4096)
 def is_responses_only(name: str, model: str) -> bool:
     """Whether this provider is known to serve the model on the Responses wire alone."""
-    wire = _vendor(name).responses if name in _with_responses() else None
+    wire = vendor_of(name).responses if name in _with_responses() else None
     return wire is not None and bool(wire.only) and re.search(wire.only, model) is not None
 
 
@@ -120,7 +120,7 @@ def _with_responses() -> frozenset[str]:
     return frozenset([row.name for row in rows if row.responses is not None] + ["azure"])
 
 
-def _vendor(name: str) -> "Vendor":
+def vendor_of(name: str) -> "Vendor":
     """The row of a kind that speaks OpenAI's wires."""
     rows: dict[str, Vendor] = import_module("streamweir.providers.compatible").VENDORS
     azure: Vendor | None = import_module("streamweir.providers.azure").VENDOR if name == "azure" else None
@@ -144,7 +144,7 @@ def has_text(name: str, model: str, prompts: int = 1) -> bool:
     """Whether this provider serves the model, and so many prompts, on the path of legacy text completions."""
     if name in FAMILIES and name != "azure":
         return False
-    vendor = _vendor(name)
+    vendor = vendor_of(name)
     if not vendor.completions or (prompts > 1 and not vendor.takes_prompt_lists):
         return False
     return re.search(vendor.completions, model) is not None
@@ -155,7 +155,7 @@ def text_provider(name: str) -> Provider:
     if name == "azure":
         azure: Provider = import_module("streamweir.providers.azure").TEXT
         return azure
-    vendor: Provider = import_module("streamweir.providers.compatible").text_provider_of(_vendor(name))
+    vendor: Provider = import_module("streamweir.providers.compatible").text_provider_of(vendor_of(name))
     return vendor
 
 

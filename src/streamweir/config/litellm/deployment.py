@@ -9,6 +9,7 @@ from decimal import Decimal
 from typing import Any, NamedTuple
 
 from streamweir.config.litellm import unsupported
+from streamweir.config.litellm.parameter import take_parameters
 from streamweir.config.litellm.provider import Connection, Connections, Unusable
 from streamweir.config.litellm.report import Place
 from streamweir.config.litellm.tree import Branch, number_of
@@ -153,6 +154,7 @@ class Deployments:
             "retries": retries,
             **health,
             "timeouts": {each: value for each, value in timeouts.items() if value is not None} or None,
+            **take_parameters(params, connection.kind, own, wire),
         }
         return Deployment(
             where=entry.where,

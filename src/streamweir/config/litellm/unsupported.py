@@ -8,10 +8,6 @@ _BUDGET = "budgets are set on keys"
 _DROP = "unsupported parameters are always dropped, and reported to the caller"
 _TAGS = "targets are not chosen by tags"
 
-_PARAMETERS = (
-    "frequency_penalty logit_bias logprobs max_completion_tokens max_tokens metadata n presence_penalty "
-    "reasoning_effort response_format seed stop temperature thinking tool_choice tools top_k top_p user"
-)
 _CALLBACKS = "callbacks failure_callback langfuse_default_tags s3_callback_params service_callbacks success_callback"
 _ALERTS = "alert_to_webhook_url alert_types alerting alerting_args alerting_threshold"
 
@@ -21,7 +17,6 @@ def _each(names: str, reason: str) -> dict[str, str]:
 
 
 DEPLOYMENT = {
-    **_each(_PARAMETERS, "the caller sets the parameters of a request"),
     **_each("budget_duration max_budget", _BUDGET),
     **_each("input_cost_per_second output_cost_per_second", "prices are per token"),
     "base_url": "api_base overrides it",
