@@ -8,7 +8,8 @@ A route names further routes, its fallbacks, and these name theirs. They are fol
 named, those that are named first before their own. Each route is followed once, so they may name each other.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Mapping
+from itertools import chain
 from typing import Literal, NamedTuple
 
 from msgspec import Struct, structs
@@ -99,23 +100,27 @@ class RouteTable:
             return None
         return Route(model_name, (RouteTarget(TargetId(provider, model)),))
 
-    def targets(self) -> Iterator[TargetId]:
+    def targets(self) -> Collection[TargetId]:
         """The targets that the operator has configured. Callers can name others."""
-        for route in self._routes.values():
-            for each in (route, *route.reachable):
-                yield from (entry.target for entry in each.targets)
+        routes = [each for route in self._routes.values() for each in (route, *route.reachable)]
+        return dict.fromkeys(entry.target for route in routes for entry in route.targets)
 
     def _linked(self, route: Route) -> Route:
         """With the routes that its fallbacks name."""
-        chain = self._follow(route, (FALLBACKS,))
         reachable = self._follow(route, (FALLBACKS, *REFUSAL_FALLBACKS.values()))
-        return structs.replace(route, chain=chain, reachable=reachable) if reachable else route
+        if not reachable:
+            return route
+        return structs.replace(route, chain=self._follow(route, (FALLBACKS,)), reachable=reachable)
 
     def _follow(self, start: Route, lists: Collection[str]) -> tuple[Route, ...]:
-        """`lists`: the attributes with the names to follow. A name that does not exist is left out."""
-        queue, seen = [start], {start.configured_id}
+        """`lists`: the attributes with the names to follow. A name that does not exist is left out. What is found
+        has no links itself, so routes that name each other contain no cycle."""
+        queue, seen, names = [start], {start.configured_id}, set[str]()
         for route in queue:
-            for name in (name for each in lists for name in getattr(route, each)):
+            for name in chain.from_iterable(getattr(route, each) for each in lists):
+                if name in names:
+                    continue
+                names.add(name)
                 found = self.resolve(name)
                 if found is not None and found.configured_id not in seen:
                     seen.add(found.configured_id)
@@ -126,7 +131,7 @@ class RouteTable:
             targets = tuple(entry for entry in route.targets if entry.target not in known)
             known.update(entry.target for entry in targets)
             if targets:
-                followed.append(structs.replace(route, targets=targets, chain=(), reachable=()))
+                followed.append(route if targets == route.targets else structs.replace(route, targets=targets))
         return tuple(followed)
 
 

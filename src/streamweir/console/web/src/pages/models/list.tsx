@@ -1,6 +1,7 @@
 // The models by name: each with its targets in the order they are tried, and its price.
 import { count, exactDollars, plural } from "../../lib/format";
 import { go, href, query } from "../../lib/route";
+import { routingOf } from "../../lib/routing";
 import type { ModelView as Model, ProviderView as Provider, RatesView as Rates } from "../../lib/types";
 import { Badge, Button, Empty, Panel } from "../../ui/parts";
 import { Latency, State, Wire } from "./health";
@@ -148,20 +149,10 @@ function Rows(props: { model: Model; ejections: Map<string, number>; hasWeights:
   );
 }
 
-const FALLBACKS = [
-  ["fallbacks", "Fallbacks"],
-  ["context_fallbacks", "If the prompt is too long"],
-  ["content_filter_fallbacks", "If the prompt is filtered"],
-] as const;
-
-// How the targets are ordered, and which models answer after them.
 function Routing(props: { model: Model }) {
-  const { model } = props;
-  const lines = FALLBACKS.filter(([name]) => model[name].length).map(([name, label]) => `${label}: ${model[name].join(", ")}`);
-  if (model.targets.length > 1) lines.unshift(`Strategy: ${model.strategy}`);
   return (
     <>
-      {lines.map((line) => (
+      {routingOf(props.model).map((line) => (
         <span key={line} class="muted small clip-line" title={line}>
           {line}
         </span>
