@@ -187,8 +187,8 @@ async def test_a_prompt_that_a_provider_quotes_is_in_no_log_of_a_key_without_con
     configure_log("json", out)
     quoting = error_body(f"Invalid 'messages[0].content': '{quoted}'", "invalid_request_error", param="messages")
     async with gateway_to(in_turn(whole(quoting, 400), *[whole(quoting, 500)] * 3)) as (gate, _):
-        await gate.ask(model="up/m", messages=[{"role": "user", "content": quoted}])
-        await gate.ask(model="up/m", messages=[{"role": "user", "content": quoted}])
+        for _ in range(2):
+            await gate.ask(model="up/m", messages=[{"role": "user", "content": quoted}])
         records = await gate.settled(2)
         rows = [row_of(record, "here").attempts for record in records]
     assert close_log()

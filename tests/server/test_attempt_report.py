@@ -4,6 +4,8 @@ import pytest
 
 from streamweir.core.call_trace import CallTrace
 from streamweir.core.errors import CallerError, ErrorReport, StreamweirError, UpstreamError
+from streamweir.core.message import Message
+from streamweir.core.request import Prompt, read_request
 from streamweir.server.request.attempt_report import MAX_MESSAGE_LENGTH, note_error
 from streamweir.server.telemetry.record import AttemptRecord
 from support.gateway import configured
@@ -20,16 +22,22 @@ id = "own"
 targets = [{ provider = "up", model = "m", headers = { x-more = "plain.target.header" } }]
 """
 )
+TOOL = {"type": "function", "function": {"name": "f", "description": "the badger who lived in the bank told nobody"}}
 PROMPT = "the badger who lived in the bank told nobody about its gold"
 
 
 def noted(
-    text: str, *, has_content: bool = False, status: int = 500, error: StreamweirError | None = None
+    text: str,
+    *,
+    has_content: bool = False,
+    status: int = 500,
+    error: StreamweirError | None = None,
+    prompt: Prompt | None = None,
 ) -> str | None:
     attempt = AttemptRecord(target="up/m", status=status)
     error = error or UpstreamError("upstream_server_error", "m")
     error.report = ErrorReport(code="c", type="t", param="p", text=text)
-    note_error(attempt, error, CONFIG, has_content=has_content)
+    note_error(attempt, error, CONFIG, prompt, has_content=has_content)
     assert (attempt.error, attempt.provider_code, attempt.provider_type) == (error.code, "c", "t")
     assert attempt.provider_param == "p"
     return attempt.provider_message
@@ -74,17 +82,47 @@ def test_long_quotations_are_left_out_without_content(text: str, kept: str) -> N
     assert noted(text, has_content=True) is not None
 
 
+def prompt_of(*texts: str) -> Prompt:
+    return Prompt(messages=tuple(Message(role="user", content=text) for text in texts))
+
+
+@pytest.mark.parametrize(
+    ("text", "is_kept"),
+    [
+        ("cannot render the badger who lived in the bank told nobody", False),
+        ("cannot render the\nbadger who  lived in the bank told now", False),
+        ("cannot render short of words now", False),
+        ("The badger model is overloaded, try again later.", True),
+        ("Rate limit reached for requests per minute: limit 5, used 5.", True),
+    ],
+)
+def test_a_message_with_words_of_the_prompt_is_left_out_without_content(text: str, is_kept: bool) -> None:
+    prompt = prompt_of("Hello.", "x" * 1000 + PROMPT.replace(" who", "\nwho"), "short of words")
+    assert (noted(text, prompt=prompt) is not None) is is_kept
+    assert noted(text, prompt=prompt, has_content=True) == " ".join(text.split("\n"))
+
+
+def test_all_of_a_prompt_is_searched_unless_it_is_very_long() -> None:
+    busy = "The engine is overloaded."
+    embedding = Prompt(messages=(), texts=(PROMPT,))
+    tools = read_request({"model": "m", "messages": [{"role": "user", "content": "Hi"}], "tools": [TOOL]}).prompt
+    for prompt in (embedding, tools):
+        assert noted(f"cannot read {PROMPT}", prompt=prompt) is None
+        assert noted(busy, prompt=prompt) == busy
+    assert noted(busy, prompt=prompt_of("x" * 300_000)) is None
+
+
 def test_the_call_that_failed_counts_not_the_first() -> None:
     attempt = AttemptRecord(target="up/m", status=200, provider_request_id="first", trace=CallTrace(address="a"))
     error = UpstreamError("upstream_server_error", "m")
     error.report, error.trace = ErrorReport(status=503, request_id="third"), CallTrace(address="b")
-    note_error(attempt, error, CONFIG, has_content=False)
+    note_error(attempt, error, CONFIG, None, has_content=False)
     assert (attempt.status, attempt.provider_request_id, attempt.trace) == (503, "third", CallTrace(address="b"))
 
 
 def test_without_a_report_the_code_is_noted() -> None:
     attempt = AttemptRecord(target="up/m", status=200, trace=CallTrace(address="a"))
-    note_error(attempt, UpstreamError("stream_idle_timeout", "m"), CONFIG, has_content=False)
+    note_error(attempt, UpstreamError("stream_idle_timeout", "m"), CONFIG, None, has_content=False)
     assert (attempt.error, attempt.provider_message, attempt.trace) == (
         "stream_idle_timeout",
         None,

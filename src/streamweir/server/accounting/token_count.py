@@ -146,7 +146,7 @@ class Tokenizer:
 
     def count_prompt_on_loop(self, prompt: Prompt) -> Count:
         """On the event loop."""
-        texts = [*prompt.texts, *(text for message in prompt.messages for text in _texts_of(message))]
+        texts = [*prompt.texts, *(text for message in prompt.messages for text in texts_of(message))]
         is_short = len(texts) <= _MAX_TEXTS_ON_LOOP and sum(map(len, texts)) <= MAX_ON_LOOP and not prompt.tools
         return _count_prompt(prompt, self.count_on_loop if is_short else estimate)
 
@@ -223,7 +223,7 @@ def _pieces(text: str) -> Iterator[str]:
 def _count_prompt(prompt: Prompt, count: Callable[[str], Count]) -> Count:
     if not prompt.messages:
         return _count_plain(prompt, count)
-    counts = [count(text) for message in prompt.messages for text in _texts_of(message)]
+    counts = [count(text) for message in prompt.messages for text in texts_of(message)]
     tokens = sum(tokens for tokens, _ in counts) + _PER_REPLY
     tokens += sum(_PER_MESSAGE + _PER_NAME * (message.name is not None) for message in prompt.messages)
     estimated = _media_tokens(prompt)
@@ -241,7 +241,7 @@ def _count_plain(prompt: Prompt, count: Callable[[str], Count]) -> Count:
     return prompt.tokens + sum(tokens for tokens, _ in counts), source
 
 
-def _texts_of(message: Message) -> Iterator[str]:
+def texts_of(message: Message) -> Iterator[str]:
     yield message.role
     if message.name is not None:
         yield message.name

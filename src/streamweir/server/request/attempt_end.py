@@ -2,6 +2,7 @@
 
 import time
 
+from streamweir.core.request import Prompt
 from streamweir.pipeline.meter import Meter
 from streamweir.policy.health import Candidate
 from streamweir.server.relay.observer import AttemptObserver
@@ -28,6 +29,7 @@ def report_attempt(
     candidate: Candidate,
     attempt: AttemptRecord,
     conversation: bytes | None,
+    prompt: Prompt | None,
     *,
     is_stopped: bool,
     has_content: bool,
@@ -39,7 +41,7 @@ def report_attempt(
     if conversation is not None and relay.first_token_at is not None:
         router.affinity.note(conversation, candidate, now)  # however it ends, the prompt was read
     if relay.verdict is None and error is not None and not is_stopped:
-        note_error(attempt, error, runtime.config, has_content=has_content)
+        note_error(attempt, error, runtime.config, prompt, has_content=has_content)
         if router.failed(candidate, now, error):
             observer.ejected(attempt.target)
     elif relay.first_token_at is not None:

@@ -1,8 +1,9 @@
 """What the provider reported with an error, for the record of the attempt.
 
 A provider's message can quote the request. So the record of a key without `log_content` has no message of an error that
-is about the request itself, and of other messages no long quotation. Code, type and parameter are always recorded. All
-of it is scrubbed, known secrets are masked, and every text has a limit (docs/decisions/0034).
+is about the request itself, and none that has words of the prompt in it; of other messages it has no long quotation.
+Code, type and parameter are always recorded. All of it is scrubbed, known secrets are masked, and every text has a
+limit (docs/decisions/0034).
 """
 
 import re
@@ -10,7 +11,10 @@ import re
 from streamweir.config.model import Config
 from streamweir.config.secret import secrets_for
 from streamweir.core.errors import CallerError, StreamweirError
+from streamweir.core.request import Prompt
+from streamweir.server.accounting.token_count import texts_of
 from streamweir.server.telemetry.record import AttemptRecord
+from streamweir.wire import jsonio
 
 MAX_MESSAGE_LENGTH = 300
 _ABOUT_THE_REQUEST = frozenset({400, 413, 422})
@@ -18,7 +22,15 @@ _QUOTATION = re.compile(r"""(?<!\w)(["'`])(?:(?!\1(?!\w)).){41,}(?:\1|$)""")
 """Longer than the name of a model or a parameter. An apostrophe inside of a word is no quotation mark."""
 
 
-def note_error(attempt: AttemptRecord, error: StreamweirError, config: Config, *, has_content: bool) -> None:
+_RUN = 20
+"""Characters of the prompt, without spaces, that a message must not contain; searched in steps of half of it."""
+_MAX_PROMPT_LENGTH = 256 * 1024
+"""In characters. A longer prompt is not searched: that would block the event loop for too long."""
+
+
+def note_error(
+    attempt: AttemptRecord, error: StreamweirError, config: Config, prompt: Prompt | None, *, has_content: bool
+) -> None:
     """`has_content`: the key stores prompts and answers."""
     attempt.error = error.code
     attempt.trace = error.trace or attempt.trace
@@ -35,4 +47,25 @@ def note_error(attempt: AttemptRecord, error: StreamweirError, config: Config, *
         return
     secrets = secrets_for(config, attempt.target.partition("/")[0])
     message = report.message(secrets, MAX_MESSAGE_LENGTH)
-    attempt.provider_message = (message if has_content else _QUOTATION.sub(r"\1...\1", message)) or None
+    if not has_content:
+        message = _QUOTATION.sub(r"\1...\1", message)
+        if prompt is not None and quotes(message, prompt):
+            return
+    attempt.provider_message = message or None
+
+
+def quotes(message: str, prompt: Prompt) -> bool:
+    """Whether a message contains about thirty characters of the prompt, or a whole text of it that is not very short.
+    True also if the prompt is too long to be searched."""
+    texts = [*prompt.texts, *(text for each in prompt.messages for text in texts_of(each))]
+    if prompt.tools:
+        texts.append(jsonio.encode(prompt.tools).decode())
+    if sum(map(len, texts)) > _MAX_PROMPT_LENGTH:
+        return True
+    # Without spaces: a message has spaces instead of the prompt's line ends.
+    said, texts = "".join(message.split()), ["".join(text.split()) for text in texts]
+    runs = [said[at : at + _RUN] for at in range(0, len(said) - _RUN + 1, _RUN // 2)]
+    return any(
+        any(run in text for run in runs) if len(text) > _RUN else len(text) > _RUN // 2 and text in said
+        for text in texts
+    )
