@@ -125,11 +125,38 @@ def test_a_rate_limit_is_of_the_model_with_this_credential() -> None:
     assert not pool.changes
 
 
-def test_no_access_to_a_model_ejects_only_the_candidate_and_at_once() -> None:
+def test_no_access_to_a_model_ejects_only_the_candidate_if_another_credential_has_it() -> None:
     pool = router("a", "b")
-    assert pool.failed(Candidate(M, "a"), 0.0, NO_ACCESS)
+    assert not pool.failed(Candidate(M, "a"), 0.0, NO_ACCESS)
+    assert names(pool, 0.0) == ["a", "b"], "it may have been the request"
+    assert pool.confirmed(Candidate(M, "a"), 0.0, NO_ACCESS)
+    assert not pool.confirmed(Candidate(M, "a"), 0.0, NO_ACCESS), "it is known"
     assert pool.order(ROUTE, 29.0, first) == [Candidate(M, "b"), Candidate(N, "a"), Candidate(N, "b")]
     assert names(pool, 30.0) == ["a", "b"]
+
+
+@pytest.mark.parametrize("code", ["upstream_auth_failed", "upstream_quota_exhausted"])
+def test_a_refusal_that_is_only_in_a_text_counts_if_another_credential_is_not_refused(code: str) -> None:
+    pool, error = router("a", "b"), refusal(code)
+    error.is_only_in_text = True
+    pool.failed(Candidate(M, "a"), 0.0, error)
+    assert (names(pool, 0.0), pool.changes) == (["a", "b"], [])
+    pool.confirmed(Candidate(M, "a"), 1.0, error)
+    assert pool.changes == [CredentialChange("p", "a", code, 600.0)]
+    pool.confirmed(Candidate(M, "a"), 2.0, error)
+    assert names(pool, 600.0) == ["b"]
+    probe = pool.take(Candidate(M, "a"), 601.0)
+    assert isinstance(probe, Probe)
+    pool.failed(probe, 602.0, error)
+    pool.confirmed(probe, 603.0, error)
+    assert pool.changes[1:] == [CredentialChange("p", "a", code, 1200.0)], "as a probe that was refused"
+
+
+def test_only_a_provider_with_several_credentials_has_one_that_is_of_no_use() -> None:
+    alone = router()
+    alone.failed(Candidate(M), 0.0, NO_ACCESS)
+    assert not alone.confirmed(Candidate(M), 0.0, NO_ACCESS)
+    assert alone.order(ONE, 0.0, first) == [Candidate(M)]
 
 
 def test_with_one_credential_a_refusal_is_a_failure_like_any_other() -> None:

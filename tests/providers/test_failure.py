@@ -136,6 +136,25 @@ def test_whether_a_refusal_is_about_the_account(status: int, body: Any, is_of_ac
     assert classify(ErrorDetails(body), status).is_of_account is is_of_account
 
 
+@pytest.mark.parametrize(
+    ("status", "error", "is_only_in_text"),
+    [
+        (401, {"message": "insufficient_quota"}, False),
+        (402, {"message": "no credit"}, False),
+        (402, {"message": "This request requires more credits, or fewer max_tokens."}, True),
+        (429, {"message": "m", "code": "insufficient_quota"}, False),
+        (403, {"message": "m", "code": "account_deactivated"}, False),
+        (400, {"message": "Unrecognized request argument supplied: insufficient_quota"}, True),
+        (400, {"message": "Unrecognized request argument supplied: invalid_api_key"}, True),
+        (403, {"message": "Project does not have access to model invalid_api_key"}, True),
+        (403, {"message": "no"}, True),
+    ],
+    ids=str,
+)
+def test_a_message_can_quote_the_request(status: int, error: dict[str, str], is_only_in_text: bool) -> None:
+    assert classify(ErrorDetails({"error": error}), status).is_only_in_text is is_only_in_text
+
+
 def test_a_refusal_is_shown_scrubbed_and_keeps_its_param() -> None:
     body = {"error": {"message": "Bad value at https://api.example.com sk-abcdefgh", "param": "temperature\n"}}
     assert classify(ErrorDetails(body), 400) == CallerError(

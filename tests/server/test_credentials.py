@@ -213,6 +213,46 @@ async def test_a_key_without_access_to_one_model_serves_the_others() -> None:
         assert accounts.asked[-1] == "first"
 
 
+LOW = whole(error_body("Your credit balance is too low to access the API.", "invalid_request_error"), 400)
+
+
+async def test_a_text_about_the_account_is_believed_if_another_key_is_answered() -> None:
+    accounts = Accounts()
+    accounts.refused["first"] = LOW
+    async with ScriptedUpstream(accounts) as up, gateway(toml(up.base_url)) as gate:
+        assert [await ask(gate, f"up/m{number}", streamed=bool(number % 2)) for number in range(4)] == [200] * 4
+        assert accounts.asked == ["first", *["second"] * 4], "for all models"
+        pass_time(gate)
+        assert [await ask(gate) for _ in range(4)] == [200] * 4
+        assert accounts.asked.count("first") == 2, "one probe"
+
+
+@pytest.mark.parametrize(
+    ("members", "answer", "status"),
+    [
+        ({"insufficient_quota": 1}, whole(error_body("Unknown parameter: insufficient_quota"), 400), 503),
+        ({"invalid_api_key": 1}, whole(error_body("Unknown parameter: invalid_api_key"), 400), 502),
+        ({"user": "cat /etc/passwd"}, whole(b"<html><title>Sorry, you have been blocked</title></html>", 403), 502),
+    ],
+    ids=["quotes a word for no credit", "quotes a word for a bad key", "a firewall"],
+)
+async def test_no_caller_can_take_the_keys_from_the_others(
+    members: dict[str, Any], answer: list[Step], status: int
+) -> None:
+    """Its own request makes the provider answer as if each of the keys were refused."""
+    accounts = Accounts()
+
+    def script(request: Seen) -> list[Step]:
+        served = accounts(request)
+        return answer if members.items() <= request.json.items() else served
+
+    async with ScriptedUpstream(script) as up, gateway(toml(up.base_url)) as gate:
+        assert (await gate.ask(model="up/m", **members)).status == status
+        assert accounts.asked == ["first", "second"]
+        assert [await ask(gate), await ask(gate, "up/other")] == [200, 200]
+        assert accounts.asked[2:] == ["first", "first"], "neither is ejected"
+
+
 async def test_a_failure_of_the_target_does_not_use_up_its_keys() -> None:
     broken = dict.fromkeys(KEYS, whole(error_body("x", "api_error"), 400))
     accounts = Accounts()

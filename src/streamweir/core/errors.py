@@ -156,6 +156,8 @@ class StreamweirError(Exception):
     """The provider does not serve this model on the API through which it was requested, but on another one."""
     is_of_account: bool = False
     """The provider refuses the gateway's credential itself, for every model."""
+    is_only_in_text: bool = False
+    """That is known only from a text, which can quote the request: it needs a confirmation."""
     is_of_caller: bool = False
     """The caller has set the limit that was exceeded: it says nothing about the target."""
 

@@ -5,8 +5,10 @@
 
 A credential is refused, for all models, by a 401 and by a quota that is used up; a 403 refuses it only if it names the
 key or the account (`StreamweirError.is_of_account`, `providers.failure`). Any other 403 may be about one model, and a
-rate limit is: these are of the candidate (`policy.health`). If all credentials are ejected, one request at a time may
-probe one of them, every 30 s: the provider may have refused them by mistake (docs/decisions/0035).
+rate limit is: these are of the candidate (`policy.health`). A text can quote the request: what is known from one only
+counts when the same request was answered with another credential (`Router.confirmed`). If all credentials are ejected,
+one request at a time may probe one of them, every 30 s: the provider may have refused them by mistake
+(docs/decisions/0035).
 
 Only a probe makes a credential available again: an answer that began before it was refused proves nothing. Pure: time
 and random values are arguments.
@@ -156,9 +158,12 @@ class CredentialPool:
         health.restore()
         return CredentialChange(self.provider, candidate.credential, None)
 
-    def refused(self, candidate: Candidate, now: float, reason: str) -> CredentialChange | None:
+    def refused(
+        self, candidate: Candidate, now: float, reason: str, *, is_confirmed: bool = False
+    ) -> CredentialChange | None:
+        """`is_confirmed`: with another credential the same request was answered. It counts as the result of a probe."""
         health = self._health.get(candidate.credential)
-        if health is None or not health.refuse(now, was_probe=health.end_probe(candidate)):
+        if health is None or not health.refuse(now, was_probe=health.end_probe(candidate) or is_confirmed):
             return None
         assert health.ejection is not None  # noqa: S101 (it was just ejected)
         return CredentialChange(self.provider, candidate.credential, reason, health.ejection.duration_s)

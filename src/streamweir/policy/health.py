@@ -158,8 +158,8 @@ class Health:
         self._failures = self._ejections = 0
         self._ejection = self._probe = None
 
-    def failed(self, candidate: Candidate, now: float, error: StreamweirError, *, at_once: bool = False) -> bool:
-        """True: this failure ejects it. `at_once`: it does not take several failures in a row."""
+    def failed(self, candidate: Candidate, now: float, error: StreamweirError) -> bool:
+        """True: this failure ejects it."""
         was_probe = self._probe is candidate
         self.abandoned(candidate)
         if not isinstance(error, UpstreamError) or error.is_of_caller:
@@ -176,8 +176,16 @@ class Health:
                 return False
         else:
             self._failures += 1
-            if self._failures < self.settings.max_failures and not at_once:
+            if self._failures < self.settings.max_failures:
                 return False
+        self._eject(now)
+        return True
+
+    def refused(self, now: float) -> bool:
+        """Its credential may not use this model: there is no need to wait for more failures. True: it is ejected."""
+        is_known = self._ejection is not None and (self._ejection.covers(now) or self._is_probed(now))
+        if is_known or not self.settings.max_failures:
+            return False
         self._eject(now)
         return True
 

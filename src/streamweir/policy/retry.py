@@ -31,13 +31,19 @@ _TRANSIENT = frozenset(
 )
 
 
-_OF_CREDENTIAL = frozenset({"upstream_auth_failed", "upstream_quota_exhausted", "upstream_rate_limited"})
+_REFUSED_CREDENTIAL = frozenset({"upstream_auth_failed", "upstream_quota_exhausted"})
+_OF_CREDENTIAL = _REFUSED_CREDENTIAL | {"upstream_rate_limited"}
 _NOT_OF_PROVIDER = _OF_CREDENTIAL | {"upstream_model_not_found"}
 
 
 def is_of_credential(error: StreamweirError) -> bool:
     """The same target could answer with another credential."""
     return error.code in _OF_CREDENTIAL
+
+
+def is_refusal_of_credential(error: StreamweirError) -> bool:
+    """The credential may not be used, at all or for this model; unless the error was about the request."""
+    return error.code in _REFUSED_CREDENTIAL
 
 
 def is_of_provider(error: StreamweirError) -> bool:

@@ -199,10 +199,8 @@ class Router:
         """True: this failure ejects the candidate for a while."""
         pool, health = self.pools.get(candidate.target.provider), self._find(candidate)
         if pool is not None:
-            if error.is_of_account:
-                change = pool.refused(candidate, now, error.code)
-                if change is not None:
-                    self.changes.append(change)
+            if error.is_of_account and not error.is_only_in_text:
+                self._note_change(pool.refused(candidate, now, error.code))
                 if health is not None:
                     health.abandoned(candidate)
                 return False
@@ -212,8 +210,18 @@ class Router:
                 return False
             health = Health(self._settings_of(candidate.target))
             self._keep(Candidate(*candidate), health)
-        # The credential may not use this model: others may, so there is no need to wait for more failures.
-        return health.failed(candidate, now, error, at_once=pool is not None and error.code == "upstream_auth_failed")
+        return health.failed(candidate, now, error)
+
+    def confirmed(self, candidate: Candidate, now: float, error: StreamweirError) -> bool:
+        """After `failed` with an error of the credential: the same target has answered the same request with another
+        credential, so it was not about the request. True: this ejects the candidate for a while."""
+        pool, health = self.pools.get(candidate.target.provider), self._find(candidate)
+        if pool is None:
+            return False
+        if error.is_of_account:
+            self._note_change(pool.refused(candidate, now, error.code, is_confirmed=True))
+            return False
+        return health is not None and health.refused(now)
 
     def abandoned(self, candidate: Candidate) -> None:
         """Neither success nor failure: the caller disconnected, or it was not tried. Releases the probe, if it was
@@ -279,7 +287,10 @@ class Router:
     def _restore(self, candidate: Candidate) -> None:
         """If this was the probe of a credential, it is available again."""
         pool = self.pools.get(candidate.target.provider)
-        change = pool.answered(candidate) if pool is not None else None
+        if pool is not None:
+            self._note_change(pool.answered(candidate))
+
+    def _note_change(self, change: CredentialChange | None) -> None:
         if change is not None:
             self.changes.append(change)
 

@@ -106,6 +106,8 @@ _BAD_ACCOUNT = (
     "key was reported as leaked",  # Gemini
     "has been suspended",  # Gemini: Consumer 'api_key:...' has been suspended.
 )
+_TOO_EXPENSIVE = ("fewer max_tokens",)
+"""OpenRouter, with 402: a smaller request could be paid for."""
 _NO_SCOPE = ("missing scopes", "insufficient permissions")
 """OpenAI, of a key that is restricted to some endpoints."""
 _NO_MODEL = ("model_not_found", "invalid_model", "is not a valid model id")
@@ -144,6 +146,10 @@ class ErrorDetails:
         text = self.message.lower()
         return any(needle in text or needle in self.codes for needle in needles)
 
+    def has_code(self, *needles: str) -> bool:
+        """As `mentions`, but not in the message: that can quote the request."""
+        return any(needle in self.codes for needle in needles)
+
     def report(self) -> ErrorReport:
         """The provider's own words, for the operator."""
         members = self._members
@@ -173,9 +179,13 @@ def _classify(details: ErrorDetails, status: int | None, retry_after_s: float | 
     if code == 402 or (code in (400, 403, 429) and details.mentions(*_OUT_OF_CREDIT)):
         error = UpstreamError("upstream_quota_exhausted", "The provider's account has no credit left.")
         error.is_of_account = True
+        is_certain = (code == 402 and not details.mentions(*_TOO_EXPENSIVE)) or details.has_code(*_OUT_OF_CREDIT)
+        error.is_only_in_text = not is_certain
         return error
     if code in (401, 403) or (code == 400 and details.mentions(*_BAD_KEY)):
-        return auth_failed(is_of_account=_names_account(details) if code == 403 else not details.mentions(*_NO_SCOPE))
+        error = auth_failed(is_of_account=_names_account(details) if code == 403 else not details.mentions(*_NO_SCOPE))
+        error.is_only_in_text = code != 401 and not details.has_code(*_BAD_KEY, *_BAD_ACCOUNT)
+        return error
     if code in (404, 410) or (code == 400 and details.mentions(*_NO_MODEL)):
         return UpstreamError("upstream_model_not_found", "The provider does not know this model.")
     if code in (400, 422):

@@ -8,6 +8,7 @@ from streamweir.policy.health import Candidate
 from streamweir.server.relay.observer import AttemptObserver
 from streamweir.server.relay.relay import Relay
 from streamweir.server.request.attempt_report import note_error
+from streamweir.server.request.candidates import Candidates
 from streamweir.server.request.runtime import RuntimeConfig
 from streamweir.server.telemetry.record import AttemptRecord
 
@@ -17,6 +18,17 @@ def report_first_token(
 ) -> None:
     router, now = runtime.router, time.monotonic()
     router.answered(candidate, now, now - began_at)
+    if router.changes:
+        observer.credentials_changed(router.changes)
+
+
+def report_refusals(runtime: RuntimeConfig, observer: AttemptObserver, candidates: Candidates) -> None:
+    """A candidate has answered: credentials that the same target refused for this request are of no use."""
+    router, now, answered = runtime.router, time.monotonic(), candidates.candidate
+    for candidate, error in candidates.refused:
+        is_other = candidate.target == answered.target and candidate.credential != answered.credential
+        if is_other and router.confirmed(candidate, now, error):
+            observer.ejected(str(candidate.target))
     if router.changes:
         observer.credentials_changed(router.changes)
 

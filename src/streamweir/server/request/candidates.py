@@ -22,6 +22,7 @@ from streamweir.policy.retry import (
     error_to_show,
     is_of_credential,
     is_of_provider,
+    is_refusal_of_credential,
     may_try_again,
     may_try_elsewhere,
 )
@@ -70,6 +71,7 @@ class Candidates:
         "_tried",
         "_untried",
         "candidate",
+        "refused",
     )
 
     # One exists as long as its stream: what most requests do not need is made when it is needed.
@@ -106,6 +108,8 @@ class Candidates:
         self._sources: tuple[Route, ...] = ()
         """The routes whose lists are used after such a refusal. None is used twice."""
         self._timeout_s = inf if timeout_s is None else timeout_s
+        self.refused: tuple[tuple[Candidate, StreamweirError], ...] = ()
+        """Those whose credential was refused, and why."""
 
     @property
     def is_last(self) -> bool:
@@ -130,6 +134,8 @@ class Candidates:
         now = time.monotonic()
         self._failed = self.candidate, error, self._repeats
         self._shown = error_to_show(self._shown, error)
+        if is_refusal_of_credential(error):
+            self.refused += ((self.candidate, error),)
         if self._attempts >= self._max_attempts:
             raise self._final(error)
         self._tried += (self.candidate.target,)

@@ -35,7 +35,7 @@ from streamweir.server.relay.observer import AttemptObserver
 from streamweir.server.relay.relay import Relay
 from streamweir.server.request.allowance import OutputAllowance
 from streamweir.server.request.attempt_builder import AttemptBuilder
-from streamweir.server.request.attempt_end import report_attempt, report_first_token
+from streamweir.server.request.attempt_end import report_attempt, report_first_token, report_refusals
 from streamweir.server.request.attempt_setup import (
     estimate_prompt,
     find_route,
@@ -259,10 +259,9 @@ class RequestHandler:
         headers = self._request.headers
         chat = self._chat = await self._parse_body()
         self._prompt = chat.prompt
-        record, runtime = self.record, self._runtime
+        record, runtime, now = self.record, self._runtime, time.monotonic()
         record.model, record.stream = chat.model or runtime.default_model, chat.stream
-        route = find_route(runtime, self.key, chat)
-        self._route, now = route, time.monotonic()
+        self._route = route = find_route(runtime, self.key, chat)
         if runtime.router.has_equals(route):
             self._conversation = conversation_of(self.key.id, route.id, chat, self._frontend, headers)
         order = partial(order_route, runtime, chat, record.at_ms, random, self._conversation)
@@ -334,6 +333,8 @@ class RequestHandler:
             if self._allowance is not None:
                 await self._allowance.wait_extended()
             error = relay.failure
+            if candidates.refused and relay.first_token_at is not None:
+                report_refusals(self._runtime, self._observer, candidates)
             if error is None or relay.verdict is not None or self._stop_reason is not None or self._is_cut:
                 self._settle(relay, meter)
                 return
