@@ -10,7 +10,7 @@ import sys
 import tempfile
 import tomllib
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 
 from streamweir.cli.main import main
 from streamweir.config.error import entry, member
-from streamweir.config.litellm import NotAConfiguration, Translation, translate
+from streamweir.config.litellm import NotAConfiguration, Translation, translate, unsupported
 from streamweir.config.litellm.report import NOT_READ
 from streamweir.config.load import load_config
 from streamweir.config.model import Config
@@ -171,6 +171,38 @@ def test_what_is_converted_makes_a_difference_and_what_is_not_makes_none(case: s
             idle.append(paths[-1])
     assert used == set()
     assert [path for path in idle if not HOLDS_ANYWAY.search(path) and (case, path) not in WITHOUT_EFFECT] == []
+
+
+USUAL = {"model": "openai/gpt-4o", "api_base": "https://llm.example.com/v1", "api_key": "os.environ/KEY"}
+LISTS: dict[str, tuple[Mapping[str, str], Callable[[dict[str, Any]], dict[str, Any]]]] = {
+    "litellm_params": (unsupported.DEPLOYMENT, lambda own: of_deployment({**USUAL, **own}, {})),
+    "model_info": (unsupported.MODEL_INFO, lambda own: of_deployment(USUAL, own)),
+    "litellm_settings": (unsupported.LITELLM, lambda own: {"litellm_settings": own}),
+    "router_settings": (
+        unsupported.ROUTER,
+        lambda own: {"router_settings": {"redis_url": "redis://cache", **own}},
+    ),
+    "general_settings": (unsupported.GENERAL, lambda own: {"general_settings": own}),
+    "top": (unsupported.TOP, lambda own: own),
+    "checks": (unsupported.CHECKS, lambda own: {"router_settings": {"optional_pre_call_checks": list(own)}}),
+}
+
+
+def of_deployment(params: dict[str, Any], info: dict[str, Any]) -> dict[str, Any]:
+    return {"model_list": [{"model_name": "m", "litellm_params": params, "model_info": info}]}
+
+
+@pytest.mark.parametrize("name", LISTS)
+def test_what_is_listed_as_not_converted_is_not(name: str) -> None:
+    reasons, make = LISTS[name]
+    stale = [
+        setting
+        for setting, reason in reasons.items()
+        if not all(
+            [note.text for note in translate(make({setting: value})).dropped] == [reason] for value in (False, 7)
+        )
+    ]
+    assert stale == []
 
 
 def test_prices_are_exact(tmp_path: Path) -> None:
