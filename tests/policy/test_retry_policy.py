@@ -175,7 +175,8 @@ OVERLOADED, TOO_LONG = UpstreamError("upstream_overloaded", "m"), CallerError("c
         (LIMITED, OVERLOADED, OVERLOADED),
         (AUTH, UpstreamError("upstream_quota_exhausted", "m"), UpstreamError("upstream_quota_exhausted", "m")),
         (LIMITED, TOO_LONG, TOO_LONG),
-        (TOO_LONG, AUTH, AUTH),
+        (TOO_LONG, AUTH, TOO_LONG),
+        (TOO_LONG, LIMITED, LIMITED),
     ],
 )
 def test_the_error_that_a_caller_can_do_something_about(

@@ -266,6 +266,23 @@ async def test_targets_that_cannot_serve_the_request_are_left_out_also_of_fallba
         assert (await ask(gate, is_streamed=False, n=2, model="n")).status == 400
 
 
+@pytest.mark.parametrize("lists", [["n"], ["n", "o"]], ids=["one", "two"])
+async def test_a_model_at_its_limits_is_answered_by_its_fallback(lists: list[str]) -> None:
+    """What has no room is not asked, and takes no attempt away."""
+    limited = '[[models]]\nid = "{}"\ntargets = [{{ provider = "{}", model = "m", rpm = 1 }}]\n'
+    toml = limited.format("m", "a") + f"fallbacks = {json.dumps(lists)}\nmax_attempts = 1\n"
+    toml += (limited.format("n", "b") + model("o", "c")) if len(lists) == 2 else model("n", "c")
+    others = {"b": ANSWER} if len(lists) == 2 else {}
+    async with routed(toml, a=ANSWER, c=ANSWER, **others) as (gate, ups):
+        for count in range(1, 5):
+            assert_completed(await ask(gate))
+            await gate.settled(count)
+        targets = [str(record.target)[0] for record in gate.records]
+        assert targets == ["a", *"b" * len(others), *"c" * (3 - len(others))]
+        assert [len(record.attempts) for record in gate.records] == [1] * 4
+        assert len(ups["a"].requests) == 1
+
+
 # After a refusal of the prompt.
 
 
@@ -365,6 +382,15 @@ async def test_the_list_of_the_requested_model_counts_also_for_its_fallbacks_and
         assert_completed(await ask(gate), text="last")
         record = await assert_record(gate, "completed", attempts=[FAILED, TOO_LONG, TOO_LONG, None])
         assert [each.target[0] for each in record.attempts] == ["a", "b", "c", "d"]
+
+
+async def test_a_larger_model_at_its_limits_is_followed_by_the_next_in_the_list() -> None:
+    toml = model("m", "a", context_fallbacks=["n", "o"]) + model("o", "c")
+    toml += '[[models]]\nid = "n"\ntargets = [{ provider = "b", model = "m", rpm = 1 }]\n'
+    async with routed(toml, a=refusing(TOO_LONG), b=says("second"), c=says("third")) as (gate, _):
+        for count, text in enumerate(("second", "third", "third"), start=1):
+            assert_completed(await ask(gate), text=text)
+            await assert_record(gate, "completed", attempts=[TOO_LONG, None], count=count)
 
 
 async def test_if_no_larger_model_is_available_the_caller_learns_that_the_prompt_is_too_long() -> None:

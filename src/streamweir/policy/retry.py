@@ -67,9 +67,12 @@ def may_try_again(error: StreamweirError) -> bool:
 
 def error_to_show(earlier: StreamweirError | None, latest: StreamweirError) -> StreamweirError:
     """Of the errors of two attempts, the one for the caller: the latest, unless that says that a retry cannot help and
-    the one before says that it can. A provider that refuses the gateway's key is no reason for a caller to give up."""
+    the one before says what can: a retry, or another prompt. A provider that refuses the gateway's key is no reason
+    for a caller to give up."""
     is_final = isinstance(latest, UpstreamError) and not latest.spec.may_retry
-    return earlier if is_final and earlier is not None and earlier.spec.may_retry else latest
+    if not is_final or earlier is None:
+        return latest
+    return earlier if earlier.spec.may_retry or isinstance(earlier, CallerError) else latest
 
 
 def backoff_s(attempt: int, random: Callable[[], float], retry_after_s: float | None = None) -> float:
