@@ -296,11 +296,26 @@ async def test_the_first_event_of_a_folded_answer_is_noticed_and_silence_is_too(
         assert run.written == b""
 
 
-async def test_comments_do_not_keep_a_folded_answer_alive() -> None:
-    script: list[Step] = [Head(), Send(ROLE + TEXT[0]), Send(b": still here\n\n"), Hang()]
-    async with attempt(script, folds=True, idle_s=5000.0, total_at=90000.0) as (run, _):
-        size = len(ROLE + TEXT[0]) + len(b": still here\n\n")
-        await run.until(lambda: run.relay.bytes_in == size)
-        later(run.relay, 5000.0)
+async def test_a_folded_answer_that_does_not_begin_is_ended() -> None:
+    script: list[Step] = [Head(), Send(ROLE), Hang()]
+    async with attempt(script, folds=True, first_event_s=9000.0, total_at=90000.0, idle_s=9999.0) as (run, _):
+        await run.until(lambda: run.relay.bytes_in > 0)
+        later(run.relay, 9000.0)
         assert run.relay.failure is not None
-        assert run.relay.failure.code == "stream_idle_timeout"
+        assert run.relay.failure.code == "upstream_timeout"
+
+
+async def test_comments_do_not_keep_a_folded_answer_alive() -> None:
+    event, comment = asyncio.Event(), b": still here\n\n"
+    script: list[Step] = [Head(), Send(ROLE + TEXT[0]), Wait(event), Send(comment), Hang()]
+    async with attempt(script, folds=True, idle_s=5000.0, total_at=90000.0) as (run, _):
+        relay, size = run.relay, len(ROLE + TEXT[0])
+        await run.until(lambda: relay.bytes_in == size)
+        later = relay._time() + 3000.0
+        relay._time = lambda: later
+        event.set()
+        await run.until(lambda: relay.bytes_in == size + len(comment))
+        relay._time = lambda: later + 2001.0
+        relay.on_timer()
+        assert relay.failure is not None
+        assert relay.failure.code == "stream_idle_timeout"
