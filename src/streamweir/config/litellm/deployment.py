@@ -13,7 +13,7 @@ from streamweir.config.litellm.parameter import take_parameters
 from streamweir.config.litellm.provider import Connection, Connections, Unusable
 from streamweir.config.litellm.report import Place
 from streamweir.config.litellm.tree import Branch, number_of
-from streamweir.config.litellm.value import Number, Price, take_count, take_price, take_seconds
+from streamweir.config.litellm.value import Number, Price, take_count, take_first_event, take_price, take_seconds
 from streamweir.config.litellm.variable import REFERENCE, Variables
 from streamweir.config.litellm.vendor import is_supported, split_model, upstream_model, why_unsupported, wire_of
 from streamweir.policy.route import MAX_NAME_LENGTH
@@ -144,7 +144,7 @@ class Deployments:
         health = take_health(info, params, variables)
         price, price_places = take_price((params, info))
         timeouts = {
-            "first_event_s": take_seconds(params, "stream_timeout", variables),
+            "first_event_s": take_first_event(params, variables),
             "total_s": take_seconds(params, "timeout", variables),
             "keepalive_s": take_seconds(params, "keepalive_seconds", variables),
         }

@@ -13,7 +13,7 @@ from streamweir.config.litellm.fallback import Fallbacks, items_of
 from streamweir.config.litellm.report import Place
 from streamweir.config.litellm.route import STRATEGIES
 from streamweir.config.litellm.tree import Branch
-from streamweir.config.litellm.value import take_bytes, take_count, take_days, take_seconds
+from streamweir.config.litellm.value import take_bytes, take_count, take_days, take_first_event, take_seconds
 from streamweir.config.litellm.variable import REFERENCE, Variables
 from streamweir.config.weak_key import MIN_KEY_LENGTH
 
@@ -169,7 +169,7 @@ class Settings:
         if timeout is not None and request_timeout is not None:
             self._litellm.drop("request_timeout", "router_settings.timeout overrides it")
         timeouts = {
-            "first_event_s": take_seconds(self._router, "stream_timeout", self._variables),
+            "first_event_s": take_first_event(self._router, self._variables),
             "total_s": timeout if timeout is not None else request_timeout,
             "keepalive_s": take_seconds(self._litellm, "sse_keepalive_ping_interval_seconds", self._variables),
         }

@@ -37,6 +37,14 @@ def take_seconds(branch: Branch, name: str, variables: Variables) -> Decimal | s
     return _within(branch, name, value, 0, _MAX_SECONDS)
 
 
+def take_first_event(branch: Branch, variables: Variables) -> Decimal | str | None:
+    """From `stream_timeout`, which LiteLLM applies to streams alone."""
+    seconds = take_seconds(branch, "stream_timeout", variables)
+    if seconds is not None:
+        branch.note("stream_timeout", "it holds for whole answers, too")
+    return seconds
+
+
 def take_count(
     branches: Sequence[Branch], name: str, variables: Variables, minimum: int, maximum: int
 ) -> int | str | None:
