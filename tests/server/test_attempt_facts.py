@@ -195,3 +195,14 @@ async def test_a_prompt_that_a_provider_quotes_is_in_no_log_of_a_key_without_con
     assert "badger" not in out.getvalue() + "".join(rows)
     assert [(each.provider_param, each.provider_message) for each in records[0].attempts] == [("messages", None)]
     assert records[1].attempts[0].provider_message == "Invalid 'messages[0].content': '...'"
+
+
+async def test_a_caller_does_not_see_a_header_of_the_gateway_that_a_provider_quotes() -> None:
+    refusal = whole(error_body("Bad value plain.team.header", param="plain.team.header"), 400)
+    async with ScriptedUpstream(refusal) as up:
+        toml = providers(up=up.base_url) + 'headers = { x-team = "plain.team.header" }\n'
+        async with gateway(toml) as gate:
+            reply = await gate.ask(model="up/m")
+    assert reply.status == 400
+    assert json.loads(reply.body)["error"]["message"] == "Bad value ***"
+    assert b"plain" not in reply.body

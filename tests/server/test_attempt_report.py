@@ -3,7 +3,15 @@
 import pytest
 
 from streamweir.core.call_trace import CallTrace
-from streamweir.core.errors import CallerError, ErrorReport, StreamweirError, UpstreamError
+from streamweir.core.errors import (
+    CallerError,
+    ErrorReport,
+    NativeError,
+    StreamweirError,
+    UpstreamError,
+    scrub,
+    without_secrets,
+)
 from streamweir.core.message import Message
 from streamweir.core.request import Prompt, read_request
 from streamweir.server.request.attempt_report import MAX_MESSAGE_LENGTH, note_error
@@ -128,3 +136,39 @@ def test_without_a_report_the_code_is_noted() -> None:
         None,
         CallTrace(address="a"),
     )
+
+
+def test_known_secrets_are_masked_in_every_text_that_a_provider_chooses() -> None:
+    key = "plain.provider.key"
+    attempt = AttemptRecord(target="up/m", status=500, provider_request_id=key)
+    error = UpstreamError("upstream_server_error", "m")
+    error.report = ErrorReport(code=f"c {key}", type=f"t {key}", param=f"p {key}")
+    note_error(attempt, error, CONFIG, None, has_content=True)
+    assert (attempt.provider_code, attempt.provider_type, attempt.provider_param) == ("c ***", "t ***", "p ***")
+    assert attempt.provider_request_id == "***"
+
+
+@pytest.mark.parametrize("quoted", ["plain.provider.k", "plain.pr********.key", "*****ovider.key"])
+def test_so_are_their_beginnings_and_ends(quoted: str) -> None:
+    shown = noted(f"Wrong key: {quoted}, sorry.", has_content=True)
+    assert shown is not None
+    assert "plain.pr" not in shown
+    assert "ovider.key" not in shown
+    assert (shown.startswith("Wrong key: *"), shown.endswith(", sorry.")) == (True, True)
+
+
+def test_a_secret_inside_of_another_does_not_keep_the_rest_of_it_visible() -> None:
+    secrets = ["short-secret", "a-short-secret-and-more"]
+    for order in (secrets, secrets[::-1]):
+        assert without_secrets("No: a-short-secret-and-more.", order) == "No: ***."
+
+
+def test_what_a_caller_sees_has_no_secret_either() -> None:
+    text = "x" * 390 + " plain.provider.key"  # it is cut inside of the key
+    error = CallerError("invalid_value", scrub(text), param="plain.team.header")
+    error.report = ErrorReport(text=text)
+    error.native = NativeError("w", 400, "t", scrub(text), "plain.provider.key", "plain.team.header")
+    note_error(AttemptRecord(target="up/m", status=400), error, CONFIG, None, has_content=False)
+    assert (error.message, error.param) == ("x" * 390 + " ***", "***")
+    assert error.native == NativeError("w", 400, "t", "x" * 390 + " ***", "***", "***")
+    assert "plain" not in f"{error} {error.args}"

@@ -18,9 +18,10 @@ _QUERY = re.compile(r"[?#].*=", re.DOTALL)
 
 
 def secrets_of(config: Config) -> list[str]:
-    """Without duplicates."""
+    """Without duplicates; the longest first, because one can contain another."""
     known = {str(key.key) for key in config.keys if len(key.key) >= MIN_SECRET_LENGTH}
-    return sorted(known.union(*(secrets_for(config, provider.name) for provider in config.providers)))
+    known = known.union(*(secrets_for(config, provider.name) for provider in config.providers))
+    return sorted(known, key=lambda secret: (-len(secret), secret))
 
 
 def secrets_for(config: Config, provider: str) -> set[str]:

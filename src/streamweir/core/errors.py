@@ -13,6 +13,7 @@ of the cause is in `report` and `trace`: for the operator's log, never for a cal
 
 import re
 from collections.abc import Iterable
+from operator import ne
 from typing import ClassVar, NamedTuple
 
 from msgspec import Struct
@@ -133,10 +134,7 @@ class ErrorReport(Struct, frozen=True, kw_only=True, gc=False):
 
     def message(self, secrets: Iterable[str] = (), max_length: int = 300) -> str:
         """One line without anything that could be a secret, an address or a control character."""
-        text = self.text
-        for secret in secrets:
-            text = text.replace(secret, "***")
-        return scrub(text, max_length)
+        return scrub(without_secrets(self.text, secrets), max_length)
 
     def __repr__(self) -> str:
         return f"ErrorReport({self.code!r}, {self.type!r})"
@@ -209,8 +207,9 @@ class GatewayFault(StreamweirError):
     codes = GATEWAY_CODES
 
 
-_MAX_MESSAGE_LENGTH = 400
-_MAX_SOURCE_LENGTH = 4 * _MAX_MESSAGE_LENGTH
+MAX_MESSAGE_LENGTH = 400
+"""Of a provider's text in an answer to a caller."""
+_MAX_SOURCE_LENGTH = 4 * MAX_MESSAGE_LENGTH
 _SECRETS = re.compile(
     r"""
       [a-z][a-z0-9+.-]*://\S+                              # addresses
@@ -230,13 +229,33 @@ _SECRETS = re.compile(
     """,
     re.VERBOSE | re.IGNORECASE | re.ASCII,
 )
+_MIN_PART = 8
+"""The length from which the beginning or the end of a secret is masked."""
 _CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]+")
 
 
-def scrub(text: str, max_length: int = _MAX_MESSAGE_LENGTH) -> str:
+def scrub(text: str, max_length: int = MAX_MESSAGE_LENGTH) -> str:
     """A provider's text without anything that could be a secret, an address or a control character."""
     if len(text) > _MAX_SOURCE_LENGTH:  # cut between words, because a part of a secret is not recognised
         text = text[:_MAX_SOURCE_LENGTH].rpartition(" ")[0]
     text = text.partition("Traceback (most recent call last)")[0]
     text = _SECRETS.sub("***", _CONTROLS.sub(" ", text)).strip()
     return text if len(text) <= max_length else text[: max_length - 3] + "..."
+
+
+def without_secrets(text: str, secrets: Iterable[str]) -> str:
+    """A text without these secrets, and without their beginnings and ends: providers quote a part of a key, and a text
+    may have been cut. The longest first, because one secret can contain another."""
+    for secret in sorted(secrets, key=len, reverse=True):
+        text = _without_beginnings(text, secret)
+        text = _without_beginnings(text[::-1], secret[::-1])[::-1]
+    return text
+
+
+def _without_beginnings(text: str, secret: str) -> str:
+    kept, at, beginning = [], 0, secret[:_MIN_PART]
+    while (found := text.find(beginning, at)) >= 0:
+        kept += [text[at:found], "***"]
+        quoted = text[found : found + len(secret)]
+        at = found + next((length for length, is_other in enumerate(map(ne, quoted, secret)) if is_other), len(quoted))
+    return "".join([*kept, text[at:]]) if kept else text

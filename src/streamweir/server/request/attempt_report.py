@@ -3,14 +3,18 @@
 A provider's message can quote the request. So the record of a key without `log_content` has no message of an error that
 is about the request itself, and none that has words of the prompt in it; of other messages it has no long quotation.
 Code, type and parameter are always recorded. All of it is scrubbed, known secrets are masked, and every text has a
-limit (docs/decisions/0034).
+limit (docs/decisions/0034). A caller sees some of these messages too: there the secrets are masked as well.
 """
 
 import re
+from collections.abc import Collection
+from functools import partial
+from typing import overload
 
 from streamweir.config.model import Config
 from streamweir.config.secret import secrets_for
-from streamweir.core.errors import CallerError, StreamweirError
+from streamweir.core.errors import MAX_MESSAGE_LENGTH as MAX_CALLERS_LENGTH
+from streamweir.core.errors import CallerError, ErrorReport, StreamweirError, scrub, without_secrets
 from streamweir.core.request import Prompt
 from streamweir.server.accounting.token_count import texts_of
 from streamweir.server.telemetry.record import AttemptRecord
@@ -37,15 +41,18 @@ def note_error(
     report = error.report
     if report is None:
         return
+    secrets = secrets_for(config, attempt.target.partition("/")[0])
+    hide = partial(_without, secrets)
+    _mask_answer(error, report, secrets)
     attempt.status = report.status or attempt.status
-    attempt.provider_request_id = report.request_id or attempt.provider_request_id
-    attempt.provider_code, attempt.provider_type, attempt.provider_param = report.code, report.type, report.param
+    attempt.provider_request_id = hide(report.request_id or attempt.provider_request_id)
+    attempt.provider_code, attempt.provider_type = hide(report.code), hide(report.type)
+    attempt.provider_param = hide(report.param)
     if not report.text:
         return
     is_about_the_request = isinstance(error, CallerError) or attempt.status in _ABOUT_THE_REQUEST
     if is_about_the_request and not has_content:
         return
-    secrets = secrets_for(config, attempt.target.partition("/")[0])
     message = report.message(secrets, MAX_MESSAGE_LENGTH)
     if not has_content:
         message = _QUOTATION.sub(r"\1...\1", message)
@@ -69,3 +76,28 @@ def quotes(message: str, prompt: Prompt) -> bool:
         any(run in text for run in runs) if len(text) > _RUN else len(text) > _RUN // 2 and text in said
         for text in texts
     )
+
+
+def _mask_answer(error: StreamweirError, report: ErrorReport, secrets: Collection[str]) -> None:
+    """A message for the caller that has the provider's text in it. It was cut, so it is made again."""
+
+    def hide(text: str) -> str:
+        return report.message(secrets, MAX_CALLERS_LENGTH) if text == scrub(report.text) else _without(secrets, text)
+
+    error.message, error.param = hide(error.message), _without(secrets, error.param)
+    error.args = (error.code, error.message)
+    if (native := error.native) is not None:
+        error.native = native._replace(
+            type=_without(secrets, native.type),
+            message=hide(native.message),
+            code=_without(secrets, native.code),
+            param=_without(secrets, native.param),
+        )
+
+
+@overload
+def _without(secrets: Collection[str], text: str) -> str: ...
+@overload
+def _without(secrets: Collection[str], text: str | None) -> str | None: ...
+def _without(secrets: Collection[str], text: str | None) -> str | None:
+    return without_secrets(text, secrets) if text else text
