@@ -415,7 +415,7 @@ context_fallbacks = ["o"]
 
 [[models]]
 id = "n"
-targets = [{ provider = "spare", model = "cheap", max_output_tokens = 700 }, { provider = "up", model = "gpt-4o" }]
+targets = [{ provider = "spare", model = "cheap" }, { provider = "up", model = "gpt-4o" }]
 price = { input = 500.0, output = 500.0 }
 
 [[models]]
@@ -450,7 +450,7 @@ async def test_the_target_that_answers_is_billed_by_the_price_of_its_model_and_t
 
 @pytest.mark.parametrize(
     ("script", "where", "limit"),
-    [(answers(is_streamed=False), "up", 16_384), (DOWN, "spare", 700), (refusing(TOO_LONG), "large", 30_000)],
+    [(answers(is_streamed=False), "up", 16_384), (DOWN, "spare", 4096), (refusing(TOO_LONG), "large", 30_000)],
     ids=["own", "fallback", "larger"],
 )
 async def test_each_model_gets_the_longest_answer_that_it_can_give_where_the_caller_sets_none(

@@ -141,7 +141,6 @@ class Candidates:
         self._tried += (self.candidate.target,)
         if error.code in REFUSAL_FALLBACKS:
             self._list = REFUSAL_FALLBACKS[error.code]
-            self._untried = []
         taken = self._take_next(error, now, self.candidate.target) if may_try_elsewhere(error) else None
         taken = taken or self._take_of_list(error)
         if taken is not None:
