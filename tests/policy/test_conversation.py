@@ -87,6 +87,14 @@ def test_of_a_long_text_both_ends_count() -> None:
     assert chat(said("user", f"a{filler}a")) == chat(said("user", f"a{filler}xa"))
 
 
+def test_of_a_long_name_both_ends_count() -> None:
+    """What is read of a request is bounded, whatever its caller sends."""
+    begin, end = "b" * 4096, "e" * 4096
+    named = chat(SYSTEM, FIRST, prompt_cache_key=begin + "x" * 10 + end)
+    assert named == chat(SYSTEM, FIRST, prompt_cache_key=begin + "y" * 1000 + end)
+    assert named != chat(SYSTEM, FIRST, prompt_cache_key=begin + "x" * 10 + end + "f")
+
+
 def test_a_text_that_grows_is_one_conversation_from_the_length_on_that_providers_cache() -> None:
     def completion(prompt: Any) -> bytes | None:
         return conversation(COMPLETIONS, {"prompt": prompt})

@@ -1,11 +1,13 @@
 """What a target sets over its provider, on real sockets: its address and headers, and how often it is asked again."""
 
+from collections.abc import Sequence
+
 import pytest
 
 from support.answers import error_body, openai_stream
 from support.gateway import configured, gateway, providers
 from support.outcome import assert_completed, assert_record, assert_refused, serving
-from support.script import stream, whole
+from support.script import Seen, Step, stream, whole
 from support.scripted_upstream import ForbiddenServer, ScriptedUpstream
 
 pytestmark = pytest.mark.usefixtures("no_jitter")
@@ -34,6 +36,23 @@ async def test_a_target_with_its_own_address_is_asked_there() -> None:
             await gate.settled(3)
         await home.vacated()
         await region.vacated()
+
+
+async def test_a_failover_to_another_region_is_not_rationed() -> None:
+    """It asks another server, and so it does not take from the retry budget, which is ten of these requests."""
+
+    def every_second(request: Seen) -> Sequence[Step]:
+        return BROKEN if request.number % 2 else ANSWER
+
+    async with ScriptedUpstream(every_second) as home, ScriptedUpstream(ANSWER) as region:
+        targets = (
+            f'{{ provider = "up", model = "a" }}, {{ provider = "up", model = "b", base_url = "{region.base_url}" }}'
+        )
+        toml = f'{providers(up=home.base_url)}[[models]]\nid = "m"\ntargets = [{targets}]\n'
+        async with gateway(toml) as gate:
+            assert [(await gate.ask(model="m", stream=True)).status for _ in range(30)] == [200] * 30
+            assert len(region.requests) == 15
+            await gate.settled(30)
 
 
 async def test_connections_of_a_target_are_closed_when_it_has_none_of_its_own_any_more() -> None:

@@ -32,7 +32,9 @@ def conversation_of(
     if request.api == "embeddings":
         return None
     session = request.prompt_cache_key or _session_of(request, frontend, headers)
-    texts = ("session", session) if session else (("prompt", *begin) if (begin := [*_beginning(request)]) else ())
+    texts = (
+        ("session", _ends(session)) if session else (("prompt", *begin) if (begin := [*_beginning(request)]) else ())
+    )
     if not texts:
         return None
     digest = blake2b(digest_size=DIGEST_BYTES)

@@ -179,7 +179,7 @@ class Candidates:
             self._untried = [candidate for candidate in self._untried if candidate.target != failed]
         while self._untried:
             candidate = self._untried.pop(self._next_index())
-            is_repeat = candidate.target.provider == failed.provider and is_of_provider(error)
+            is_repeat = is_of_provider(error) and self._is_same_server(candidate.target, failed)
             if is_repeat and not budget.has_budget(now):
                 continue
             taken = self._runtime.router.take(candidate, now)
@@ -188,6 +188,10 @@ class Candidates:
                     budget.take(now)
                 return taken
         return None
+
+    def _is_same_server(self, target: TargetId, other: TargetId) -> bool:
+        """A target can have another address than its provider."""
+        return self._runtime.provider_for(target).upstream is self._runtime.provider_for(other).upstream
 
     def _next_index(self) -> int:
         """An attempt is kept for each fallback that may still follow."""
