@@ -129,6 +129,7 @@ async def test_how_providers_do(tmp_path: Path) -> None:
         assert [(each["name"], each["kind"]) for each in (up, sim)] == [("up", "openai"), ("sim", "sim")]
         assert up["targets"][0] == {
             "model": "gpt-4o",
+            "credential": "",
             "is_in_alias": True,
             "wire": "chat",
             "state": "well",

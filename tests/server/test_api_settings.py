@@ -34,6 +34,7 @@ async def test_what_is_configured(tmp_path: Path) -> None:
             "server",
             "store",
             "shared",
+            "routing",
             "providers.up",
             "providers.sim",
             "models.smart",
