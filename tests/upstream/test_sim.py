@@ -193,10 +193,11 @@ async def test_a_step_that_comes_due_while_paused_waits() -> None:
     call = await simulator().open(request_for("hello?pace_ms=1"), listener)
     await listener.heard(2)
     call.pause()
+    before = len(listener.calls)  # on a busy machine the next step can be due by now
     other = Listener()
     await simulator().open(request_for("hello?pace_ms=1"), other)
     await other.over
-    assert len(listener.calls) == 2
+    assert len(listener.calls) == before
     call.resume()
     await listener.over
 
