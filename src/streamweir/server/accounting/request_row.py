@@ -137,6 +137,8 @@ def _add_trace(view: AttemptView, trace: CallTrace) -> None:
     if trace.address:
         view.address = trace.address
     view.via_proxy, view.reused = trace.via_proxy or UNSET, trace.is_reused
+    if trace.is_reused:
+        return
     for name in ("dns_s", "connect_s", "tls_s"):
         if (seconds := getattr(trace, name)) is not None:
             setattr(view, name, round(seconds, 6))
