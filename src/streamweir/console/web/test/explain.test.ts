@@ -12,6 +12,10 @@ test("a code says more than its verdict", () => {
   const found = explain("rejected", "rate_limit_exceeded");
   assert.match(found.what, /limit of requests or tokens/);
   assert.equal(found.whose, "caller");
+  const full = explain("rejected", "upstream_rate_limited");
+  assert.match(full.what, /configured limit, so no provider was called/);
+  assert.equal(full.whose, "operator");
+  assert.match(explain("upstream_error", "upstream_rate_limited").what, /provider's own rate limit/);
   const stopped = explain("stopped", "stopped_by_operator");
   assert.equal(stopped.what, "The request was stopped while it was running. An operator stopped it.");
   assert.equal(stopped.whose, "operator");

@@ -26,9 +26,9 @@ const VERDICTS: Record<string, Entry> = {
   idle_timeout: ["The provider stopped sending in the middle of the answer.", "provider", "Retry, or change `idle_s`, the longest allowed pause."],
   first_token_timeout: ["The provider took too long to start its answer.", "provider", "Retry, add a second target to the model, or change `first_event_s`."],
   client_gone: ["The caller closed the connection before the answer was complete.", "caller", "If this was not intended, check the timeouts of the client and of proxies in front of the gateway."],
-  upstream_error: ["The provider refused the request or failed, and no other target was left.", "provider", "See the attempts below and the target's health under Models."],
+  upstream_error: ["The provider refused the request or failed, and no other target was left, or `max_attempts` was reached.", "provider", "See the attempts below and the target's health under Models."],
   rejected: ["The request was refused before a provider was called.", "caller", "Fix what the error code names, and retry."],
-  deadline: ["The answer took longer than the total timeout.", "provider", "Request a shorter answer, or raise `total_s`."],
+  deadline: ["The answer took longer than the total timeout, or than the caller's own `x-request-timeout`.", "provider", "Request a shorter answer, or raise the timeout."],
   stopped: ["The request was stopped while it was running.", "operator"],
   shutdown: ["The gateway shut down before the answer was complete.", "gateway", "Retry. `drain_s` sets how long open streams may continue."],
   gateway_fault: ["The gateway itself failed. That is a bug.", "gateway", "Search the gateway's log for this id, and report the bug."],
@@ -76,7 +76,7 @@ const CODES: Record<string, Entry> = {
   upstream_connect_failed: ["The provider could not be reached.", "provider", SEE_HEALTH],
   upstream_dns_failed: ["The provider's name could not be resolved.", "provider", "Check `base_url` and this machine's DNS."],
   upstream_tls_failed: ["The provider's certificate was not accepted.", "provider", "Check `base_url`, the clock of this machine and its certificates."],
-  upstream_auth_failed: ["The provider did not accept the gateway's own key.", "operator", "Check `api_key` of the provider in the configuration."],
+  upstream_auth_failed: ["The provider did not accept the gateway's own key.", "operator", "Check `api_key` or `api_keys` of the provider in the configuration."],
   upstream_bad_response: ["The provider's answer was not valid.", "provider", SEE_HEALTH],
   upstream_bad_encoding: ["The provider's answer was not valid UTF-8, or its compression was invalid.", "provider", SEE_HEALTH],
   upstream_empty_response: ["The provider's answer was empty.", "provider", "Retry."],
@@ -93,7 +93,7 @@ const CODES: Record<string, Entry> = {
   upstream_quota_exhausted: ["The gateway's account at the provider has no credit left.", "operator", "Add credit at the provider."],
   upstream_timeout: ["The provider took too long to start.", "provider", "Retry, or add a second target to the model."],
   stream_idle_timeout: ["The provider stopped sending in the middle of the answer.", "provider", "Retry."],
-  stream_deadline_exceeded: ["The answer took longer than the total timeout.", "provider", "Request a shorter answer, or raise `total_s`."],
+  stream_deadline_exceeded: ["The answer took longer than the total timeout, or than the caller's own `x-request-timeout`.", "provider", "Request a shorter answer, or raise the timeout."],
   internal_error: ["The gateway itself failed. That is a bug.", "gateway", "Search the gateway's log for this id, and report the bug."],
   overloaded: ["The gateway was overloaded and refused the request.", "gateway", "Retry as Retry-After says; add workers if it lasts."],
   server_shutting_down: ["The gateway was shutting down.", "gateway", "Retry."],
@@ -104,10 +104,15 @@ const CODES: Record<string, Entry> = {
 
 const UNKNOWN: Entry = ["No further information.", null];
 
+// A code that means something else if no provider was called.
+const REJECTED: Record<string, Entry> = {
+  upstream_rate_limited: ["Every available target of the model was at its configured limit, so no provider was called.", "operator", "Raise `rpm`, `tpm` or `max_streams` of the target, the provider or its keys, or add another target."],
+};
+
 // The code says more than the verdict where there is one; the verdict says how far it came.
 export function explain(verdict: string, code: string | null): Explanation {
   const [what, whose, todo] = own(VERDICTS, verdict) ?? UNKNOWN;
-  const detail = code === null ? undefined : own(CODES, code);
+  const detail = code === null ? undefined : ((verdict === "rejected" ? own(REJECTED, code) : undefined) ?? own(CODES, code));
   if (detail === undefined) return { what, whose, todo: todo ?? null };
   const says = verdict === "upstream_error" || verdict === "stopped" || verdict === "client_gone" ? `${what} ${detail[0]}` : detail[0];
   return { what: says, whose: detail[1] ?? whose, todo: detail[2] ?? todo ?? null };
@@ -133,9 +138,9 @@ const FLAGS: Record<string, string> = {
   usage_cut: "The provider reported more than store.anomaly_tokens; only that many were billed.",
   max_tokens_set: "The request had no max_tokens, and its key has a budget or credit: the gateway set max_tokens to what was reserved.",
   max_tokens_lowered: "The remaining budget or credit was too small for the request's max_tokens: the gateway lowered it.",
-  max_tokens_clamped: "The request's max_tokens was above the longest answer of the model: the gateway lowered it.",
+  max_tokens_clamped: "The request's max_tokens was above the longest answer of the model, or above the limit in `override`: the gateway lowered it.",
   by_chat: "The provider has no text completions for this model: it was asked for a chat completion.",
-  fallback: "No target of the requested model answered: one of its fallbacks did.",
+  fallback: "No target of the requested model answered, so one of its fallbacks was asked.",
   missing_done: "The stream had a finish reason but no end marker.",
   finish_inferred: "The stream had an end marker and usage, but no finish reason: it counts as complete.",
   junk_after_done: "The provider sent more after its end marker.",

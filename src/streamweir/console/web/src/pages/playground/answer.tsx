@@ -28,7 +28,7 @@ export function AnswerView(props: { run: Run; onContinue: (choice: Choice) => vo
       {run.phase !== "sending" && <Figures run={run} row={row} />}
       {row !== null && row.dropped.length > 0 && (
         <p class="muted small">
-          Dropped from the request (not supported by the target): <code class="break">{row.dropped.join(", ")}</code>
+          Dropped from the request (not supported by the target, or left out by its settings): <code class="break">{row.dropped.join(", ")}</code>
         </p>
       )}
       {run.phase === "over" && first && (

@@ -69,7 +69,7 @@ export function FactsPanel(props: { row: RequestDetail }) {
           ["Caller's address", row.peer ?? "–"],
           ["Client", row.client === null ? "–" : <bdi>{row.client}</bdi>],
           row.node === null ? null : ["Node", <bdi>{row.node}</bdi>],
-          row.dropped.length === 0 ? null : ["Dropped from the request (not supported by the target)", <code>{row.dropped.join(", ")}</code>],
+          row.dropped.length === 0 ? null : ["Dropped from the request (not supported by the target, or left out by its settings)", <code>{row.dropped.join(", ")}</code>],
         ]}
       />
     </Panel>
