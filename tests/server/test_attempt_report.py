@@ -118,6 +118,7 @@ def test_all_of_a_prompt_is_searched_unless_it_is_very_long() -> None:
         assert noted(f"cannot read {PROMPT}", prompt=prompt) is None
         assert noted(busy, prompt=prompt) == busy
     assert noted(busy, prompt=prompt_of("x" * 300_000)) is None
+    assert noted("Connection refused", prompt=prompt_of("x" * 300_000), status=0) == "Connection refused"
 
 
 def test_the_call_that_failed_counts_not_the_first() -> None:

@@ -54,7 +54,7 @@ def note_error(
     if is_about_the_request and not has_content:
         return
     message = report.message(secrets, MAX_MESSAGE_LENGTH)
-    if not has_content:
+    if not has_content and attempt.status:  # without a status it is the operating system's
         message = _QUOTATION.sub(r"\1...\1", message)
         if prompt is not None and quotes(message, prompt):
             return
