@@ -16,7 +16,15 @@ from typing import Any
 import pytest
 
 from support.accounting_gateway import MILLI, answers, keeping, max_prompt
-from support.answers import error_body, error_frame, openai_frames, openai_stream, openai_whole
+from support.answers import (
+    anthropic_error_body,
+    anthropic_frames,
+    error_body,
+    error_frame,
+    openai_frames,
+    openai_stream,
+    openai_whole,
+)
 from support.gateway import Gate, gateway, providers
 from support.outcome import (
     CANARY,
@@ -28,9 +36,10 @@ from support.outcome import (
     assert_whole,
     path_of,
 )
+from support.responses_body import ResponsesAnswer
 from support.script import Hang, Head, Script, Seen, Send, Step, Wait, stream, whole
 from support.scripted_upstream import ForbiddenServer, ScriptedUpstream
-from support.wire_samples import BEGUN, OPENAI
+from support.wire_samples import ANTHROPIC, BEGUN, OPENAI
 
 pytestmark = pytest.mark.usefixtures("no_jitter")
 
@@ -305,6 +314,37 @@ async def test_a_refusal_inside_of_a_stream_that_has_said_nothing_counts_too(cod
     async with routed(toml, a=refusing_inside(code), b=says("larger")) as (gate, _):
         assert_completed(await ask(gate, api), api, text="larger")
         await assert_record(gate, "completed", attempts=[code, None])
+
+
+TOO_LONG_FOR = {
+    "anthropic": [
+        whole(anthropic_error_body("prompt is too long: 9 tokens > 8 maximum", "invalid_request_error"), 400),
+        [
+            Head(),
+            Send(anthropic_frames()[0]),
+            Send(ANTHROPIC.error_frame("prompt is too long: 9 tokens > 8 maximum", "invalid_request_error")),
+            Hang(),
+        ],
+    ],
+    "responses": [
+        refusing(TOO_LONG),
+        stream(ResponsesAnswer().stream(error={"type": "invalid_request_error", "code": TOO_LONG, "message": "m"})),
+    ],
+}
+
+
+@pytest.mark.parametrize("place", [0, 1], ids=["status", "inside"])
+@pytest.mark.parametrize(("wire", "api"), [("anthropic", "messages"), ("responses", "responses")])
+async def test_a_refusal_where_frames_are_passed_on_as_they_came_counts_too(wire: str, api: str, place: int) -> None:
+    """The fallback answers by another API: nothing of the first one may be in the answer."""
+    async with ScriptedUpstream(TOO_LONG_FOR[wire][place]) as up:
+        own = providers("anthropic" if wire == "anthropic" else "openai", x=up.base_url)
+        own += 'wire = "responses"\n' if wire == "responses" else ""
+        toml = own + model("m", "x", context_fallbacks=["a/m"])
+        async with routed(toml, a=says("larger")) as (gate, _):
+            assert_completed(await ask(gate, api), api, text="larger")
+            await assert_record(gate, "completed", attempts=[TOO_LONG, None])
+        await up.vacated()
 
 
 @each_refusal
