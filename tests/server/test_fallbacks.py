@@ -316,7 +316,7 @@ async def test_a_refusal_inside_of_a_stream_that_has_said_nothing_counts_too(cod
         await assert_record(gate, "completed", attempts=[code, None])
 
 
-TOO_LONG_FOR = {
+TOO_LONG_FOR: dict[str, list[Sequence[Step]]] = {
     "anthropic": [
         whole(anthropic_error_body("prompt is too long: 9 tokens > 8 maximum", "invalid_request_error"), 400),
         [
