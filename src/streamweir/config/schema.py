@@ -49,6 +49,11 @@ def field_of(info: inspect.Type) -> Field:
     return Field(info, is_optional, is_secret)
 
 
+def _has_secrets(info: inspect.Type) -> bool:
+    """Of a table whose values are secrets: headers."""
+    return isinstance(info, inspect.DictType) and field_of(info.value_type).is_secret
+
+
 def describe(info: inspect.Type) -> str:
     """Describes a type, for messages and the reference page."""
     match field_of(info).type:
@@ -123,7 +128,8 @@ class Reader:
         try:
             return _plain(value, field.type)
         except _TypeMismatch as expected:
-            raise self._report(where, f"expected {expected}, got {_shown(value, field.is_secret)}") from None
+            is_secret = field.is_secret or _has_secrets(field.type)
+            raise self._report(where, f"expected {expected}, got {_shown(value, is_secret)}") from None
 
     def _json(self, value: object, info: inspect.Type, where: str) -> Any:
         """Any value that JSON has."""
