@@ -4,6 +4,7 @@ import pytest
 
 from streamweir.core.call_trace import CallTrace
 from streamweir.core.errors import (
+    MAX_RECORDED_LENGTH,
     CallerError,
     ErrorReport,
     NativeError,
@@ -14,7 +15,7 @@ from streamweir.core.errors import (
 )
 from streamweir.core.message import Message
 from streamweir.core.request import Prompt, read_request
-from streamweir.server.request.attempt_report import MAX_MESSAGE_LENGTH, note_error
+from streamweir.server.request.attempt_report import note_error
 from streamweir.server.telemetry.record import AttemptRecord
 from support.gateway import configured
 
@@ -56,7 +57,7 @@ def test_a_message_is_scrubbed_masked_and_bounded() -> None:
     shown = noted(quoted + "word " * 200, has_content=True)
     assert shown is not None
     assert shown.startswith("No: ***, ***, *** at ***")
-    assert (len(shown), shown.isprintable()) == (MAX_MESSAGE_LENGTH, True)
+    assert (len(shown), shown.isprintable()) == (MAX_RECORDED_LENGTH, True)
 
 
 @pytest.mark.parametrize("status", [400, 413, 422])

@@ -6,9 +6,9 @@ The row is JSON that an older version may have written, so nothing of it is reli
 from typing import Any
 
 from streamweir.cli.table import duration
+from streamweir.core.errors import MAX_RECORDED_LENGTH
 from streamweir.server.telemetry.sanitize import clean, clean_id
 
-_MAX_MESSAGE_LENGTH = 300
 _STEPS = (("dns_s", "dns"), ("connect_s", "connect"), ("tls_s", "tls"))
 
 
@@ -48,7 +48,7 @@ def _answer(attempt: dict[str, Any]) -> str | None:
         words.append(f"({about})")
     text = clean(" ".join(words))
     if isinstance(message, str):
-        return f"{text}: {clean(message, _MAX_MESSAGE_LENGTH)}" if text else clean(message, _MAX_MESSAGE_LENGTH)
+        return f"{text}: {clean(message, MAX_RECORDED_LENGTH)}" if text else clean(message, MAX_RECORDED_LENGTH)
     return text or None
 
 

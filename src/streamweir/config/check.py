@@ -20,9 +20,10 @@ from streamweir.config.address import (
     is_loopback,
     split_listen,
 )
-from streamweir.config.check_target import check_body_settings, check_headers, check_target, check_unequal
+from streamweir.config.check_target import check_body_settings, check_contradictions, check_target
 from streamweir.config.credential import check_credentials
 from streamweir.config.error import ConfigError, ConfigProblem, entry, member
+from streamweir.config.header import check_headers
 from streamweir.config.model import Config, Key, Model, Provider, Server
 from streamweir.config.route import routes_of
 from streamweir.config.weak_key import MIN_KEY_LENGTH, is_easy_to_guess
@@ -54,7 +55,7 @@ def check(config: Config) -> list[ConfigProblem]:
         *_duplicates("models", "id", [model.id for model in config.models]),
         *(each for model in config.models for each in _model(model, config)),
         *_fallbacks(config),
-        *check_unequal(config.models),
+        *check_contradictions(config.models),
         *_duplicates("keys", "name", [key.name for key in config.keys]),
         *(each for key in config.keys for each in _key(key)),
         *_equal_keys(config.keys),

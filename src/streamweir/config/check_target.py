@@ -1,37 +1,20 @@
-"""Checks of what a target sets over its provider, and of headers, which both can set.
+"""Checks of what a target sets over its provider, and of changes to request bodies, which both can set.
 
 A reason never contains a secret or an address.
 """
 
-import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from functools import reduce
 from json import dumps
 
 from msgspec import structs
 
 from streamweir.config.address import BUILT_IN, fault_of_base_url, fault_of_proxy
-from streamweir.config.credential import is_valid_header_value
 from streamweir.config.error import ConfigProblem, entry, member
+from streamweir.config.header import check_headers
 from streamweir.config.model import Model, Provider, Target
 from streamweir.policy.body_members import fault_of_drop, fault_of_member, leaves
 
-_HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
-_RESERVED_HEADERS = frozenset(
-    {
-        "accept-encoding",
-        "connection",
-        "content-length",
-        "content-type",
-        "expect",
-        "host",
-        "keep-alive",
-        "te",
-        "trailer",
-        "transfer-encoding",
-        "upgrade",
-    }
-)
 _OF_ALIAS = frozenset({"provider", "model", "stage", "weight"})
 """The settings of an entry that are not the target's own."""
 _SHOWN = (bool, int, float)
@@ -67,8 +50,8 @@ def check_body_settings(settings: Provider | Target, where: str) -> Iterator[Con
             yield ConfigProblem(entry(f"{where}.drop", index), f"{dumps(dropped)} {fault}")
 
 
-def check_unequal(models: Sequence[Model]) -> Iterator[ConfigProblem]:
-    """What an entry sets beside `weight` is the target's, whatever name it is asked for by."""
+def check_contradictions(models: Sequence[Model]) -> Iterator[ConfigProblem]:
+    """What an entry sets besides `stage` and `weight` belongs to the target, whatever name it is asked for by."""
     first: dict[tuple[str, str, str], tuple[str, object]] = {}
     for model in models:
         for index, target in enumerate(model.targets):
@@ -90,17 +73,3 @@ def own_settings(target: Target) -> dict[str, object]:
         for name, (value, default) in settings.items()
         if name not in _OF_ALIAS and value is not None and value != default and value not in ({}, ())
     }
-
-
-def check_headers(headers: Mapping[str, str], where: str) -> Iterator[ConfigProblem]:
-    seen: set[str] = set()
-    for name, value in headers.items():
-        if not _HEADER_NAME.fullmatch(name):
-            yield ConfigProblem(member(where, name), "is not the name of a header")
-        elif name.lower() in _RESERVED_HEADERS:
-            yield ConfigProblem(member(where, name), "is a header that the gateway sets itself")
-        elif name.lower() in seen:
-            yield ConfigProblem(member(where, name), "is set twice: header names are case-insensitive")
-        elif not is_valid_header_value(value):
-            yield ConfigProblem(member(where, name), "contains a character that cannot be sent, such as a line break")
-        seen.add(name.lower())

@@ -10,6 +10,7 @@ from json import dumps
 
 from streamweir.config.address import BUILT_IN
 from streamweir.config.error import ConfigProblem, entry, member
+from streamweir.config.header import is_valid_header_value
 from streamweir.config.model import Credential, Provider
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
@@ -36,10 +37,6 @@ def check_credentials(provider: Provider, where: str) -> Iterator[ConfigProblem]
             if owner != at:
                 yield ConfigProblem(f"{at}.name", f"{dumps(credential.name)} is already used by {owner}")
         yield from _key(credential, member(f"{where}.api_keys", credential.name) if credential.name else at, owners)
-
-
-def is_valid_header_value(value: str) -> bool:
-    return value.isascii() and (value == "" or value.isprintable())
 
 
 def _key(credential: Credential, where: str, owners: dict[str, str]) -> Iterator[ConfigProblem]:

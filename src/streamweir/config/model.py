@@ -210,7 +210,7 @@ class Provider(_WithSecrets, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 class Target(_WithSecrets, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What it sets beside `weight` overrides its provider's setting, by whatever name the target is asked for."""
+    """What it sets besides `stage` and `weight` overrides its provider's setting, whatever name it is asked for by."""
 
     secrets = ("proxy", "headers")
 

@@ -117,6 +117,10 @@ class NativeError(NamedTuple):
     param: str | None = None
 
 
+MAX_RECORDED_LENGTH = 300
+"""Of a provider's message in the log."""
+
+
 class ErrorReport(Struct, frozen=True, kw_only=True, gc=False):
     """What the provider, or the operating system, reported with an error. For the operator: no caller sees it.
 
@@ -132,7 +136,7 @@ class ErrorReport(Struct, frozen=True, kw_only=True, gc=False):
     param: str | None = None
     text: str = ""
 
-    def message(self, secrets: Iterable[str] = (), max_length: int = 300) -> str:
+    def message(self, secrets: Iterable[str] = (), max_length: int = MAX_RECORDED_LENGTH) -> str:
         """One line without anything that could be a secret, an address or a control character."""
         return scrub(without_secrets(self.text, secrets), max_length)
 

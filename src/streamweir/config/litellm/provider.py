@@ -10,26 +10,11 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+from streamweir.config.header import fault_of_header_name
 from streamweir.config.litellm.tree import Branch
 from streamweir.config.litellm.variable import REFERENCE, Variables, is_placeholder
 from streamweir.config.litellm.vendor import VENDORS, base_url_fault, convert_base_url, kind_for, provider_name
 
-_HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
-_RESERVED_HEADERS = frozenset(
-    {
-        "accept-encoding",
-        "connection",
-        "content-length",
-        "content-type",
-        "expect",
-        "host",
-        "keep-alive",
-        "te",
-        "trailer",
-        "transfer-encoding",
-        "upgrade",
-    }
-)
 _WORD = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _LOCATION = re.compile(r"[a-z0-9-]+")
 _SECRET_HEADER = re.compile(r"auth|key|token|secret|cookie|password|credential", re.IGNORECASE)
@@ -217,7 +202,7 @@ class Connections:
         value = group.take_text(header)
         if value is None:
             return
-        if not _HEADER_NAME.fullmatch(header) or header.lower() in _RESERVED_HEADERS:
+        if fault_of_header_name(header) is not None:
             group.drop(header, "this header cannot be set")
         elif header.lower() in {known.lower() for known in headers}:
             group.drop(header, "the header is set already")

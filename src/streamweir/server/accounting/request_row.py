@@ -12,9 +12,9 @@ from typing import Any
 from msgspec import UNSET, Struct
 
 from streamweir.core.call_trace import CallTrace
+from streamweir.core.errors import MAX_RECORDED_LENGTH
 from streamweir.core.usage import Usage
 from streamweir.core.verdict import Verdict
-from streamweir.server.telemetry.log_line import MAX_MESSAGE_LENGTH
 from streamweir.server.telemetry.record import AttemptRecord, RequestRecord
 from streamweir.server.telemetry.sanitize import clean, clean_id
 from streamweir.server.telemetry.timeline import read_timeline
@@ -129,7 +129,7 @@ def _attempt(attempt: AttemptRecord) -> AttemptView:
     if attempt.error is not None:
         for name in ("provider_code", "provider_type", "provider_param", "provider_message"):
             if (text := getattr(attempt, name)) is not None:
-                setattr(view, name, clean(text, MAX_MESSAGE_LENGTH))
+                setattr(view, name, clean(text, MAX_RECORDED_LENGTH))
     return view
 
 

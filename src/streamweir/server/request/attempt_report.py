@@ -13,14 +13,19 @@ from typing import overload
 
 from streamweir.config.model import Config
 from streamweir.config.secret import secrets_for
-from streamweir.core.errors import MAX_MESSAGE_LENGTH as MAX_CALLERS_LENGTH
-from streamweir.core.errors import CallerError, ErrorReport, StreamweirError, scrub, without_secrets
+from streamweir.core.errors import (
+    MAX_MESSAGE_LENGTH,
+    CallerError,
+    ErrorReport,
+    StreamweirError,
+    scrub,
+    without_secrets,
+)
 from streamweir.core.request import Prompt
 from streamweir.server.accounting.token_count import texts_of
 from streamweir.server.telemetry.record import AttemptRecord
 from streamweir.wire import jsonio
 
-MAX_MESSAGE_LENGTH = 300
 _ABOUT_THE_REQUEST = frozenset({400, 413, 422})
 _QUOTATION = re.compile(r"""(?<!\w)(["'`])(?:(?!\1(?!\w)).){41,}(?:\1|$)""")
 """Longer than the name of a model or a parameter. An apostrophe inside of a word is no quotation mark."""
@@ -53,7 +58,7 @@ def note_error(
     is_about_the_request = isinstance(error, CallerError) or attempt.status in _ABOUT_THE_REQUEST
     if is_about_the_request and not has_content:
         return
-    message = report.message(secrets, MAX_MESSAGE_LENGTH)
+    message = report.message(secrets)
     if not has_content and attempt.status:  # without a status it is the operating system's
         message = _QUOTATION.sub(r"\1...\1", message)
         if prompt is not None and quotes(message, prompt):
@@ -82,7 +87,7 @@ def _mask_answer(error: StreamweirError, report: ErrorReport, secrets: Collectio
     """A message for the caller that has the provider's text in it. It was cut, so it is made again."""
 
     def hide(text: str) -> str:
-        return report.message(secrets, MAX_CALLERS_LENGTH) if text == scrub(report.text) else _without(secrets, text)
+        return report.message(secrets, MAX_MESSAGE_LENGTH) if text == scrub(report.text) else _without(secrets, text)
 
     error.message, error.param = hide(error.message), _without(secrets, error.param)
     error.args = (error.code, error.message)

@@ -12,6 +12,7 @@ from typing import Literal
 
 from msgspec import Struct
 
+from streamweir.core.errors import MAX_RECORDED_LENGTH
 from streamweir.core.usage import Usage
 from streamweir.core.verdict import Verdict
 from streamweir.pipeline.settlement import UsageSource
@@ -20,8 +21,6 @@ from streamweir.server.telemetry.sanitize import clean, clean_id
 
 MAX_ITEMS = 50
 """The maximum length of a list in a log line."""
-MAX_MESSAGE_LENGTH = 300
-"""Of a provider's message."""
 
 _FINE = frozenset({Verdict.COMPLETED, Verdict.LENGTH, Verdict.FILTERED, Verdict.REJECTED, Verdict.CLIENT_GONE})
 
@@ -191,7 +190,7 @@ def _add_report(part: AttemptPart, attempt: AttemptRecord) -> None:
         if value is not None:
             setattr(part, name, clean(value))
     if attempt.provider_message is not None:
-        part.provider_message = clean(attempt.provider_message, MAX_MESSAGE_LENGTH)
+        part.provider_message = clean(attempt.provider_message, MAX_RECORDED_LENGTH)
 
 
 def _rounded(seconds: float | None) -> float | None:
