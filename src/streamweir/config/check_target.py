@@ -13,7 +13,7 @@ from streamweir.config.address import BUILT_IN, fault_of_base_url, fault_of_prox
 from streamweir.config.error import ConfigProblem, entry, member
 from streamweir.config.header import check_headers
 from streamweir.config.model import Model, Provider, Target
-from streamweir.policy.body_members import fault_of_drop, fault_of_member, leaves
+from streamweir.pipeline.body_members import fault_of_drop, fault_of_member, leaves
 
 _OF_ALIAS = frozenset({"provider", "model", "stage", "weight"})
 """The settings of an entry that are not the target's own."""

@@ -11,8 +11,8 @@ from typing import Any
 
 from msgspec import Struct
 
+from streamweir.pipeline.body_members import Path, is_limit, leaves
 from streamweir.pipeline.output_limit import limited
-from streamweir.policy.body_members import Path, is_limit, leaves
 from streamweir.wire import jsonio
 
 _LIMITS = ("max_completion_tokens", "max_tokens")

@@ -13,7 +13,7 @@ from streamweir.config.error import member
 from streamweir.config.litellm.fallback import items_of
 from streamweir.config.litellm.tree import Branch, is_empty
 from streamweir.config.litellm.variable import REFERENCE
-from streamweir.policy.body_members import Path, fault_of_drop, fault_of_member, leaves
+from streamweir.pipeline.body_members import Path, fault_of_drop, fault_of_member, leaves
 from streamweir.providers.registry import is_responses_only, vendor_of
 
 _LIMITS = ("max_completion_tokens", "max_tokens")

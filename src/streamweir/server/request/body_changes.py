@@ -10,8 +10,8 @@ from typing import Any
 
 from msgspec import structs
 
+from streamweir.pipeline.body_members import Path
 from streamweir.pipeline.body_rules import BodyRules, apply_rules
-from streamweir.policy.body_members import Path
 from streamweir.providers.base import UpstreamRequest
 
 _CAPITAL = re.compile(r"(?<=[a-z0-9])[A-Z]")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from streamweir.policy.body_members import fault_of_drop, fault_of_member, is_limit, leaves
+from streamweir.pipeline.body_members import fault_of_drop, fault_of_member, is_limit, leaves
 
 
 def path(name: str) -> tuple[str, ...]:
