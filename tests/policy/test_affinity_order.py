@@ -85,13 +85,13 @@ def test_what_is_not_available_is_not_chosen_and_is_not_forgotten(error: Upstrea
 
 
 def test_something_can_be_chosen_where_the_operator_has_no_order() -> None:
-    assert made(route("weighted")).has_equals(route("weighted"))
-    assert made(route("fastest")).has_equals(route("fastest"))
-    assert not made(route("priority")).has_equals(route("priority"))
-    assert not made(route("weighted", a=1)).has_equals(route("weighted", a=1))
-    assert not made(route("weighted"), affinity_s=0).has_equals(route("weighted"))
+    assert made(route("weighted")).uses_affinity(route("weighted"))
+    assert made(route("fastest")).uses_affinity(route("fastest"))
+    assert not made(route("priority")).uses_affinity(route("priority"))
+    assert not made(route("weighted", a=1)).uses_affinity(route("weighted", a=1))
+    assert not made(route("weighted"), affinity_s=0).uses_affinity(route("weighted"))
     opted_out = Route("alias", route("weighted").targets, "weighted", affinity=False)
-    assert not made(opted_out).has_equals(opted_out)
+    assert not made(opted_out).uses_affinity(opted_out)
 
 
 def test_a_name_that_matches_a_pattern_has_its_affinity() -> None:
@@ -125,7 +125,7 @@ def test_credentials_are_chosen_by_the_conversation_in_the_shares_of_their_weigh
     assert orders == [other.order(chosen, 0.0, chances(), conversation) for conversation in CONVERSATIONS]
     assert Counter(order[0].credential for order in orders)["one"] / len(orders) == pytest.approx(0.75, abs=0.1)
     assert {frozenset(order) for order in orders} == {frozenset(A._replace(credential=name) for name in ("one", "two"))}
-    assert router.has_equals(chosen)
+    assert router.uses_affinity(chosen)
 
 
 def test_the_credential_that_has_answered_comes_first_also_in_a_list_by_priority() -> None:
@@ -174,7 +174,7 @@ def test_a_conversation_chooses_in_fallbacks_too(kind: str) -> None:
     found = table.resolve("alias")
     assert found is not None
     router = Router(table, {"p"}, affinity_s=HOLD_S)
-    assert router.has_equals(found)
+    assert router.uses_affinity(found)
     alone = RouteTable([route("priority", a=1)], {"p"}).resolve("alias")
     assert alone is not None
-    assert not router.has_equals(alone)
+    assert not router.uses_affinity(alone)

@@ -259,8 +259,8 @@ def test_the_name_of_a_secret_after_a_reload() -> None:
 
 def test_a_conversation_stays_with_its_credential() -> None:
     pool = router("a", "b", "c", affinity_s=600.0)
-    assert pool.has_equals(ONE)
-    assert not router(affinity_s=600.0).has_equals(ONE)
+    assert pool.uses_affinity(ONE)
+    assert not router(affinity_s=600.0).uses_affinity(ONE)
     pool.affinity.note(b"x", Candidate(M, "b"), 0.0)
     pool.affinity.note(b"x", Candidate(M, "of another configuration"), 1.0)
     assert pool.order(ONE, 2.0, first, b"x")[0] == Candidate(M, "b")

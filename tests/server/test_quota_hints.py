@@ -122,4 +122,4 @@ async def test_the_report_is_that_of_the_credential() -> None:
 async def test_without_a_choice_no_report_is_read() -> None:
     async with ScriptedUpstream(answer(ENOUGH)) as up, gateway(providers(up=up.base_url)) as gate:
         assert await targets_of(gate, 1, "up/m") == [["up/m"]]
-        assert gate.gateway.runtime.quotas is None
+        assert gate.gateway.runtime.reported_quotas is None

@@ -17,16 +17,17 @@ from hashlib import blake2b
 from math import log
 from typing import Generic, NamedTuple, TypeVar
 
-from streamweir.policy.health import Candidate
+from streamweir.policy.health import Candidate, TargetId
 from streamweir.policy.route import RouteTarget
 
 T = TypeVar("T")
 C = TypeVar("C")
+K = TypeVar("K")
 
 MAX_CONVERSATIONS = 50_000
 MAX_REMEMBERED = 3
 """Candidates of one conversation. After a failover the one before still has most of the prompt in its cache."""
-_PARTS = 2.0**64
+_HASH_RANGE = 2.0**64
 
 
 class Affinity(Generic[C]):
@@ -75,7 +76,7 @@ def rendezvous(
     def number_of(entry: T) -> float:
         hashed = blake2b(name_of(entry).encode(), digest_size=8, key=conversation).digest()
         # An exponential variable with the weight as its rate: the smallest of several is each with its share.
-        return -log((int.from_bytes(hashed) + 1) / _PARTS) / weight_of(entry)
+        return -log((int.from_bytes(hashed) + 1) / _HASH_RANGE) / weight_of(entry)
 
     return sorted(entries, key=number_of)
 
@@ -93,20 +94,30 @@ class Preference(NamedTuple):
         return self.remembered_first(drawn)
 
     def remembered_first(self, entries: list[RouteTarget]) -> list[RouteTarget]:
-        if not self.recent:
-            return entries
-        places = {candidate.target: -place for place, candidate in enumerate(reversed(self.recent), start=1)}
-        return sorted(entries, key=lambda entry: places.get(entry.target, 0))
+        return _recent_first(entries, [candidate.target for candidate in self.recent], _target_of)
 
     def arrange_credentials(
         self, candidates: Sequence[Candidate], weight_of: Callable[[Candidate], float]
     ) -> list[Candidate]:
         """The candidates of one target."""
         drawn = rendezvous(self.conversation, candidates, _candidate_name, weight_of)
-        if not self.recent:
-            return drawn
-        places = {candidate: -place for place, candidate in enumerate(reversed(self.recent), start=1)}
-        return sorted(drawn, key=lambda candidate: places.get(candidate, 0))
+        return _recent_first(drawn, self.recent, _itself)
+
+
+def _recent_first(entries: list[T], recent: Sequence[K], key_of: Callable[[T], K]) -> list[T]:
+    """Those in `recent` in its order, then the others as they are."""
+    if not recent:
+        return entries
+    places = {key: -place for place, key in enumerate(reversed(recent), start=1)}
+    return sorted(entries, key=lambda entry: places.get(key_of(entry), 0))
+
+
+def _target_of(entry: RouteTarget) -> TargetId:
+    return entry.target
+
+
+def _itself(candidate: Candidate) -> Candidate:
+    return candidate
 
 
 def _target_name(entry: RouteTarget) -> str:

@@ -2,9 +2,8 @@
 
 In this order: `prompt_cache_key` of the body, with which a caller itself names what shares a cache; the session that
 its client names in a header or in the body (`Frontend.session_headers`, `Frontend.session_in`); else the beginning of
-the prompt: the system prompt and the first message after it, which every later turn repeats. Tools are not looked at:
-they are sent before the messages, but one conversation has the same ones. A prompt that changes there has lost its
-cache anyway.
+the prompt: the system prompt and the first message after it, which every later turn repeats. Tools do not count: agents
+load some in the middle of a conversation, which must not move then.
 
 The digest is made with the key's id and the model's name, so conversations of two keys are never the same, whatever
 their callers send. It names nothing else: no text can be read from it.

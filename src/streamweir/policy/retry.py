@@ -29,8 +29,6 @@ _TRANSIENT = frozenset(
         "upstream_stream_reset",
     }
 )
-
-
 _REFUSED_CREDENTIAL = frozenset({"upstream_auth_failed", "upstream_quota_exhausted"})
 _OF_CREDENTIAL = _REFUSED_CREDENTIAL | {"upstream_rate_limited"}
 _NOT_OF_PROVIDER = _OF_CREDENTIAL | {"upstream_model_not_found"}

@@ -83,9 +83,8 @@ class Router:
             if provider not in changed and provider in self.pools:
                 self.pools[provider].adopt(pool, renamed)
 
-    def has_equals(self, route: Route) -> bool:
-        """Whether a conversation can choose: there are targets or credentials that the operator has not put in an
-        order."""
+    def uses_affinity(self, route: Route) -> bool:
+        """Whether a conversation chooses: some targets or credentials are in no order of the operator."""
         if not route.affinity or not self.affinity.hold_s:
             return False
         if len(route.targets) == 1 and not route.reachable:
@@ -104,7 +103,7 @@ class Router:
     ) -> list[Candidate]:
         """The candidates to try, best first; empty: all are unavailable.
 
-        `conversation`: the one that the request belongs to, if it chooses (`has_equals`). `has_room`: by what its
+        `conversation`: the one that the request belongs to, if it chooses (`uses_affinity`). `has_room`: by what its
         provider reports, a candidate can take the request. Others are tried last. `cost`: what a target costs for this
         request. `without`: targets that are left out.
         """

@@ -29,9 +29,7 @@ from streamweir.wire import jsonio
 _ABOUT_THE_REQUEST = frozenset({400, 413, 422})
 _QUOTATION = re.compile(r"""(?<!\w)(["'`])(?:(?!\1(?!\w)).){41,}(?:\1|$)""")
 """Longer than the name of a model or a parameter. An apostrophe inside of a word is no quotation mark."""
-
-
-_RUN = 20
+_SEARCHED_LENGTH = 20
 """Characters of the prompt, without spaces, that a message must not contain; searched in steps of half of it."""
 _MAX_PROMPT_LENGTH = 256 * 1024
 """In characters. A longer prompt is not searched: that would block the event loop for too long."""
@@ -47,7 +45,7 @@ def note_error(
     if report is None:
         return
     secrets = secrets_for(config, attempt.target.partition("/")[0])
-    hide = partial(_without, secrets)
+    hide = partial(_masked, secrets)
     _mask_answer(error, report, secrets)
     attempt.status = report.status or attempt.status
     attempt.provider_request_id = hide(report.request_id or attempt.provider_request_id)
@@ -61,12 +59,12 @@ def note_error(
     message = report.message(secrets)
     if not has_content and attempt.status:  # without a status it is the operating system's
         message = _QUOTATION.sub(r"\1...\1", message)
-        if prompt is not None and quotes(message, prompt):
+        if prompt is not None and quotes_prompt(message, prompt):
             return
     attempt.provider_message = message or None
 
 
-def quotes(message: str, prompt: Prompt) -> bool:
+def quotes_prompt(message: str, prompt: Prompt) -> bool:
     """Whether a message contains about thirty characters of the prompt, or a whole text of it that is not very short.
     True also if the prompt is too long to be searched."""
     texts = [*prompt.texts, *(text for each in prompt.messages for text in texts_of(each))]
@@ -75,34 +73,36 @@ def quotes(message: str, prompt: Prompt) -> bool:
     if sum(map(len, texts)) > _MAX_PROMPT_LENGTH:
         return True
     # Without spaces: a message has spaces instead of the prompt's line ends.
-    said, texts = "".join(message.split()), ["".join(text.split()) for text in texts]
-    runs = [said[at : at + _RUN] for at in range(0, len(said) - _RUN + 1, _RUN // 2)]
+    searched, texts = "".join(message.split()), ["".join(text.split()) for text in texts]
+    length, step = _SEARCHED_LENGTH, _SEARCHED_LENGTH // 2
+    pieces = [searched[at : at + length] for at in range(0, len(searched) - length + 1, step)]
     return any(
-        any(run in text for run in runs) if len(text) > _RUN else len(text) > _RUN // 2 and text in said
+        any(piece in text for piece in pieces) if len(text) > length else len(text) > step and text in searched
         for text in texts
     )
 
 
 def _mask_answer(error: StreamweirError, report: ErrorReport, secrets: Collection[str]) -> None:
-    """A message for the caller that has the provider's text in it. It was cut, so it is made again."""
+    """Masks the secrets in what the caller gets. A message with the provider's text was cut, and maybe within a secret:
+    it is made again from the whole text."""
 
     def hide(text: str) -> str:
-        return report.message(secrets, MAX_MESSAGE_LENGTH) if text == scrub(report.text) else _without(secrets, text)
+        return report.message(secrets, MAX_MESSAGE_LENGTH) if text == scrub(report.text) else _masked(secrets, text)
 
-    error.message, error.param = hide(error.message), _without(secrets, error.param)
+    error.message, error.param = hide(error.message), _masked(secrets, error.param)
     error.args = (error.code, error.message)
     if (native := error.native) is not None:
         error.native = native._replace(
-            type=_without(secrets, native.type),
+            type=_masked(secrets, native.type),
             message=hide(native.message),
-            code=_without(secrets, native.code),
-            param=_without(secrets, native.param),
+            code=_masked(secrets, native.code),
+            param=_masked(secrets, native.param),
         )
 
 
 @overload
-def _without(secrets: Collection[str], text: str) -> str: ...
+def _masked(secrets: Collection[str], text: str) -> str: ...
 @overload
-def _without(secrets: Collection[str], text: str | None) -> str | None: ...
-def _without(secrets: Collection[str], text: str | None) -> str | None:
+def _masked(secrets: Collection[str], text: str | None) -> str | None: ...
+def _masked(secrets: Collection[str], text: str | None) -> str | None:
     return without_secrets(text, secrets) if text else text

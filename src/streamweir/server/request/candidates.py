@@ -49,7 +49,8 @@ def order_route(
     """The candidates of a route for this request, without some targets. The first is taken. Empty: all are unavailable.
     Raises `CallerError` if none can serve the request."""
     fit, now = fit_route(runtime, route, chat), time.monotonic()
-    has_room = room_by_quota(runtime, chat, now) if runtime.quotas else None
+    quotas = runtime.reported_quotas
+    has_room = room_by_quota(quotas, chat, now) if quotas else None  # empty: nothing was reported yet
     cost = RequestCost(runtime, route, chat, at_ms)
     return runtime.router.order(fit, now, random, conversation, has_room, cost.of, without)
 
@@ -58,15 +59,15 @@ class Candidates:
     __slots__ = (
         "_attempts",
         "_failed",
-        "_list",
+        "_fallback_list",
+        "_list_owners",
         "_max_attempts",
+        "_no_room",
         "_order",
-        "_refusal",
         "_repeats",
         "_route",
         "_runtime",
-        "_shown",
-        "_sources",
+        "_shown_error",
         "_timeout_s",
         "_tried",
         "_untried",
@@ -95,17 +96,17 @@ class Candidates:
         self._repeats = 0  # of the current target
         self._failed: tuple[Candidate, StreamweirError, int] | None = None
         """The last attempt, if it failed, and which repeat it was."""
-        self._shown: StreamweirError | None = None
+        self._shown_error: StreamweirError | None = None
         """Of the attempts that failed, the error that tells the caller most."""
-        self._refusal: StreamweirError | None = None
+        self._no_room: StreamweirError | None = None
         """Why another candidate was not asked: it has no room within its limits."""
         self._max_attempts = route.max_attempts or runtime.config.routing.max_attempts
         self._tried: tuple[TargetId, ...] = ()
         self._route = route
         """The route of the candidates: after a refusal of the prompt that of a fallback."""
-        self._list: str | None = None
+        self._fallback_list: str | None = None
         """The list of fallbacks that is used since a refusal of the prompt."""
-        self._sources: tuple[Route, ...] = ()
+        self._list_owners: tuple[Route, ...] = ()
         """The routes whose lists are used after such a refusal. None is used twice."""
         self._timeout_s = inf if timeout_s is None else timeout_s
         self.refused: tuple[tuple[Candidate, StreamweirError], ...] = ()
@@ -133,16 +134,16 @@ class Candidates:
         """Moves to the next candidate that may be tried after this error. Raises the error if there is none."""
         now = time.monotonic()
         self._failed = self.candidate, error, self._repeats
-        self._shown = error_to_show(self._shown, error)
+        self._shown_error = error_to_show(self._shown_error, error)
         if is_refusal_of_credential(error):
             self.refused += ((self.candidate, error),)
         if self._attempts >= self._max_attempts:
             raise self._final(error)
         self._tried += (self.candidate.target,)
         if error.code in REFUSAL_FALLBACKS:
-            self._list = REFUSAL_FALLBACKS[error.code]
+            self._fallback_list = REFUSAL_FALLBACKS[error.code]
         taken = self._take_next(error, now, self.candidate.target) if may_try_elsewhere(error) else None
-        taken = taken or self._take_of_list(error)
+        taken = taken or self._take_from_list(error)
         if taken is not None:
             self._attempts += 1
             self._repeats = 0
@@ -156,10 +157,10 @@ class Candidates:
         """The candidate has no room within its limits, and was not asked: moves to the next one, or to a repeat of the
         attempt before. Raises the refusal if there is neither."""
         now = time.monotonic()
-        self._refusal = refusal
+        self._no_room = refusal
         self._attempts -= 1
         failed, error, repeats = self._failed or (self.candidate, refusal, 0)
-        taken = self._take_next(error, now, failed.target) or self._take_of_list(error)
+        taken = self._take_next(error, now, failed.target) or self._take_from_list(error)
         if taken is not None:
             self._attempts += 1
             self.candidate = taken
@@ -171,7 +172,7 @@ class Candidates:
 
     def _final(self, error: StreamweirError) -> StreamweirError:
         """The error for the caller, if no attempt follows: a candidate that has no room now could have answered."""
-        return self._refusal if self._refusal is not None and may_try_elsewhere(error) else self._shown or error
+        return self._no_room if self._no_room is not None and may_try_elsewhere(error) else self._shown_error or error
 
     def _take_next(self, error: StreamweirError, now: float, failed: TargetId) -> Candidate | None:
         budget = self._runtime.budget
@@ -205,26 +206,26 @@ class Candidates:
                 return others[0][1]
         return 0
 
-    def _take_of_list(self, error: StreamweirError) -> Candidate | None:
+    def _take_from_list(self, error: StreamweirError) -> Candidate | None:
         """The first candidate of the next fallback in the lists that are used since a refusal of the prompt."""
-        if self._list is None or self._order is None:
+        if self._fallback_list is None or self._order is None:
             return None
         if error.code not in REFUSAL_FALLBACKS and not may_try_elsewhere(error):
             return None
-        groups, sources = self._route.groups, list(self._sources or (self._route,))
+        groups, owners = self._route.groups, list(self._list_owners or (self._route,))
         refused = groups[_group_of(groups, self.candidate)]
-        known = {each.configured_id for each in sources}
+        known = {each.configured_id for each in owners}
         if refused.configured_id not in known:  # a fallback itself: its own list counts, too
             known.add(refused.configured_id)
-            sources.append(refused)
+            owners.append(refused)
         taken = None
-        for source in sources:  # it grows
-            for route in map(self._runtime.routes.resolve, getattr(source, self._list)):
+        for owner in owners:  # the list grows
+            for route in map(self._runtime.routes.resolve, getattr(owner, self._fallback_list)):
                 if taken is None and route is not None and route.configured_id not in known:
                     known.add(route.configured_id)
-                    sources.append(route)
+                    owners.append(route)
                     taken = self._take_first(route)
-        self._sources = tuple(sources)
+        self._list_owners = tuple(owners)
         return taken
 
     def _take_first(self, route: Route) -> Candidate | None:

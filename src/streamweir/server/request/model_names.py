@@ -58,12 +58,12 @@ def _usable(models: Sequence[str], model: str) -> str:
 
 
 def _suggested(runtime: RuntimeConfig, key: Key, model: str) -> list[str]:
-    near = near_names(model, _candidates(runtime, model), _MAX_CONSIDERED)
+    near = near_names(model, _possible_names(runtime, model), _MAX_CONSIDERED)
     usable = (name for name in near if key.may_use(name) and runtime.routes.resolve(name) is not None)
     return [name for _, name in zip(range(_MAX_SUGGESTED), usable, strict=False)]
 
 
-def _candidates(runtime: RuntimeConfig, model: str) -> Iterator[str]:
+def _possible_names(runtime: RuntimeConfig, model: str) -> Iterator[str]:
     """What the caller can have meant: the same model of another provider, or a name that is known."""
     _, has_provider, rest = model.partition("/")
     if has_provider and rest:

@@ -12,14 +12,11 @@ from streamweir.policy.quota import Quotas
 from streamweir.server.accounting.reservation import Reservation
 from streamweir.server.relay.relay import Relay
 from streamweir.server.request.attempt_setup import estimate_prompt, max_output_tokens
-from streamweir.server.request.runtime import RuntimeConfig
 
 
-def room_by_quota(runtime: RuntimeConfig, chat: ChatRequest, now: float) -> Callable[[Candidate], bool] | None:
-    """Whether a candidate's quota can hold the request. None: no provider has reported one."""
-    quotas, tokens = runtime.quotas, -1
-    if not quotas:
-        return None
+def room_by_quota(quotas: Quotas, chat: ChatRequest, now: float) -> Callable[[Candidate], bool]:
+    """Whether a candidate's quota can hold the request."""
+    tokens = -1
 
     def has_room(candidate: Candidate) -> bool:
         nonlocal tokens

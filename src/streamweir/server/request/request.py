@@ -262,7 +262,7 @@ class RequestHandler:
         record, runtime, now = self.record, self._runtime, time.monotonic()
         record.model, record.stream = chat.model or runtime.default_model, chat.stream
         self._route = route = find_route(runtime, self.key, chat)
-        if runtime.router.has_equals(route):
+        if runtime.router.uses_affinity(route):
             self._conversation = conversation_of(self.key.id, route.id, chat, self._frontend, headers)
         order = partial(order_route, runtime, chat, record.at_ms, random, self._conversation)
         candidates = order(route)
@@ -400,8 +400,8 @@ class RequestHandler:
             began_at = time.monotonic()
             relay.on_first_token = partial(report_first_token, self._runtime, self._observer, candidate, began_at)
         self._relay, self._meter = relay, meter
-        if self._runtime.quotas is not None:
-            note_attempt(self._runtime.quotas, candidate, relay, reservation)
+        if self._runtime.reported_quotas is not None:
+            note_attempt(self._runtime.reported_quotas, candidate, relay, reservation)
         if self._allowance is not None:
             self._allowance.bind(relay, meter, target)
         return relay, meter, relay.run(provider_runtime.upstream_for(request, meter), request)

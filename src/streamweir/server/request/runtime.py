@@ -139,8 +139,8 @@ class RuntimeConfig(Struct, frozen=True, kw_only=True):
     wires: WireTable
     target_limits: TargetLimits | None
     """None: nothing is limited."""
-    quotas: Quotas | None
-    """None: no request has a choice of candidates."""
+    reported_quotas: Quotas | None
+    """What providers report of their own limits. None: no request has a choice of candidates."""
 
     def provider_for(self, target: TargetId) -> ProviderRuntime:
         """The target's provider, with the target's own settings."""
@@ -244,7 +244,7 @@ def build_runtime_config(
         targets=targets,
         wires=WireTable(config, old.wires.learned if old is not None else None),
         target_limits=_target_limits(config),
-        quotas=_quotas(config, old),
+        reported_quotas=_reported_quotas(config, old),
     )
 
 
@@ -370,12 +370,13 @@ def _target_limits(config: Config) -> TargetLimits | None:
     return limits if limits.all_scopes() else None
 
 
-def _quotas(config: Config, old: RuntimeConfig | None) -> Quotas | None:
+def _reported_quotas(config: Config, old: RuntimeConfig | None) -> Quotas | None:
     """What the providers have reported of their own limits, if a request has a choice."""
     has_choice = any(len(model.targets) > 1 or model.fallbacks for model in config.models)
     if not has_choice and all(len(provider.credentials) == 1 for provider in config.providers):
         return None
-    return (old.quotas if old is not None else None) or Quotas()
+    known = old.reported_quotas if old is not None else None
+    return known if known is not None else Quotas()
 
 
 @cache
