@@ -7,7 +7,8 @@ import pytest
 
 from streamweir.core.errors import CallerError, UpstreamError
 from streamweir.policy.health import TargetId
-from streamweir.policy.stream_options import StreamOptionsRefusals, is_refusal_of_stream_options
+from streamweir.policy.stream_options import is_refusal_of_stream_options
+from streamweir.policy.target_memory import TargetMemory
 from streamweir.providers.failure import read_error
 
 EXTRA = {"type": "extra_forbidden", "loc": ["body", "stream_options"], "msg": "Extra inputs are not permitted"}
@@ -71,11 +72,20 @@ def test_only_a_refused_request_counts() -> None:
 
 def test_targets_are_remembered_and_the_oldest_forgotten() -> None:
     a, b, c = (TargetId("p", name) for name in "abc")
-    refusals = StreamOptionsRefusals(max_targets=2)
-    assert not refusals.refuses(a)
+    refusals = TargetMemory(max_targets=2)
+    assert a not in refusals
     refusals.note(a)
     refusals.note(a)
     refusals.note(b)
-    assert refusals.refuses(a)
+    assert a in refusals
     refusals.note(c)  # b was of use least recently
-    assert [refusals.refuses(target) for target in (a, b, c)] == [True, False, True]
+    assert [target in refusals for target in (a, b, c)] == [True, False, True]
+
+
+def test_one_request_can_know_more_than_the_others() -> None:
+    a, b, c = (TargetId("p", name) for name in "abc")
+    refusals = TargetMemory()
+    own = refusals.including(a).including(b)
+    assert ([target in own for target in (a, b, c)], a in refusals) == ([True, True, False], False)
+    own.note(c)
+    assert ([target in own for target in (a, b, c)], c in refusals) == ([True, True, True], True)

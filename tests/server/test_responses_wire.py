@@ -108,7 +108,8 @@ def test_what_was_learned_is_bounded_and_outlives_a_reload() -> None:
     table = WireTable(config, TargetMemory(max_targets=2))
     a, b, c = (TargetId("up", name) for name in "abc")
     for target in (a, b, a, c):
-        assert table.note_responses_only(target)
+        assert table.has_choice(target)
+        table.note_responses_only(target)
     after = WireTable(config, table.learned)
     assert [after.wire_of(target) for target in (a, b, c)] == ["responses", "chat", "responses"]
 

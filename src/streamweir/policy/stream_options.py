@@ -1,15 +1,13 @@
 """Upstreams that refuse `stream_options`.
 
 Every streamed request asks for usage with `stream_options`. Some servers, and older versions of others, refuse this
-member. Then the request is sent once more without it, and the target is remembered. Only a refusal that names the
-member counts: any other 400 goes to the caller.
+member. Then the request is sent once more without it; if that is answered, the target is remembered
+(`server.request.repair`). Only a refusal that names the member counts: any other 400 goes to the caller.
 """
 
 import re
 
 from streamweir.core.errors import CallerError, StreamweirError
-from streamweir.policy.health import TargetId
-from streamweir.policy.target_memory import TargetMemory
 
 _MEMBER = re.compile(r"\b(?:stream_options|include_usage)\b")
 # The texts: "Unknown parameter: 'stream_options'." (OpenAI, Azure), "Unrecognized request argument supplied"
@@ -30,8 +28,3 @@ def is_refusal_of_stream_options(error: StreamweirError) -> bool:
     if error.param is not None:
         return _MEMBER.search(error.param) is not None
     return _MEMBER.search(error.message) is not None and _REFUSAL.search(error.message) is not None
-
-
-class StreamOptionsRefusals(TargetMemory):
-    def refuses(self, target: TargetId) -> bool:
-        return target in self

@@ -1,8 +1,9 @@
 """Upstreams that refuse to stream.
 
 Some whole answers are asked for as a stream, so that it is known when they begin. A few models and accounts cannot
-stream at all, or not with every parameter. Then the request is sent once more, for a whole answer, and the target is
-remembered. Only a refusal that names the member counts: any other 400 goes to the caller.
+stream at all, or not with every parameter. Then the request is sent once more, for a whole answer; if that is answered,
+the target is remembered (`server.request.repair`). Only a refusal that names the member counts: any other 400 goes to
+the caller.
 """
 
 import re

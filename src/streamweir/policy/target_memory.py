@@ -25,3 +25,20 @@ class TargetMemory:
             return False
         self._targets.move_to_end(target)
         return True
+
+    def including(self, target: TargetId) -> "TargetMemory":
+        """The same with this target, for one request: others do not know it."""
+        return _Including(self, target)
+
+
+class _Including(TargetMemory):
+    def __init__(self, known: TargetMemory, target: TargetId) -> None:
+        super().__init__()
+        self._known = known
+        self._target = target
+
+    def note(self, target: TargetId) -> None:
+        self._known.note(target)
+
+    def __contains__(self, target: TargetId) -> bool:
+        return target == self._target or target in self._known

@@ -10,10 +10,11 @@ from collections.abc import Mapping
 from concurrent.futures import Executor
 from functools import partial
 
+from streamweir.core.errors import StreamweirError
 from streamweir.core.request import ChatRequest
 from streamweir.frontends.base import Frontend
 from streamweir.pipeline.meter import Meter
-from streamweir.policy.health import Candidate
+from streamweir.policy.health import Candidate, TargetId
 from streamweir.providers.base import UpstreamRequest
 from streamweir.server.accounting.reservation import Reservation
 from streamweir.server.accounting.token_count import Vocabularies, vocabulary_of
@@ -29,6 +30,7 @@ from streamweir.server.request.attempt_setup import (
     timeouts_of,
 )
 from streamweir.server.request.body_parsing import MAX_BYTES_ON_LOOP
+from streamweir.server.request.repair import Learn, repaired
 from streamweir.server.request.routing_headers import cost_headers, routing_headers
 from streamweir.server.request.runtime import RuntimeConfig
 from streamweir.server.telemetry.record import RequestRecord
@@ -79,6 +81,18 @@ class AttemptBuilder:
     def read_timeout(self, headers: Mapping[str, str]) -> None:
         """Raises `CallerError`. `headers`: of the caller's request."""
         self.timeout_s = read_timeout(headers)
+
+    def repair(
+        self, chat: ChatRequest | None, target: TargetId, error: StreamweirError, *, is_folded: bool
+    ) -> tuple[ChatRequest, Learn | None] | None:
+        """See `repair.repaired`. Further requests to the target are built with it."""
+        if chat is None:
+            return None
+        repair = repaired(self._runtime, chat, target, error, is_folded=is_folded, body_bytes=self.body_bytes)
+        if repair is None:
+            return None
+        self._runtime = repair.runtime
+        return repair.chat, repair.learn
 
     async def build_request(
         self, chat: ChatRequest, candidate: Candidate, limit: int | None, *, is_last: bool

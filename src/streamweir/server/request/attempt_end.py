@@ -22,13 +22,17 @@ def report_first_token(
         observer.credentials_changed(router.changes)
 
 
-def report_refusals(runtime: RuntimeConfig, observer: AttemptObserver, candidates: Candidates) -> None:
-    """A candidate has answered: credentials that the same target refused for this request are of no use."""
+def report_answer(runtime: RuntimeConfig, observer: AttemptObserver, candidates: Candidates) -> None:
+    """A candidate has answered: credentials that the same target refused for this request are of no use, and what the
+    target refused of the request itself was the reason."""
     router, now, answered = runtime.router, time.monotonic(), candidates.candidate
     for candidate, error in candidates.refused:
         is_other = candidate.target == answered.target and candidate.credential != answered.credential
         if is_other and router.confirmed(candidate, now, error):
             observer.ejected(str(candidate.target))
+    for target, learn in candidates.repairs:
+        if target == answered.target:
+            learn()
     if router.changes:
         observer.credentials_changed(router.changes)
 

@@ -15,7 +15,7 @@ from math import ceil
 
 from msgspec import structs
 
-from streamweir.core.errors import CallerError, StreamweirError
+from streamweir.core.errors import CallerError
 from streamweir.core.message import RefusalPart, TextPart
 from streamweir.core.remote_content import REMOTE_MEMBERS, references_remote_content
 from streamweir.core.request import ChatRequest, NativeRequest
@@ -26,13 +26,10 @@ from streamweir.pipeline.meter import Meter
 from streamweir.pipeline.output_limit import with_limit
 from streamweir.pipeline.plan import plan
 from streamweir.pipeline.plausibility import UsageBounds
-from streamweir.pipeline.reasoning_retry import without_reasoning
 from streamweir.pipeline.settlement import BYTES_PER_TOKEN, size_of
 from streamweir.policy.access import Key
 from streamweir.policy.health import Candidate, TargetId
 from streamweir.policy.route import Route, RouteTarget
-from streamweir.policy.stream_options import is_refusal_of_stream_options
-from streamweir.policy.stream_refusal import is_refusal_of_stream
 from streamweir.providers.base import UpstreamRequest
 from streamweir.server.accounting.reservation import Reservation
 from streamweir.server.accounting.token_count import PromptCount, Tokenizer, has_media
@@ -202,7 +199,7 @@ def build_request(
     provider_wire = runtime.chat_wire(target) if chat.api == "chat" else runtime.other_wire(target, chat)
     if chat.native is not None and chat.native.wire == provider_wire.native_wire:
         chat = _with_priced_tier(runtime, chat, chat.native, target)
-    requests_usage = not runtime.refusals.refuses(target)
+    requests_usage = target not in runtime.refusals
     provider = runtime.provider_for(target)
     known = structs.replace(
         provider.target,
@@ -255,28 +252,6 @@ def _with_own_paths(request: UpstreamRequest, native: NativeRequest) -> Upstream
 def is_text(runtime: RuntimeConfig, chat: ChatRequest, target: TargetId) -> bool:
     """A text completion that the target answers as such, and not as a chat completion."""
     return chat.api == "completions" and runtime.providers[target.provider].has_text(target.model, chat.prompts)
-
-
-def repaired(
-    runtime: RuntimeConfig,
-    chat: ChatRequest | None,
-    target: TargetId,
-    error: StreamweirError,
-    *,
-    is_folded: bool = False,
-) -> ChatRequest | None:
-    """The request for one more attempt at the same target, without what it refused. None: the error is final."""
-    if chat is None or chat.api == "embeddings" or is_text(runtime, chat, target):
-        return None
-    if error.is_of_wire and runtime.wires.note_responses_only(target):
-        return chat  # on its other wire
-    if is_refusal_of_stream_options(error) and not runtime.refusals.refuses(target):
-        runtime.refusals.note(target)  # further requests omit it
-        return chat
-    if is_folded and is_refusal_of_stream(error):
-        runtime.unstreamed.note(target)  # further whole answers are asked for as such
-        return chat
-    return without_reasoning(chat, error)
 
 
 def make_reply(chat: ChatRequest, target_model: str, request_id: str, prompt_tokens: int) -> Reply:

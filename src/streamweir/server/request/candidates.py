@@ -73,6 +73,7 @@ class Candidates:
         "_untried",
         "candidate",
         "refused",
+        "repairs",
     )
 
     # One exists as long as its stream: what most requests do not need is made when it is needed.
@@ -111,6 +112,8 @@ class Candidates:
         self._timeout_s = inf if timeout_s is None else timeout_s
         self.refused: tuple[tuple[Candidate, StreamweirError], ...] = ()
         """Those whose credential was refused, and why."""
+        self.repairs: tuple[tuple[TargetId, Callable[[], object]], ...] = ()
+        """See `repeat`."""
 
     @property
     def is_last(self) -> bool:
@@ -124,8 +127,11 @@ class Candidates:
             for candidate in self._untried
         )
 
-    def repeat(self) -> None:
-        """The same one again, at once: the cause of the failure was removed, and does not count as an attempt."""
+    def repeat(self, learn: Callable[[], object] | None = None) -> None:
+        """The same one again, at once: the cause of the failure was removed, and does not count as an attempt. `learn`:
+        what is to be called if it answers."""
+        if learn is not None:
+            self.repairs += ((self.candidate.target, learn),)
         self.candidate = self._runtime.router.take(self.candidate, time.monotonic()) or self.candidate
 
     async def advance(

@@ -38,7 +38,7 @@ def is_folded(runtime: RuntimeConfig, chat: ChatRequest, target: TargetId, *, is
     if provider.kind in FAMILIES:
         return provider.kind not in _STREAMS_LESS
     # Usage must be in the stream, and a member that only this vendor has may change what a stream contains.
-    return _reports_usage(provider.kind) and not runtime.refusals.refuses(target) and not chat.unknown_members
+    return _reports_usage(provider.kind) and target not in runtime.refusals and not chat.unknown_members
 
 
 @cache

@@ -35,7 +35,7 @@ from streamweir.server.relay.observer import AttemptObserver
 from streamweir.server.relay.relay import Relay
 from streamweir.server.request.allowance import OutputAllowance
 from streamweir.server.request.attempt_builder import AttemptBuilder
-from streamweir.server.request.attempt_end import report_attempt, report_first_token, report_refusals
+from streamweir.server.request.attempt_end import report_answer, report_attempt, report_first_token
 from streamweir.server.request.attempt_setup import (
     estimate_prompt,
     find_route,
@@ -43,7 +43,6 @@ from streamweir.server.request.attempt_setup import (
     limit_for,
     max_output_tokens,
     read_idempotency,
-    repaired,
 )
 from streamweir.server.request.body_parsing import read_chat
 from streamweir.server.request.candidates import Candidates, order_route
@@ -333,18 +332,18 @@ class RequestHandler:
             if self._allowance is not None:
                 await self._allowance.wait_extended()
             error = relay.failure
-            if candidates.refused and relay.first_token_at is not None:
-                report_refusals(self._runtime, self._observer, candidates)
+            if (candidates.refused or candidates.repairs) and relay.first_token_at is not None:
+                report_answer(self._runtime, self._observer, candidates)
             if error is None or relay.verdict is not None or self._stop_reason is not None or self._is_cut:
                 self._settle(relay, meter)
                 return
             if self._response.gone:  # between two attempts
                 self._settle_early(Verdict.CLIENT_GONE, 499)
                 return
-            changed = repaired(self._runtime, chat, candidate.target, error, is_folded=relay.is_folded)
-            if changed is not None:
-                self._chat = changed
-                candidates.repeat()
+            repair = self._builder.repair(chat, candidate.target, error, is_folded=relay.is_folded)
+            if repair is not None:
+                self._chat, learn = repair
+                candidates.repeat(learn)
             else:
                 await candidates.advance(error, self._request.arrived_s, self._sleep)
 

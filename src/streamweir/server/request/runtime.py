@@ -33,7 +33,6 @@ from streamweir.policy.quota import Quotas
 from streamweir.policy.retry import RetryBudget
 from streamweir.policy.route import RouteTable
 from streamweir.policy.router import Router
-from streamweir.policy.stream_options import StreamOptionsRefusals
 from streamweir.policy.target_limits import TargetLimits
 from streamweir.policy.target_memory import TargetMemory
 from streamweir.providers.base import Target, UpstreamRequest, Wire
@@ -128,7 +127,8 @@ class RuntimeConfig(Struct, frozen=True, kw_only=True):
     routes: RouteTable
     router: Router
     budget: RetryBudget
-    refusals: StreamOptionsRefusals
+    refusals: TargetMemory
+    """Targets that have refused `stream_options`."""
     unstreamed: TargetMemory
     """Targets that have refused to stream."""
     quotes: RoutePrices
@@ -232,7 +232,7 @@ def build_runtime_config(
         routes=routes,
         router=router,
         budget=old.budget if old is not None else RetryBudget(),
-        refusals=old.refusals if old is not None else StreamOptionsRefusals(),
+        refusals=old.refusals if old is not None else TargetMemory(),
         unstreamed=old.unstreamed if old is not None else TargetMemory(),
         quotes=RoutePrices(
             book,

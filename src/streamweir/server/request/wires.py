@@ -5,6 +5,7 @@ It is the configured wire of the target, else that of its provider, else the wir
 """
 
 from collections.abc import Mapping
+from copy import copy
 from typing import NamedTuple
 
 from streamweir.config.model import Config
@@ -33,6 +34,7 @@ class ProviderWire(NamedTuple):
 class WireTable:
     def __init__(self, config: Config, learned: TargetMemory | None = None) -> None:
         self.learned = learned if learned is not None else TargetMemory()
+        self._base: WireTable | None = None
         self._chosen: dict[TargetId, Wire] = {}  # needed several times in every request
         self._kinds: Mapping[str, str] = {provider.name: provider.kind for provider in config.providers}
         self._of_provider = {provider.name: Wire(provider.wire) for provider in config.providers if provider.wire}
@@ -60,12 +62,21 @@ class WireTable:
             return Wire.CHAT
         return Wire.RESPONSES if is_responses_only(kind, target.model) or target in self.learned else Wire.CHAT
 
-    def note_responses_only(self, target: TargetId) -> bool:
-        """The target refused the other wire. False: the operator chose its wire, or it has no other."""
+    def has_choice(self, target: TargetId) -> bool:
+        """False: the operator chose its wire, or it has no other."""
         if target in self._of_target or target.provider in self._of_provider:
             return False
-        if not has_responses(self._kinds[target.provider]):
-            return False
-        self.learned.note(target)
-        self._chosen[target] = Wire.RESPONSES
-        return True
+        return has_responses(self._kinds[target.provider])
+
+    def note_responses_only(self, target: TargetId) -> None:
+        """The target, which has a choice, refuses the other wire."""
+        table = self._base or self
+        table.learned.note(target)
+        table._chosen[target] = Wire.RESPONSES
+
+    def including(self, target: TargetId) -> "WireTable":
+        """The same with this target on the Responses wire, for one request: others do not know it."""
+        table = copy(self)
+        table._base = self._base or self
+        table.learned, table._chosen = self.learned.including(target), {target: Wire.RESPONSES}
+        return table
