@@ -440,7 +440,7 @@ def test_what_must_stay_in_a_body_is_refused_with_the_reason() -> None:
     ]
 
 
-def test_the_address_of_a_target() -> None:
+def test_an_address_of_a_target_that_cannot_be_used_is_refused() -> None:
     wrong = Target(
         provider="p",
         model="x",

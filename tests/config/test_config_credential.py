@@ -117,7 +117,7 @@ def test_what_is_not_a_regular_file_is_not_opened_for_long(tmp_path: Path) -> No
         ),
     ],
 )
-def test_contradictions(tmp_path: Path, lines: str, expected: list[str]) -> None:
+def test_contradictions_between_keys_are_refused(tmp_path: Path, lines: str, expected: list[str]) -> None:
     (tmp_path / "key").write_text("other")
     found = problems(tmp_path, lines, EMPTY="")
     assert [line.replace("providers.p.", "") for line in found] == expected
@@ -129,7 +129,7 @@ def test_built_in_kinds_have_no_keys(tmp_path: Path) -> None:
         load_config(tmp_path / "s.toml", {})
 
 
-def test_an_empty_key_and_a_file(tmp_path: Path) -> None:
+def test_a_file_counts_beside_an_empty_key(tmp_path: Path) -> None:
     (tmp_path / "key").write_text("sk-1")
     assert load(tmp_path, 'api_key = "${KEY:-}"\napi_key_file = "key"').api_key == "sk-1"
 

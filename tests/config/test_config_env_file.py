@@ -30,7 +30,7 @@ from streamweir.config.error import ConfigError
         ("\ufeff".encode().decode("utf-8-sig") + "# x\n; y\n\n  # z\nA=b\n", "b"),
     ],
 )
-def test_a_line(line: str, value: str) -> None:
+def test_the_value_of_a_line(line: str, value: str) -> None:
     assert parse_variables(line + "\n") == {"A": value}
 
 
@@ -64,7 +64,7 @@ def test_the_file_comes_before_the_environment(tmp_path: Path) -> None:
     assert with_variables({"A": "environment"}, None) == {"A": "environment"}
 
 
-def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
+def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     with pytest.raises(ConfigError) as refused:
         with_variables({}, tmp_path / "env")
     assert str(refused.value) == f"{tmp_path}/env: file not found"

@@ -96,12 +96,12 @@ def test_what_costs_more_may_be_dropped(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["", ".", "a..b", "a."])
-def test_what_is_no_path(name: str) -> None:
+def test_what_is_no_path_cannot_be_dropped(name: str) -> None:
     fault = fault_of_drop(path(name))
     assert fault is not None
     assert "expected the name" in fault
 
 
-def test_the_leaves_of_a_table() -> None:
+def test_the_leaves_of_a_table_have_their_paths() -> None:
     table = {"a": 1, "b": {"c": [2], "d": {"e": None}, "f": {}}}
     assert list(leaves(table)) == [(("a",), 1), (("b", "c"), [2]), (("b", "d", "e"), None), (("b", "f"), {})]

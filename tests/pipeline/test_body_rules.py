@@ -39,7 +39,7 @@ BODY = {"model": "m", "messages": [{"role": "user"}], "temperature": 0.5, "think
         ({"defaults": {"a": 1}, "override": {"a": 2}}, {**BODY, "a": 2}),
     ],
 )
-def test_a_rule(rules: Any, expected: dict[str, Any]) -> None:
+def test_what_each_rule_changes(rules: Any, expected: dict[str, Any]) -> None:
     assert changed(BODY, **rules) == expected
 
 
@@ -73,7 +73,7 @@ def test_a_body_that_is_no_object_is_left_alone() -> None:
     assert apply_rules(b"[1]", BodyRules(override={"a": 1})) == (b"[1]", [])
 
 
-def test_limits_are_apart() -> None:
+def test_limits_of_the_answer_are_kept_apart_from_other_members() -> None:
     rules = rules_of(
         (),
         {"max_tokens": 500, "temperature": 1},

@@ -247,7 +247,7 @@ def _opened(body: bytes) -> Document:
 
 
 @each_pair
-def test_it_is_the_whole_answer(case: str, frontend: str) -> None:
+def test_a_folded_answer_equals_the_whole_answer(case: str, frontend: str) -> None:
     kind, frames, document = CASES[case]
     whole, whole_meter = _exchange(WholeExchange, kind, frontend, _choices(case))
     folded, folded_meter = _exchange(FoldedExchange, kind, frontend, _choices(case))
@@ -284,7 +284,7 @@ def test_comments_are_no_progress() -> None:
     assert (exchange.has_progressed, exchange.is_mid_event) == (False, True)
 
 
-def test_it_may_end_without_its_terminator() -> None:
+def test_a_folded_answer_may_end_without_its_terminator() -> None:
     frames = CASES["chat-text"][1]
     exchange, _ = _exchange(FoldedExchange, "openai", "openai", 1)
     assert isinstance(exchange, FoldedExchange)

@@ -71,7 +71,7 @@ def test_a_candidate_that_answered_before_the_memory_ended_does_not_come_back() 
     assert memory.recent(b"c", HOLD_S) == ("b",)
 
 
-def test_a_clock_that_was_set_back_ends_it() -> None:
+def test_a_clock_that_was_set_back_ends_what_is_remembered() -> None:
     memory = Affinity[str](HOLD_S)
     memory.note(b"c", "a", 1000.0)
     assert memory.recent(b"c", 999.0) == ()

@@ -73,7 +73,7 @@ def test_neither_parameters_nor_marks_nor_tools_make_another_conversation() -> N
     assert chat(SYSTEM, said("user", parts), temperature=1, stream=True, tools=[tool]) == chat(SYSTEM, FIRST)
 
 
-def test_images_count() -> None:
+def test_another_image_is_another_conversation() -> None:
     def shown(url: str) -> bytes | None:
         return chat(said("user", [{"type": "image_url", "image_url": {"url": url}}]))
 
@@ -105,7 +105,7 @@ def test_a_text_that_grows_is_one_conversation_from_the_length_on_that_providers
     assert completion([1, 2, 3]) is None
 
 
-def test_embeddings_have_none() -> None:
+def test_embeddings_have_no_conversation() -> None:
     assert conversation(EMBEDDINGS, {"input": "Hi"}, {"x-session-id": "s"}) is None
 
 
@@ -194,7 +194,7 @@ def test_keys_share_no_conversation_and_models_share_none(named: dict[str, str])
     assert len(found) == 4
 
 
-def test_no_two_names_run_into_each_other() -> None:
+def test_key_and_model_are_not_joined_without_a_boundary() -> None:
     assert (
         len(
             {

@@ -41,7 +41,7 @@ def names(router: Router, now: float = 0.0, route: Route = ONE, random: Callable
     return [each.credential for each in found]
 
 
-def test_each_target_with_each_credential() -> None:
+def test_each_target_is_tried_with_each_credential() -> None:
     found = router("a", "b").order(ROUTE, 0.0, first)
     assert found == [Candidate(M, "a"), Candidate(M, "b"), Candidate(N, "a"), Candidate(N, "b")]
 
@@ -238,7 +238,7 @@ def test_a_call_without_a_report_uses_an_available_one() -> None:
     assert router().pick(M, 0.0, first) == Candidate(M)
 
 
-def test_a_summary_of_a_target() -> None:
+def test_a_target_is_as_healthy_as_its_best_credential() -> None:
     pool = router("a", "b")
     pool.answered(Candidate(M, "b"), 0.0, 0.25)
     pool.failed(Candidate(M, "a"), 0.0, refusal())

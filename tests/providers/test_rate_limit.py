@@ -18,7 +18,7 @@ def reset_of(text: str, date: str | None = DATE) -> float | None:
     return report.requests.reset_s
 
 
-def test_openai() -> None:
+def test_headers_of_openai() -> None:
     headers = {
         "x-ratelimit-limit-requests": "60",
         "x-ratelimit-limit-tokens": "150000",
@@ -58,7 +58,7 @@ def test_anthropic_counts_tokens_as_they_are_used() -> None:
     )
 
 
-def test_only_one_of_the_two() -> None:
+def test_requests_or_tokens_may_be_missing() -> None:
     assert read_rate_limits({"x-ratelimit-remaining-tokens": "7"}) == RateLimitReport(None, (Bucket(7, None, None),))
     assert read_rate_limits({"x-ratelimit-remaining-requests": "7"}) == RateLimitReport(Bucket(7, None, None))
 
@@ -88,7 +88,7 @@ def test_only_one_of_the_two() -> None:
         ("0001-01-01T00:00:00+23:59", 0.0),
     ],
 )
-def test_forms_of_a_reset(text: str, seconds: float) -> None:
+def test_every_form_of_a_reset_is_read(text: str, seconds: float) -> None:
     assert reset_of(text) == pytest.approx(seconds)
 
 

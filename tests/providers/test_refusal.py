@@ -29,7 +29,7 @@ def reported(error: StreamweirError) -> ErrorReport:
         ({"x-request-id": "x" * 1000}, "x" * MAX_ID_LENGTH),
     ],
 )
-def test_the_id_of_a_response(headers: dict[str, str], id: str | None) -> None:
+def test_the_providers_id_is_found_in_any_header(headers: dict[str, str], id: str | None) -> None:
     assert request_id_in(headers) == id
 
 

@@ -182,12 +182,12 @@ async def test_the_requests_of_a_conversation_go_to_one_account(path: str, heade
     assert len(set(cache.accounts)) == 2
 
 
-async def test_a_model_can_do_without() -> None:
+async def test_affinity_can_be_off_for_a_model() -> None:
     async with pool(PrefixCache(), TARGETS + OFF) as (gate, _):
         assert await accounts_of(gate, 40) == {"one", "two"}
 
 
-async def test_all_models_can_do_without() -> None:
+async def test_affinity_can_be_off_for_all_models() -> None:
     async with pool(PrefixCache(), "[routing]\naffinity_s = 0\n" + TARGETS) as (gate, _):
         assert await accounts_of(gate, 40) == {"one", "two"}
 

@@ -27,7 +27,7 @@ async def attempts(gate: Gate, count: int = 1) -> list[AttemptRecord]:
     return records[-1].attempts
 
 
-async def test_a_refusal_and_the_answer_after_it() -> None:
+async def test_a_refusal_and_the_answer_after_it_are_recorded() -> None:
     refusal = whole(BUSY, 429, (("x-request-id", "req_first"), ("retry-after", "0")))
     answer: list[Step] = [Head(headers=(("x-request-id", "req_second"),)), Send(openai_stream()), End()]
     async with ScriptedUpstream(refusal) as up, ScriptedUpstream(answer) as other:
@@ -56,7 +56,7 @@ async def test_a_kept_connection_is_known_as_such() -> None:
             await up.idle()
 
 
-async def test_tls_and_whole_answers(tmp_path: Path) -> None:
+async def test_a_whole_answer_over_tls_has_the_time_of_tls(tmp_path: Path) -> None:
     certificate = make_certificate(tmp_path)
     answer = whole(openai_whole(), headers=(("request-id", "req_1"),))
     async with ScriptedUpstream(answer, tls=certificate.server_context()) as up:
@@ -135,7 +135,7 @@ async def test_a_content_type_that_cannot_be_read() -> None:
     assert (attempt.error, attempt.provider_message) == ("upstream_bad_response", "content-type: text/html")
 
 
-async def test_of_several_calls_the_one_that_failed() -> None:
+async def test_of_several_calls_the_one_that_failed_is_recorded() -> None:
     first = whole(b'{"embeddings":{"float":[[0.5]]}}', headers=(("x-request-id", "req_of_first"),))
     second = whole(b'{"message":"no more","code":"engine_gone"}', 500, (("x-request-id", "req_of_second"),))
 
@@ -153,7 +153,7 @@ async def test_of_several_calls_the_one_that_failed() -> None:
     assert attempt.trace is not None
 
 
-async def test_the_log_and_the_row_have_all_of_it() -> None:
+async def test_the_log_and_the_row_have_all_that_is_known_of_an_attempt() -> None:
     out = StringIO()
     configure_log("json", out)
     refusal = whole(BUSY, 429, (("x-request-id", "req_first"),))

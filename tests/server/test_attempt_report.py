@@ -67,7 +67,7 @@ def test_a_message_about_the_request_is_kept_only_with_its_content(status: int) 
 
 
 @pytest.mark.parametrize("code", ["invalid_value", "content_filter", "context_length_exceeded"])
-def test_so_is_one_inside_of_a_stream(code: str) -> None:
+def test_a_message_about_the_request_inside_of_a_stream_is_kept_only_with_its_content(code: str) -> None:
     assert noted(PROMPT, status=200, error=CallerError(code, "m")) is None
     assert noted(PROMPT, status=200, error=CallerError(code, "m"), has_content=True) == PROMPT
 
@@ -151,7 +151,7 @@ def test_known_secrets_are_masked_in_every_text_that_a_provider_chooses() -> Non
 
 
 @pytest.mark.parametrize("quoted", ["plain.provider.k", "plain.pr********.key", "*****ovider.key"])
-def test_so_are_their_beginnings_and_ends(quoted: str) -> None:
+def test_beginnings_and_ends_of_known_secrets_are_masked(quoted: str) -> None:
     shown = noted(f"Wrong key: {quoted}, sorry.", has_content=True)
     assert shown is not None
     assert "plain.pr" not in shown

@@ -120,7 +120,7 @@ async def test_a_key_that_may_not_use_a_model_is_told_so_and_which_it_may(path: 
         assert up.accepted == 0
 
 
-async def test_the_page_of_one_model_says_it_too() -> None:
+async def test_get_of_one_model_explains_an_unusable_name_too() -> None:
     async with gateway_to(in_turn(), ALIAS + KEYS) as (gate, _), await gate.connect() as client:
         for key, model, said in [
             (NARROW, "up%2Flarge", f'This key may not use the model "up/large". It may use: {USABLE}.'),

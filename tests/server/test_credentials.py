@@ -169,7 +169,7 @@ async def test_a_key_is_revoked_under_load() -> None:
         assert {(each.credential, each.error) for each in refused} == {("first", "upstream_auth_failed")}
 
 
-async def test_a_limited_key_rests_for_its_retry_after() -> None:
+async def test_a_limited_key_gets_no_requests_for_its_retry_after() -> None:
     accounts = Accounts()
     accounts.refused["first"] = LIMITED
     async with ScriptedUpstream(accounts) as up, gateway(toml(up.base_url)) as gate:

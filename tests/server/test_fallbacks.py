@@ -7,8 +7,7 @@ happens before the first byte is sent; from then on a refusal is final, as any f
 import asyncio
 import json
 from collections import Counter
-from collections.abc import AsyncIterator, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import Sequence
 from itertools import cycle
 from pathlib import Path
 from typing import Any
@@ -25,7 +24,7 @@ from support.answers import (
     openai_stream,
     openai_whole,
 )
-from support.gateway import Gate, gateway, providers
+from support.gateway import Gate, providers, routed
 from support.outcome import (
     CANARY,
     ask_and_signal,
@@ -68,16 +67,6 @@ def model(id: str, *targets: str, **settings: str | int | list[str]) -> str:
         entries.append(f'{{ provider = "{name}", model = "m"{f", stage = {stage}" if stage else ""} }}')
     lines = "".join(f"{name} = {json.dumps(value)}\n" for name, value in settings.items())
     return f'[[models]]\nid = "{id}"\ntargets = [{", ".join(entries)}]\n{lines}'
-
-
-@asynccontextmanager
-async def routed(toml: str, **scripts: Script) -> AsyncIterator[tuple[Gate, dict[str, ScriptedUpstream]]]:
-    async with AsyncExitStack() as stack:
-        ups = {name: await stack.enter_async_context(ScriptedUpstream(script)) for name, script in scripts.items()}
-        async with gateway(providers(**{name: up.base_url for name, up in ups.items()}) + toml) as gate:
-            yield gate, ups
-        for up in ups.values():
-            await up.vacated()
 
 
 def says(word: str) -> Script:

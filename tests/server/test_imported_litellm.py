@@ -35,7 +35,9 @@ def imported(tree: object, monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 @pytest.mark.parametrize("case", CASES)
-async def test_a_gateway_starts_with_it(case: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+async def test_a_gateway_starts_with_an_imported_file(
+    case: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     toml = imported(yaml.safe_load((FOLDER / f"{case}.yaml").read_text()), monkeypatch)
     ids = re.findall(r'^id = "(.*)"$', toml, re.MULTILINE)
     async with gateway(SHARED.sub("", toml), data_dir=tmp_path) as gate:  # there is no Redis in this test

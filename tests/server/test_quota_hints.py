@@ -66,7 +66,7 @@ async def test_if_no_target_has_quota_the_first_is_asked_all_the_same() -> None:
         assert (await gate.ask(model="second/n", stream=True)).status == 200
 
 
-async def test_a_refusal_reports_as_well() -> None:
+async def test_the_headers_of_a_refusal_are_read_too() -> None:
     """The report outlasts the short pause that a rate limit without Retry-After asks for."""
     empty = EMPTY["openai, no requests"]
     async with two(answer(empty, 400), answer()) as (gate, second):

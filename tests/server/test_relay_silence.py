@@ -51,7 +51,7 @@ LAST_READS = {
 @pytest.mark.parametrize("comments", [(), (0.6, 1.9, 2.0, 2.4), (1.7,)], ids=str)
 @pytest.mark.parametrize("comment", [COMMENT, b"\n"], ids=["comment", "blank line"])
 @pytest.mark.parametrize("mode", [Mode.PASS, Mode.TRANSLATE])
-async def test_the_end_comes_the_silence_after_the_last_event(
+async def test_a_finished_stream_ends_silence_s_after_its_last_event(
     reads: list[tuple[float, bytes]], comments: tuple[float, ...], comment: bytes, mode: Mode
 ) -> None:
     """docs/spec/quirks.md Q45: neither the timer's interval nor comments make it later."""

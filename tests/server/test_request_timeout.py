@@ -38,7 +38,7 @@ def test_what_is_no_number_of_seconds_is_refused(sent: str) -> None:
     assert "x-request-timeout must be a number of seconds above 0" in refused.value.message
 
 
-def test_what_is_one() -> None:
+def test_numbers_of_seconds_are_read() -> None:
     assert [read_timeout({"x-request-timeout": sent}) for sent in ("30", "2.5", "0.001")] == [30.0, 2.5, 0.001]
     assert read_timeout({}) is None
     assert read_timeout({"x-stainless-timeout": "600"}) is None, "an SDK's own timeout is not that of the request"
@@ -56,7 +56,7 @@ def test_what_is_one() -> None:
         (100.0, 200.0, 100.0, False),
     ],
 )
-def test_it_is_bounded_by_the_operator(
+def test_a_callers_timeout_is_bounded_by_the_operator(
     allowed: float | None, sent: float | None, total_s: float, is_callers: bool
 ) -> None:
     server = "[server.timeouts]\n" + (f"max_request_s = {allowed}\n" if allowed is not None else "")
@@ -76,7 +76,7 @@ def test_it_is_bounded_by_the_operator(
     assert (timeouts.total_at, timeouts.is_callers, timeouts.first_event_s) == (1000.0 + total_s, is_callers, total_s)
 
 
-async def test_an_invalid_one_is_refused_before_anything_is_asked() -> None:
+async def test_an_invalid_timeout_is_refused_before_a_target_is_asked() -> None:
     async with serving(whole(openai_whole())) as (gate, up):
         message = assert_refused(await ask(gate, "soon", model="up/m"), "invalid_value")
         assert "above 0" in message
@@ -85,7 +85,7 @@ async def test_an_invalid_one_is_refused_before_anything_is_asked() -> None:
 
 
 @pytest.mark.parametrize("is_streamed", [True, False], ids=["stream", "whole"])
-async def test_it_ends_a_request_and_no_target_is_blamed_for_it(is_streamed: bool) -> None:
+async def test_a_callers_timeout_ends_a_request_and_no_target_is_blamed_for_it(is_streamed: bool) -> None:
     """Neither is another target tried: the time is over for all of them."""
 
     def script(request: Seen) -> list[Step]:
@@ -108,7 +108,7 @@ async def test_it_ends_a_request_and_no_target_is_blamed_for_it(is_streamed: boo
         await first.vacated()
 
 
-async def test_it_ends_a_stream_that_has_begun_with_an_error_frame() -> None:
+async def test_a_callers_timeout_ends_a_stream_with_an_error_frame() -> None:
     async with serving([Head(), Send(OPENAI.begun), Hang()]) as (gate, _):
         # Long enough to begin on any machine would be too long to wait for: either way it ends with this error.
         reply = await ask(gate, "0.5", model="up/m", stream=True)
@@ -119,7 +119,7 @@ async def test_it_ends_a_stream_that_has_begun_with_an_error_frame() -> None:
         await gate.settled()
 
 
-async def test_it_bounds_all_attempts_together() -> None:
+async def test_a_callers_timeout_bounds_all_attempts_together() -> None:
     """The pause before a repeat would end after it: the error that the target gave is the answer."""
     refused = whole(error_body("Slow down."), 429, [("retry-after", "2")])
     async with serving(refused) as (gate, up):
@@ -130,7 +130,7 @@ async def test_it_bounds_all_attempts_together() -> None:
         assert len(gate.records[0].attempts) == 1
 
 
-async def test_a_long_one_changes_nothing() -> None:
+async def test_a_long_timeout_changes_nothing() -> None:
     async with serving(stream(openai_stream())) as (gate, _):
         assert_completed(await ask(gate, "3600", model="up/m", stream=True))
         await gate.settled()

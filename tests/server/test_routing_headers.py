@@ -81,7 +81,7 @@ async def test_a_name_that_no_header_can_hold_is_quoted() -> None:
         assert reply.header(NAMES[0]) == "up/%C3%A9 50%25"
 
 
-async def test_a_key_of_the_database(tmp_path: Path) -> None:
+async def test_a_key_of_the_database_can_show_routing(tmp_path: Path) -> None:
     async with keeping(whole(openai_whole()), tmp_path) as setup:
         secret = await setup.new_key(show_routing=True)
         reply = await setup.gate.ask(key=secret, model="m")

@@ -6,13 +6,13 @@ scenario; `make soak` sends more requests. The parts of each rule have tests of 
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import Callable, Sequence
+from contextlib import AsyncExitStack
 
 import pytest
 
 from support.answers import error_body, openai_stream, openai_whole
-from support.gateway import Gate, gateway, providers
+from support.gateway import Gate, gateway, routed
 from support.outcome import CANARY, assert_completed, assert_whole
 from support.script import Hang, Script, Seen, Step, stream, whole
 from support.scripted_upstream import ScriptedUpstream
@@ -30,14 +30,6 @@ def answer(request: Seen) -> Sequence[Step]:
 
 def refusal(status: int, *fields: tuple[str, str]) -> Sequence[Step]:
     return whole(error_body(CANARY), status, fields)
-
-
-@asynccontextmanager
-async def routed(toml: str, **scripts: Script) -> AsyncIterator[tuple[Gate, dict[str, ScriptedUpstream]]]:
-    async with AsyncExitStack() as stack:
-        ups = {name: await stack.enter_async_context(ScriptedUpstream(script)) for name, script in scripts.items()}
-        listed = "".join(providers(**{name: up.base_url}) for name, up in ups.items())
-        yield await stack.enter_async_context(gateway(listed + toml)), ups
 
 
 Report = Callable[[str, object], None]

@@ -7,14 +7,14 @@ its length is set to nothing, and where chance decides, the test is the chance.
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import asynccontextmanager
 from itertools import cycle
 from typing import Any
 
 import pytest
 
 from support.answers import error_body, openai_stream
-from support.gateway import Gate, chat_request, configured, gateway, providers
+from support.gateway import Gate, chat_request, configured, providers, routed
 from support.outcome import (
     CANARY,
     DIALECTS,
@@ -25,8 +25,7 @@ from support.outcome import (
     path_of,
     serving,
 )
-from support.script import Fin, Head, Script, Seen, Send, Step, Wait, stream, whole
-from support.scripted_upstream import ScriptedUpstream
+from support.script import Fin, Head, Seen, Send, Step, Wait, stream, whole
 from support.wire_samples import BEGUN, OPENAI
 
 ANSWER = stream(openai_stream())
@@ -61,16 +60,6 @@ def route(strategy: str, **weights: int) -> str:
         f'{{ provider = "{name}", model = "m", weight = {weight} }}' for name, weight in weights.items()
     )
     return f'[[models]]\nid = "any"\nstrategy = "{strategy}"\naffinity = false\ntargets = [{targets}]\n'
-
-
-@asynccontextmanager
-async def routed(toml: str, **scripts: Script) -> AsyncIterator[tuple[Gate, dict[str, ScriptedUpstream]]]:
-    async with AsyncExitStack() as stack:
-        ups = {name: await stack.enter_async_context(ScriptedUpstream(script)) for name, script in scripts.items()}
-        async with gateway(providers(**{name: up.base_url for name, up in ups.items()}) + toml) as gate:
-            yield gate, ups
-        for up in ups.values():
-            await up.vacated()
 
 
 async def chosen(gate: Gate, count: int) -> str:

@@ -88,7 +88,7 @@ async def test_what_was_not_sent_does_not_count_and_nothing_is_ended_twice(
     assert (await refusal(here, scope)).limited_by == "requests"
 
 
-async def test_what_is_used(pair: tuple[TargetLimiter, TargetLimiter]) -> None:
+async def test_all_processes_show_what_is_used_of_a_limit(pair: tuple[TargetLimiter, TargetLimiter]) -> None:
     here, there = pair
     scopes = [LimitScope(id=f"target:p/{number}", rpm=9) for number in range(50)]
     hold = await take(here, scopes[0], scopes[49], tokens=7)
@@ -102,7 +102,7 @@ async def test_what_is_used(pair: tuple[TargetLimiter, TargetLimiter]) -> None:
     assert await there.usage([]) == []
 
 
-async def test_the_waits_of_two_scopes(pair: tuple[TargetLimiter, TargetLimiter]) -> None:
+async def test_of_two_full_scopes_the_longer_wait_counts(pair: tuple[TargetLimiter, TargetLimiter]) -> None:
     here, there = pair
     requests, streams = LimitScope(id="provider:p", rpm=1), LimitScope(id="target:p/a", max_streams=1)
     await take(here, requests, streams)

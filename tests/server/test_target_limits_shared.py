@@ -69,7 +69,7 @@ async def test_streams_of_both_never_exceed_the_limit(tmp_path: Path) -> None:
             assert asked(ships) == {"first": 5, "second": 5}
 
 
-async def test_what_lives_is_renewed_and_what_died_is_free(tmp_path: Path) -> None:
+async def test_room_of_a_running_process_is_renewed_and_that_of_a_dead_one_is_free(tmp_path: Path) -> None:
     go_on = asyncio.Event()
     script: list[Step] = [Head(), Wait(go_on), Send(openai_stream(usage=(3, 5))), End()]
     intervals = structs.replace(LONG_INTERVALS, lease_s=1.0)
@@ -106,7 +106,7 @@ def lease_of(valkey: ValkeyServer, id: str) -> float:
     return float(answer.split(b"\r\n")[1] or b"0")
 
 
-async def test_a_process_that_was_thought_dead_takes_its_room_again(tmp_path: Path) -> None:
+async def test_a_process_that_seemed_dead_holds_its_room_again(tmp_path: Path) -> None:
     """By its heartbeat, even beyond the limit: the request is running."""
     go_on = asyncio.Event()
     script: list[Step] = [Head(), Wait(go_on), Send(openai_stream(usage=(3, 5))), End()]

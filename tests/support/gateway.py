@@ -15,7 +15,7 @@ import socket
 import sys
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -268,6 +268,17 @@ async def nothing_left() -> AsyncIterator[None]:
     yield
     await until(lambda: not _open_files() - files and not asyncio.all_tasks() - tasks)
     assert _timers() <= waiting
+
+
+@asynccontextmanager
+async def routed(toml: str, **scripts: Script) -> AsyncIterator[tuple[Gate, dict[str, ScriptedUpstream]]]:
+    """A gateway with `toml` and one provider for each script, by its name. At the end none of them may be in use."""
+    async with AsyncExitStack() as stack:
+        ups = {name: await stack.enter_async_context(ScriptedUpstream(script)) for name, script in scripts.items()}
+        async with gateway(providers(**{name: up.base_url for name, up in ups.items()}) + toml) as gate:
+            yield gate, ups
+        for up in ups.values():
+            await up.vacated()
 
 
 async def until(holds: Callable[[], bool]) -> None:

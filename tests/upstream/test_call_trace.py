@@ -90,7 +90,7 @@ async def test_tls_has_a_time_of_its_own(certificate: Certificate) -> None:
         assert trace_of(call) == trace
 
 
-async def test_of_several_addresses_the_one_that_answered(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_of_several_addresses_the_one_that_answered_is_traced(monkeypatch: pytest.MonkeyPatch) -> None:
     async with UpstreamServer() as server, using(Endpoint(base_url="http://provider.example")) as upstream:
         with refusing() as dead:
 
@@ -104,7 +104,7 @@ async def test_of_several_addresses_the_one_that_answered(monkeypatch: pytest.Mo
             call.abort()
 
 
-async def test_an_ipv6_address() -> None:
+async def test_an_ipv6_address_is_in_brackets() -> None:
     error = await failing(Endpoint(base_url="http://[::1]:1"))  # refused, or without IPv6 no route
     assert failed_trace(error).address == "[::1]:1"
 
