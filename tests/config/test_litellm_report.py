@@ -1,6 +1,6 @@
 """What is reported about a setting is one thing, however many deployments read it."""
 
-from streamweir.config.litellm.report import NOT_READ, Note, Outcome, Place, Report, united
+from streamweir.config.litellm.report import NOT_READ, Note, Outcome, Place, Report, merge_notes
 
 TREE: dict[str, object] = {"shared": {"a": 1, "b": 2, "empty": []}, "other": [5, None]}
 
@@ -49,7 +49,7 @@ def test_what_a_reader_said_can_be_forgotten() -> None:
 def test_equal_notes_of_several_entries_are_one_line() -> None:
     notes = [Note(f"model_list[{number}].rpm", "text") for number in (0, 1, 2, 5, 7, 8)]
     others = [Note("model_list[3].rpm", "other"), Note("model_list[3].tpm", "text"), Note("top", "text")]
-    assert list(map(str, united([*notes, *others]))) == [
+    assert list(map(str, merge_notes([*notes, *others]))) == [
         "model_list[0-2,5,7-8].rpm: text",
         "model_list[3].rpm: other",
         "model_list[3].tpm: text",

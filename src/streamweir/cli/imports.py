@@ -10,7 +10,7 @@ from typing import IO
 
 import click
 
-from streamweir.config.litellm import NotAConfiguration, Note, Translation, translate, united
+from streamweir.config.litellm import NotAConfiguration, Note, Translation, merge_notes, translate
 
 _MAX_BYTES = 4 << 20
 
@@ -79,7 +79,7 @@ def _report(result: Translation) -> list[str]:
 
 
 def _listed(title: str, notes: list[Note]) -> list[str]:
-    return ["", title, *(f"  {note}" for note in united(notes))] if notes else []
+    return ["", title, *(f"  {note}" for note in merge_notes(notes))] if notes else []
 
 
 def _write(path: Path, text: str) -> None:

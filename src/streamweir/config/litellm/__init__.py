@@ -5,8 +5,8 @@ Every setting of the old file is either converted, converted with a note, or not
 secret of the old file is in neither output: the new file refers to an environment variable instead.
 """
 
-from streamweir.config.litellm.report import Note, united
+from streamweir.config.litellm.report import Note, merge_notes
 from streamweir.config.litellm.translate import Translation, translate
 from streamweir.config.litellm.tree import NotAConfiguration
 
-__all__ = ["NotAConfiguration", "Note", "Translation", "translate", "united"]
+__all__ = ["NotAConfiguration", "Note", "Translation", "merge_notes", "translate"]

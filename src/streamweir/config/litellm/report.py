@@ -55,7 +55,7 @@ class Report:
         """It is converted, unless it is dropped as well."""
         before = self._get(place) or _Entry("noted")
         if before.state != "dropped":
-            self._set(place, _Entry("noted", _united((*before.texts, text))))
+            self._set(place, _Entry("noted", _distinct((*before.texts, text))))
 
     def drop(self, place: Place, reason: str) -> None:
         self._set(place, _Entry("dropped", (reason,)))
@@ -93,18 +93,18 @@ def _add(outcome: Outcome, path: str, readers: Mapping[str, _Entry]) -> None:
     texts = [text for each in readers.values() if each.state == "noted" for text in each.texts]
     dropped = {reader: each.texts[0] for reader, each in readers.items() if each.state == "dropped"}
     if len(dropped) == len(readers):
-        outcome.dropped.append(Note(path, "; ".join(_united(dropped.values()))))
+        outcome.dropped.append(Note(path, "; ".join(_distinct(dropped.values()))))
         return
-    for reason in _united(dropped.values()):
+    for reason in _distinct(dropped.values()):
         others = ", ".join(reader for reader, each in dropped.items() if each == reason)
         texts.append(f"not for {others}: {reason}")
     if texts:
-        outcome.noted.append(Note(path, "; ".join(_united(texts))))
+        outcome.noted.append(Note(path, "; ".join(_distinct(texts))))
     else:
         outcome.converted.append(path)
 
 
-def _united(texts: Iterable[str]) -> tuple[str, ...]:
+def _distinct(texts: Iterable[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(texts))
 
 
@@ -121,7 +121,7 @@ def _leaves(value: object, paths: tuple[str, ...] = ()) -> Iterator[tuple[str, .
         yield paths
 
 
-def united(notes: Sequence[Note]) -> list[Note]:
+def merge_notes(notes: Sequence[Note]) -> list[Note]:
     """Notes with the same text about the same setting of several entries as one: `model_list[0-2].rpm`."""
     groups: dict[tuple[str, str, str], list[int]] = {}
     for where, text in notes:

@@ -193,33 +193,9 @@ def build_runtime_config(
 
     `prices`: if None, the old ones; without old ones, those of the installed version.
     """
-    providers: dict[str, ProviderRuntime] = {}
-    for provider in config.providers:
-        before = old.providers.get(provider.name) if old is not None else None
-        timeouts = _timeouts(config, provider)
-        if before is not None and _connects_alike(before, provider, timeouts):
-            upstream = before.upstream
-        else:
-            upstream = _open_upstream(provider, timeouts, open_local, member("providers", provider.name))
-        providers[provider.name] = _provider_runtime(provider, timeouts, upstream)
+    providers = _open_providers(config, open_local, old)
     targets = {own.target: _target_runtime(config, own, providers, old) for own in settings_of_targets(config)}
-    scripted = [provider.name for provider in config.providers if provider.kind == "sim"]
     routes = routes_of(config)
-    router = Router(
-        routes,
-        providers.keys(),
-        scripted=scripted,
-        affinity_s=config.routing.affinity_s,
-        settings_of=lambda target: (targets.get(target) or providers[target.provider]).health,
-        credentials={
-            provider.name: [WeightedName(each.name or "", each.weight) for each in provider.api_keys]
-            for provider in config.providers
-            if len(provider.api_keys) > 1
-        },
-    )
-    if old is not None:
-        secrets = [{name: each.secrets for name, each in known.items()} for known in (old.providers, providers)]
-        router.adopt(old.router, _changed(providers, targets, old), renaming(*secrets))
     kinds = {provider.name: provider.kind for provider in config.providers}
     book = prices or (old.quotes.prices if old is not None else built_in_prices())
     return RuntimeConfig(
@@ -230,7 +206,7 @@ def build_runtime_config(
         max_response_bytes=config.server.limits.response_bytes,
         keys=key_ring(config),
         routes=routes,
-        router=router,
+        router=_make_router(config, routes, providers, targets, old),
         budget=old.budget if old is not None else RetryBudget(),
         refusals=old.refusals if old is not None else TargetMemory(),
         unstreamed=old.unstreamed if old is not None else TargetMemory(),
@@ -246,6 +222,49 @@ def build_runtime_config(
         target_limits=_target_limits(config),
         reported_quotas=_reported_quotas(config, old),
     )
+
+
+def _open_providers(
+    config: Config, open_local: Callable[[ProviderConfig], Upstream], old: RuntimeConfig | None
+) -> dict[str, ProviderRuntime]:
+    """By name. Those that connect as before keep their connections."""
+    providers: dict[str, ProviderRuntime] = {}
+    for provider in config.providers:
+        before = old.providers.get(provider.name) if old is not None else None
+        timeouts = _timeouts(config, provider)
+        if before is not None and _connects_alike(before, provider, timeouts):
+            upstream = before.upstream
+        else:
+            upstream = _open_upstream(provider, timeouts, open_local, member("providers", provider.name))
+        providers[provider.name] = _provider_runtime(provider, timeouts, upstream)
+    return providers
+
+
+def _make_router(
+    config: Config,
+    routes: RouteTable,
+    providers: Mapping[str, ProviderRuntime],
+    targets: Mapping[TargetId, ProviderRuntime],
+    old: RuntimeConfig | None,
+) -> Router:
+    """With the health that the old one has observed."""
+    scripted = [provider.name for provider in config.providers if provider.kind == "sim"]
+    router = Router(
+        routes,
+        providers.keys(),
+        scripted=scripted,
+        affinity_s=config.routing.affinity_s,
+        settings_of=lambda target: (targets.get(target) or providers[target.provider]).health,
+        credentials={
+            provider.name: [WeightedName(each.name or "", each.weight) for each in provider.api_keys]
+            for provider in config.providers
+            if len(provider.api_keys) > 1
+        },
+    )
+    if old is not None:
+        secrets = [{name: each.secrets for name, each in known.items()} for known in (old.providers, providers)]
+        router.adopt(old.router, _changed(providers, targets, old), renaming(*secrets))
+    return router
 
 
 def _changed(
