@@ -48,6 +48,19 @@ async def test_no_caller_changes_what_is_sent_for_others(members: dict[str, Any]
         assert len(up.requests) == 3
 
 
+@pytest.mark.parametrize(("member", "status"), [("insufficient_quota", 503), ("invalid_api_key", 502)])
+async def test_no_caller_makes_a_target_fail_with_words_of_its_own(member: str, status: int) -> None:
+    """Five failures in a row would eject it. The words of a provider do."""
+    async with ScriptedUpstream(refuses_unknown_members) as up, gateway(providers(up=up.base_url)) as gate:
+        members: dict[str, Any] = {member: 1}
+        assert [(await gate.ask(model="up/m", **members)).status for _ in range(6)] == [status] * 6
+        assert (await gate.ask(model="up/m", stream=True)).status == 200
+    low = whole(error_body("Your credit balance is too low.", "invalid_request_error"), 400)
+    async with ScriptedUpstream(low) as up, gateway(providers(up=up.base_url)) as gate:
+        assert [(await gate.ask(model="up/m")).status for _ in range(6)] == [503] * 6
+        assert len(up.requests) == 5, "it is ejected"
+
+
 async def test_what_a_target_does_refuse_is_learned_when_it_has_answered_without() -> None:
     def refuses_options(request: Seen) -> Sequence[Step]:
         if "stream_options" in request.json:

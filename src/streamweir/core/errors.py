@@ -161,7 +161,8 @@ class StreamweirError(Exception):
     is_only_in_text: bool = False
     """That is known only from a text, which can quote the request: it needs a confirmation."""
     is_of_caller: bool = False
-    """The caller has set the limit that was exceeded: it says nothing about the target."""
+    """The caller has set the limit that was exceeded, or the refusal can be its own words: it says nothing about the
+    target."""
 
     def __init__(
         self,

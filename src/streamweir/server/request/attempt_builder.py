@@ -88,7 +88,7 @@ class AttemptBuilder:
         """See `repair.repaired`. Further requests to the target are built with it."""
         if chat is None:
             return None
-        repair = repaired(self._runtime, chat, target, error, is_folded=is_folded, body_bytes=self.body_bytes)
+        repair = repaired(self._runtime, chat, target, error, is_folded=is_folded)
         if repair is None:
             return None
         self._runtime = repair.runtime

@@ -2,15 +2,18 @@
 
 import time
 
-from streamweir.core.request import Prompt
+from streamweir.core.request import ChatRequest, Prompt
 from streamweir.pipeline.meter import Meter
 from streamweir.policy.health import Candidate
+from streamweir.policy.quotation import OF_CREDENTIAL, may_be_quoted
 from streamweir.server.relay.observer import AttemptObserver
 from streamweir.server.relay.relay import Relay
 from streamweir.server.request.attempt_report import note_error
 from streamweir.server.request.candidates import Candidates
 from streamweir.server.request.runtime import RuntimeConfig
 from streamweir.server.telemetry.record import AttemptRecord
+
+_BAD_REQUEST = 400
 
 
 def report_first_token(
@@ -44,8 +47,9 @@ def report_attempt(
     meter: Meter,
     candidate: Candidate,
     attempt: AttemptRecord,
-    conversation: bytes | None,
+    chat: ChatRequest | None,
     prompt: Prompt | None,
+    conversation: bytes | None,
     *,
     is_stopped: bool,
     has_content: bool,
@@ -58,6 +62,8 @@ def report_attempt(
         router.affinity.note(conversation, candidate, now)  # however it ends, the prompt was read
     if relay.verdict is None and error is not None and not is_stopped:
         note_error(attempt, error, runtime.config, prompt, has_content=has_content)
+        if error.is_only_in_text and attempt.status == _BAD_REQUEST:
+            error.is_of_caller = chat is None or may_be_quoted(chat, OF_CREDENTIAL)
         if router.failed(candidate, now, error):
             observer.ejected(attempt.target)
     elif relay.first_token_at is not None:

@@ -6,7 +6,6 @@ requests are sent in the same way from the start (`learn`) when the target has a
 caller's own words that were refused: no caller may change what is sent for others.
 """
 
-import re
 from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
@@ -17,18 +16,14 @@ from streamweir.core.errors import StreamweirError
 from streamweir.core.request import ChatRequest
 from streamweir.pipeline.reasoning_retry import without_reasoning
 from streamweir.policy.health import TargetId
+from streamweir.policy.quotation import OF_WIRE, may_be_quoted
 from streamweir.policy.stream_options import is_refusal_of_stream_options
 from streamweir.policy.stream_refusal import is_refusal_of_stream
 from streamweir.server.request.attempt_setup import is_text
-from streamweir.server.request.body_parsing import MAX_BYTES_ON_LOOP
 from streamweir.server.request.runtime import RuntimeConfig
-from streamweir.wire import jsonio
 
 Learn = Callable[[], object]
 """Tells other requests of what a target refuses. To be called when it has answered the repaired request."""
-
-_OF_WIRE = re.compile(rb"v1/responses|unsupported_api_for_model|chatCompletion operation", re.IGNORECASE)
-"""What a refusal of a wire has in its text (`providers.openai.provider`)."""
 
 
 class Repair(NamedTuple):
@@ -46,18 +41,13 @@ def repaired(
     error: StreamweirError,
     *,
     is_folded: bool = False,
-    body_bytes: int = 0,
 ) -> Repair | None:
-    """The request for one more attempt at the same target, without what it refused. None: the error is final.
-
-    `body_bytes`: the size of the caller's body.
-    """
+    """The request for one more attempt at the same target, without what it refused. None: the error is final."""
     if chat.api == "embeddings" or is_text(runtime, chat, target):
         return None
     wires, refusals, unstreamed = runtime.wires, runtime.refusals, runtime.unstreamed
     if error.is_of_wire and wires.has_choice(target):
-        is_quoted = body_bytes > MAX_BYTES_ON_LOOP or _has_words(chat, _OF_WIRE)
-        learn = None if is_quoted else partial(wires.note_responses_only, target)
+        learn = None if may_be_quoted(chat, OF_WIRE) else partial(wires.note_responses_only, target)
         return Repair(chat, structs.replace(runtime, wires=wires.including(target)), learn)
     if is_refusal_of_stream_options(error) and target not in refusals:
         learn = None if _has_own_options(chat) else partial(refusals.note, target)
@@ -67,12 +57,6 @@ def repaired(
         return Repair(chat, changed, partial(unstreamed.note, target))
     without = without_reasoning(chat, error)
     return Repair(without, runtime) if without is not None else None
-
-
-def _has_words(chat: ChatRequest, words: re.Pattern[bytes]) -> bool:
-    """The caller's body has them."""
-    bodies = (chat.body, chat.native.body if chat.native is not None else {})
-    return any(words.search(jsonio.encode(body)) is not None for body in bodies)
 
 
 def _has_own_options(chat: ChatRequest) -> bool:

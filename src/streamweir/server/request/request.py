@@ -418,7 +418,8 @@ class RequestHandler:
     def _report(self, relay: Relay, meter: Meter, candidate: Candidate, attempt: AttemptRecord) -> None:
         if self._room is not None:
             self._room.ended(relay, meter)
-        parts = (self._runtime, self._observer, relay, meter, candidate, attempt, self._conversation, self._prompt)
+        asked = (self._chat, self._prompt, self._conversation)
+        parts = (self._runtime, self._observer, relay, meter, candidate, attempt, *asked)
         is_stopped = self._stop_reason is not None or self._is_cut
         report_attempt(*parts, is_stopped=is_stopped, has_content=self.key.log_content)
 
