@@ -12,8 +12,18 @@ from typing import Any
 from streamweir.config.litellm.deployment import Deployment
 from streamweir.config.litellm.provider import Credential, Providers
 from streamweir.config.litellm.report import Place, Report
-from streamweir.config.litellm.route import Group, credential, groups_of, limits_of, make_group, model_table, weights_of
+from streamweir.config.litellm.route import (
+    Group,
+    credential,
+    groups_of,
+    limits_of,
+    make_group,
+    model_table,
+    target_identity,
+    weights_of,
+)
 from streamweir.config.litellm.setting import RoutingGroup, Settings, Table
+from streamweir.config.litellm.variable import escaped
 from streamweir.policy.route import MAX_NAME_LENGTH, matches_pattern
 
 _MAX_ATTEMPTS = 20
@@ -54,12 +64,12 @@ class Models:
             strategy = self._strategies.get(name, self._settings.strategy)
             if name in self._served:
                 wildcard, model = self._served[name]
-                table: dict[str, Any] = {"targets": [{"provider": providers[wildcard.where], "model": _escaped(model)}]}
+                table: dict[str, Any] = {"targets": [{"provider": providers[wildcard.where], "model": escaped(model)}]}
             else:
                 table = model_table(group, strategy, self._providers, report)
             lists = self._fallbacks_of(name)
-            written = {kind: [_escaped(other) for other in others] for kind, others in lists.items()}
-            table = {"id": _escaped(name), **table, **written, "max_attempts": self._max_attempts(name)}
+            written = {kind: [escaped(other) for other in others] for kind, others in lists.items()}
+            table = {"id": escaped(name), **table, **written, "max_attempts": self._max_attempts(name)}
             models.append(("[[models]]", table))
         return [*(("[[providers]]", table) for table in self._providers.tables), *models]
 
@@ -68,8 +78,7 @@ class Models:
         names: dict[str, str] = {}
         pools: dict[str, list[Deployment]] = {}
         for each in self._wildcards:
-            identity = repr((each.connection, each.model, each.settings, each.key is None))
-            pools.setdefault(identity, []).append(each)
+            pools.setdefault(target_identity(each), []).append(each)
         for pool in pools.values():
             first = pool[0]
             settings = {name: value for name, value in first.settings.items() if name != "max_output_tokens"}
@@ -201,7 +210,3 @@ def _matched(name: str, pattern: str, model: str) -> str | None:
 
 def _is_no_name(text: str) -> bool:
     return not text.isprintable() or text != text.strip() or not 0 < len(text) <= MAX_NAME_LENGTH
-
-
-def _escaped(text: str) -> str:
-    return text.replace("$", "$$")

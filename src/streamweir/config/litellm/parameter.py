@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from streamweir.config.error import member
 from streamweir.config.litellm.fallback import items_of
 from streamweir.config.litellm.tree import Branch, is_empty
-from streamweir.config.litellm.variable import REFERENCE
+from streamweir.config.litellm.variable import REFERENCE, escaped
 from streamweir.pipeline.body_members import Path, fault_of_drop, fault_of_member, leaves
 from streamweir.providers.registry import is_responses_only, vendor_of
 
@@ -220,7 +220,7 @@ def _written(value: object) -> Any:
             number = Decimal(str(value))
             return number if number.is_finite() else None
         case str():
-            return value.replace("$", "$$") if not value.startswith(REFERENCE) else None
+            return escaped(value) if not value.startswith(REFERENCE) else None
         case dict():
             return {name: _written(item) for name, item in value.items() if item is not None}
         case list():

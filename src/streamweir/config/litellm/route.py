@@ -14,6 +14,7 @@ from streamweir.config.litellm.deployment import LIMITS, MAX_LIMIT, Deployment
 from streamweir.config.litellm.provider import Credential, Providers
 from streamweir.config.litellm.report import Place, Report
 from streamweir.config.litellm.value import MAX_WEIGHT, Number, Price, integer_weights
+from streamweir.config.litellm.variable import escaped
 
 STRATEGIES = {
     "simple-shuffle": "weighted",
@@ -54,14 +55,14 @@ def make_group(name: str, own: Sequence[Deployment], report: Report) -> Group:
     seen: dict[str, tuple[Decimal, bool]] = {}
     kept: list[Deployment] = []
     for deployment in sorted(own, key=_order):
-        target = repr((_identity(deployment), deployment.key, deployment.limits))
+        target = repr((target_identity(deployment), deployment.key, deployment.limits))
         if seen.setdefault(target, _order(deployment)) != _order(deployment):
             report.forget(deployment.where)
             report.drop(Place(deployment.where, deployment.where), "the same target is in the group with a lower order")
             continue
         kept.append(deployment)
         pools = stages.setdefault(_order(deployment), {})
-        pools.setdefault(_identity(deployment), []).append(deployment)
+        pools.setdefault(target_identity(deployment), []).append(deployment)
     if len(stages) > 1:
         for deployment in kept:
             if deployment.weight == 0:
@@ -75,8 +76,8 @@ def _order(deployment: Deployment) -> tuple[Decimal, bool]:
     return order, deployment.weight == 0
 
 
-def _identity(deployment: Deployment) -> str:
-    """Of a target, whatever its key is."""
+def target_identity(deployment: Deployment) -> str:
+    """Equal for deployments that are one target, whatever their keys are."""
     return repr((deployment.connection, deployment.model, deployment.settings, deployment.key is None))
 
 
@@ -122,7 +123,7 @@ def _target(pool: Sequence[Deployment], weights: Mapping[str, int], providers: P
     else:
         settings |= limits_of(pool)
     provider = providers.of_target(first.connection, credentials, first.model, settings)
-    return {"provider": provider, "model": first.model.replace("$", "$$"), **settings}
+    return {"provider": provider, "model": escaped(first.model), **settings}
 
 
 def credential(key: str, own: Sequence[Deployment], weight: int) -> Credential:

@@ -14,7 +14,7 @@ from streamweir.config.litellm.report import Place
 from streamweir.config.litellm.route import STRATEGIES
 from streamweir.config.litellm.tree import Branch
 from streamweir.config.litellm.value import take_bytes, take_count, take_days, take_first_event, take_seconds
-from streamweir.config.litellm.variable import REFERENCE, Variables
+from streamweir.config.litellm.variable import REFERENCE, Variables, escaped
 from streamweir.config.weak_key import MIN_KEY_LENGTH
 
 Table = tuple[str, dict[str, Any]]
@@ -83,7 +83,7 @@ class Settings:
             self._general.drop("completion_model", "there is no such model")
             default = None
         elif default is not None:
-            default = default.replace("$", "$$")
+            default = escaped(default)
         return [("server", {"default_model": default}), *self._tables]
 
     def keys(self) -> list[Table]:

@@ -21,6 +21,11 @@ def is_placeholder(value: str) -> bool:
     return value.strip().lower() in _PLACEHOLDERS
 
 
+def escaped(text: str) -> str:
+    """A text in which `$` begins no variable."""
+    return text.replace("$", "$$")
+
+
 class Variables:
     def __init__(self, texts: Iterable[str], others: Iterable[str], report: Report) -> None:
         self._report = report
@@ -37,7 +42,7 @@ class Variables:
     def text(self, value: str, place: Place) -> str:
         """A value that is not secret."""
         if not value.startswith(REFERENCE):
-            return value.replace("$", "$$")
+            return escaped(value)
         name = value.removeprefix(REFERENCE)
         if _NAME.fullmatch(name):
             return self.reference(name)

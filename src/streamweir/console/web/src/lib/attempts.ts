@@ -1,4 +1,4 @@
-// What a provider answered in each attempt, in words. Pure. Rows of older versions know less, and those have none of it.
+// What a provider answered in each attempt, in words. Pure. Rows of older versions have nothing of it.
 import { duration } from "./format";
 import type { AttemptView } from "./types";
 

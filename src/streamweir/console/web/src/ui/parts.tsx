@@ -198,6 +198,16 @@ export function CopyButton(props: { text: string | (() => string); label?: strin
   );
 }
 
+// An id, with a button that copies it.
+export function CopyableId(props: { id: string }) {
+  return (
+    <span class="row">
+      <code>{props.id}</code>
+      <CopyButton text={props.id} />
+    </span>
+  );
+}
+
 // A dialog of the browser's own: it keeps the focus, and Escape closes it.
 export function Dialog(props: { title: string; onClose: () => void; children: ComponentChildren; wide?: boolean }) {
   const dialog = useRef<HTMLDialogElement>(null);

@@ -1,7 +1,7 @@
 // What each provider answered: its status and error in its own words, its own id of the request, and the connection.
 import { attemptTexts, hasAnswer } from "../../lib/attempts";
 import type { RequestDetail } from "../../lib/types";
-import { CopyButton, Facts, Panel } from "../../ui/parts";
+import { CopyableId, Facts, Panel } from "../../ui/parts";
 
 export function Attempts(props: { row: RequestDetail }) {
   const { attempts } = props.row;
@@ -9,7 +9,7 @@ export function Attempts(props: { row: RequestDetail }) {
   const texts = attemptTexts(attempts);
   return (
     <Panel title={attempts.length > 1 ? "Attempts" : "Attempt"} class="one-facts">
-      <ol class="tries">
+      <ol class="attempts">
         {attempts.map((attempt, index) => {
           const text = texts[index];
           return (
@@ -20,13 +20,13 @@ export function Attempts(props: { row: RequestDetail }) {
                   <bdi class="break">{attempt.target}</bdi>
                   {attempt.error ? <code class="bad">{attempt.error}</code> : <span class="good">answered</span>}
                 </h3>
-                {text.message && <p class="try-message break"><bdi>{text.message}</bdi></p>}
+                {text.message && <p class="attempt-message break"><bdi>{text.message}</bdi></p>}
                 <Facts
                   rows={[
                     attempt.credential === undefined ? null : ["Credential", <bdi>{attempt.credential}</bdi>],
                     fact("Provider's answer", text.answer),
                     fact("Error details", text.about),
-                    text.requestId ? ["Provider's request id", <Id id={text.requestId} />] : null,
+                    text.requestId ? ["Provider's request id", <CopyableId id={text.requestId} />] : null,
                     fact("Address", text.address),
                     fact("Connection", text.connection),
                     fact("First byte", text.firstByte),
@@ -43,13 +43,4 @@ export function Attempts(props: { row: RequestDetail }) {
 
 function fact(name: string, text: string): [string, preact.JSX.Element] | null {
   return text ? [name, <bdi>{text}</bdi>] : null;
-}
-
-function Id(props: { id: string }) {
-  return (
-    <span class="row">
-      <code>{props.id}</code>
-      <CopyButton text={props.id} />
-    </span>
-  );
 }

@@ -4,7 +4,7 @@ import { bytes, count, duration, preciseMoment } from "../../lib/format";
 import { explain, explainFlag, WHOSE } from "../../lib/explain";
 import { href } from "../../lib/route";
 import type { RequestDetail } from "../../lib/types";
-import { CopyButton, Facts, Panel } from "../../ui/parts";
+import { CopyableId, Facts, Panel } from "../../ui/parts";
 import { useWorkspaces } from "../../ui/workspaces";
 
 export function Outcome(props: { row: RequestDetail }) {
@@ -64,8 +64,8 @@ export function FactsPanel(props: { row: RequestDetail }) {
           row.chunks === null || row.chunks < 2 ? null : ["Time between chunks", `p50 ${gaps[0]}, p99 ${gaps[1]}, longest ${gaps[2]}`],
           ["Request body", bytes(row.bytes_in)],
           ["Response body", bytes(row.bytes_out)],
-          row.completion_id === null ? null : ["Id in the answer", <Id id={row.completion_id} />],
-          row.client_id === null ? null : ["Caller's request id", <Id id={row.client_id} />],
+          row.completion_id === null ? null : ["Id in the answer", <CopyableId id={row.completion_id} />],
+          row.client_id === null ? null : ["Caller's request id", <CopyableId id={row.client_id} />],
           ["Caller's address", row.peer ?? "–"],
           ["Client", row.client === null ? "–" : <bdi>{row.client}</bdi>],
           row.node === null ? null : ["Node", <bdi>{row.node}</bdi>],
@@ -73,15 +73,6 @@ export function FactsPanel(props: { row: RequestDetail }) {
         ]}
       />
     </Panel>
-  );
-}
-
-function Id(props: { id: string }) {
-  return (
-    <span class="row">
-      <code>{props.id}</code>
-      <CopyButton text={props.id} />
-    </span>
   );
 }
 
