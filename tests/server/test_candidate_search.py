@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from streamweir.core.errors import CallerError, StreamweirError, UpstreamError
 from streamweir.frontends.table import FRONTENDS
 from streamweir.policy.route import Route
-from streamweir.server.request.candidates import Candidates, order_route
+from streamweir.server.request.candidates import Candidates
+from streamweir.server.request.request_route import order_route
 from streamweir.server.request.runtime import build_runtime_config
 from support.gateway import configured
 from support.soak import SOAKS

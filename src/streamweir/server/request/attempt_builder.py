@@ -22,15 +22,11 @@ from streamweir.server.http.message import Headers, Response
 from streamweir.server.relay.capture import Capture, CapturedRelay
 from streamweir.server.relay.observer import AttemptObserver
 from streamweir.server.relay.relay import AttemptParts, Relay
-from streamweir.server.request.attempt_setup import (
-    build_request,
-    estimate_prompt,
-    make_exchange,
-    read_timeout,
-    timeouts_of,
-)
+from streamweir.server.request.attempt_setup import build_request, make_exchange, timeouts_of
 from streamweir.server.request.body_parsing import MAX_BYTES_ON_LOOP
 from streamweir.server.request.repair import Learn, repaired
+from streamweir.server.request.request_headers import read_timeout
+from streamweir.server.request.request_size import estimate_prompt
 from streamweir.server.request.routing_headers import cost_headers, routing_headers
 from streamweir.server.request.runtime import RuntimeConfig
 from streamweir.server.telemetry.record import RequestRecord

@@ -1,22 +1,13 @@
-"""The route of a request, and the parts of each attempt.
+"""The parts of each attempt: the limit of its answer, the upstream's request, the exchange and the timeouts.
 
-A target that cannot serve the request is not in its route. For each attempt the upstream's request, the exchange and
-the timeouts are made from the request and the `RuntimeConfig` that it began with, and nothing else.
-
-The size of a prompt is estimated by a rule of thumb, on the event loop and for every request. If an exact count is
-needed, the provider reports it or a tokenizer counts.
+All of them are made from the request and the `RuntimeConfig` that it began with, and nothing else.
 """
 
 import re
 import time
-from collections.abc import Mapping
-from hashlib import sha256
-from math import ceil
 
 from msgspec import structs
 
-from streamweir.core.errors import CallerError
-from streamweir.core.message import RefusalPart, TextPart
 from streamweir.core.remote_content import REMOTE_MEMBERS, references_remote_content
 from streamweir.core.request import ChatRequest, NativeRequest
 from streamweir.frontends.base import Frontend, Reply
@@ -26,10 +17,8 @@ from streamweir.pipeline.meter import Meter
 from streamweir.pipeline.output_limit import with_limit
 from streamweir.pipeline.plan import plan
 from streamweir.pipeline.plausibility import UsageBounds
-from streamweir.pipeline.settlement import BYTES_PER_TOKEN, size_of
-from streamweir.policy.access import Key
 from streamweir.policy.health import Candidate, TargetId
-from streamweir.policy.route import Route, RouteTarget
+from streamweir.policy.route import Route
 from streamweir.providers.base import UpstreamRequest
 from streamweir.server.accounting.reservation import Reservation
 from streamweir.server.accounting.token_count import PromptCount, Tokenizer, has_media
@@ -37,123 +26,11 @@ from streamweir.server.http.ids import random_bytes
 from streamweir.server.relay.deadlines import AttemptTimeouts
 from streamweir.server.request.body_changes import with_rules
 from streamweir.server.request.folding import is_folded
-from streamweir.server.request.model_names import unusable_model
+from streamweir.server.request.request_size import max_output_tokens
 from streamweir.server.request.runtime import RuntimeConfig
-from streamweir.wire import jsonio
 from streamweir.wire.native import NativeWire
 
-
-def find_route(runtime: RuntimeConfig, key: Key, chat: ChatRequest) -> Route:
-    """The route for the requested model name, if the key may use it."""
-    model = chat.model or runtime.default_model
-    if model is None:
-        raise CallerError("missing_required_parameter", "Missing required parameter: 'model'.", param="model")
-    route = runtime.routes.resolve(model)
-    if route is None or not key.may_use(model):
-        raise unusable_model(runtime, key, model)
-    return route
-
-
-def fit_route(runtime: RuntimeConfig, route: Route, chat: ChatRequest) -> Route:
-    """The route without the targets that cannot serve the request. Raises the first refusal if none can, of its
-    fallbacks neither."""
-    fit, reason = _fit_targets(runtime, route, chat)
-    if route.chain:
-        return _fit_chain(runtime, route, chat, fit, reason)
-    if reason is None:
-        return route
-    if not fit:
-        raise reason
-    return structs.replace(route, targets=fit)
-
-
-def _fit_targets(
-    runtime: RuntimeConfig, route: Route, chat: ChatRequest
-) -> tuple[tuple[RouteTarget, ...], CallerError | None]:
-    """The targets that can serve the request, and why the first of the others cannot."""
-    fit: tuple[RouteTarget, ...] = ()
-    reason: CallerError | None = None
-    for each in route.targets:
-        if chat.api == "chat":
-            refusal = runtime.chat_wire(each.target).provider.refusal_of(chat, each.target.model)
-        else:
-            refusal = runtime.refusal_of(each.target, chat)
-        if refusal is None:
-            fit += (each,)
-        else:
-            reason = reason or refusal
-    return fit, reason
-
-
-def _fit_chain(
-    runtime: RuntimeConfig, route: Route, chat: ChatRequest, fit: tuple[RouteTarget, ...], reason: CallerError | None
-) -> Route:
-    chain: tuple[Route, ...] = ()
-    for group in route.chain:
-        targets, refusal = _fit_targets(runtime, group, chat)
-        reason = reason or refusal
-        if targets:
-            chain += (structs.replace(group, targets=targets),)
-    if reason is not None and not fit and not chain:
-        raise reason
-    return route if reason is None else structs.replace(route, targets=fit, chain=chain)
-
-
-_TOKENS_PER_PART = 1024
-"""An image or a recording: the tokens of a large image, with the providers that document it."""
-_TOKENS_PER_MESSAGE, _FEW_MESSAGES = 4, 16
-"""The tokens of a message besides its text: negligible, except in requests with thousands of very short messages."""
-_MAX_KEY_LENGTH = 255
 _INDEX = re.compile(r"\[\d+\]")
-_SECONDS = re.compile(r"[0-9]{1,9}(?:\.[0-9]{1,9})?")
-
-
-def estimate_prompt(chat: ChatRequest) -> int:
-    size, tokens = 0, _TOKENS_PER_MESSAGE * max(0, len(chat.messages) - _FEW_MESSAGES)
-    for message in chat.messages:
-        content = message.content
-        if isinstance(content, str):
-            size += size_of(content)
-        elif content is not None:
-            for part in content:
-                if isinstance(part, TextPart):
-                    size += size_of(part.text)
-                elif isinstance(part, RefusalPart):
-                    size += size_of(part.refusal)
-                else:
-                    tokens += _TOKENS_PER_PART
-        for call in message.tool_calls:
-            if call.function is not None:
-                size += size_of(call.function.arguments)
-    if chat.tools:
-        size += len(jsonio.encode(chat.tools))
-    if not chat.messages:
-        tokens = chat.tokens
-        size += sum(map(size_of, chat.texts))
-    return tokens + ceil(size / BYTES_PER_TOKEN)
-
-
-def read_idempotency(headers: Mapping[str, str], body: bytes) -> tuple[bytes | None, bytes | None]:
-    """The digests of the caller's `Idempotency-Key` and of the body that belongs to it."""
-    sent = headers.get("idempotency-key")
-    if sent is None:
-        return None, None
-    if not 0 < len(sent) <= _MAX_KEY_LENGTH:
-        raise CallerError("invalid_value", f"An Idempotency-Key has 1 to {_MAX_KEY_LENGTH} characters.")
-    return sha256(sent.encode("latin-1", "replace")).digest(), sha256(body).digest()
-
-
-def read_timeout(headers: Mapping[str, str]) -> float | None:
-    """The caller's own limit for the whole request, in seconds. None: it has set none."""
-    sent = headers.get("x-request-timeout")
-    if sent is None:
-        return None
-    seconds = float(sent) if _SECONDS.fullmatch(sent) else 0.0
-    if seconds <= 0.0:
-        raise CallerError(
-            "invalid_value", "x-request-timeout must be a number of seconds above 0, such as 30 or 2.5, without a unit."
-        )
-    return seconds
 
 
 def limit_for(
@@ -348,26 +225,6 @@ def timeouts_of(
         max_bytes=runtime.max_response_bytes,
         max_output_tokens=max_output_tokens(chat),
     )
-
-
-def max_output_tokens(chat: ChatRequest, longest: int | None = None) -> int | None:
-    """The caller's limit, for all choices together. None: there is none.
-
-    `longest`: the longest answer of any of its targets, for each choice. None: not known.
-    """
-    limit = chat.max_output_tokens
-    if limit is not None and longest is not None:
-        limit = min(limit, longest)
-    return limit if limit is None or chat.n == 1 else limit * chat.n
-
-
-def choices_of(chat: ChatRequest) -> int:
-    """The number of answers that are made and billed: some servers make more of them than they send."""
-    body = chat.native.body if chat.api == "completions" and chat.native is not None else chat.body
-    if "best_of" not in body:
-        return chat.n
-    best_of = body["best_of"]
-    return max(chat.n, best_of * chat.prompts) if isinstance(best_of, int) else chat.n
 
 
 def _now() -> int:

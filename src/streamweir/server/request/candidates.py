@@ -15,7 +15,6 @@ from math import inf
 from random import random
 
 from streamweir.core.errors import CallerError, StreamweirError
-from streamweir.core.request import ChatRequest
 from streamweir.policy.health import Candidate, TargetId
 from streamweir.policy.retry import (
     backoff_s,
@@ -27,32 +26,10 @@ from streamweir.policy.retry import (
     may_try_elsewhere,
 )
 from streamweir.policy.route import REFUSAL_FALLBACKS, Route
-from streamweir.policy.strategy import Random
-from streamweir.server.request.attempt_setup import fit_route
-from streamweir.server.request.quota_hints import room_by_quota
-from streamweir.server.request.request_cost import RequestCost
 from streamweir.server.request.runtime import RuntimeConfig
 
 Order = Callable[[Route, Collection[TargetId]], list[Candidate]]
-"""See `order_route`."""
-
-
-def order_route(
-    runtime: RuntimeConfig,
-    chat: ChatRequest,
-    at_ms: int,
-    random: Random,
-    conversation: bytes | None,
-    route: Route,
-    without: Collection[TargetId] = (),
-) -> list[Candidate]:
-    """The candidates of a route for this request, without some targets. The first is taken. Empty: all are unavailable.
-    Raises `CallerError` if none can serve the request."""
-    fit, now = fit_route(runtime, route, chat), time.monotonic()
-    quotas = runtime.reported_quotas
-    has_room = room_by_quota(quotas, chat, now) if quotas else None  # empty: nothing was reported yet
-    cost = RequestCost(runtime, route, chat, at_ms)
-    return runtime.router.order(fit, now, random, conversation, has_room, cost.of, without)
+"""See `server.request.request_route.order_route`."""
 
 
 class Candidates:

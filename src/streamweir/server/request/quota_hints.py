@@ -11,7 +11,7 @@ from streamweir.policy.health import Candidate
 from streamweir.policy.quota import Quotas
 from streamweir.server.accounting.reservation import Reservation
 from streamweir.server.relay.relay import Relay
-from streamweir.server.request.attempt_setup import estimate_prompt, max_output_tokens
+from streamweir.server.request.request_size import estimate_prompt, max_output_tokens
 
 
 def room_by_quota(quotas: Quotas, chat: ChatRequest, now: float) -> Callable[[Candidate], bool]:

@@ -36,19 +36,15 @@ from streamweir.server.relay.relay import Relay
 from streamweir.server.request.allowance import OutputAllowance
 from streamweir.server.request.attempt_builder import AttemptBuilder
 from streamweir.server.request.attempt_end import report_answer, report_attempt, report_first_token
-from streamweir.server.request.attempt_setup import (
-    estimate_prompt,
-    find_route,
-    fit_route,
-    limit_for,
-    max_output_tokens,
-    read_idempotency,
-)
+from streamweir.server.request.attempt_setup import limit_for
 from streamweir.server.request.body_parsing import read_chat
-from streamweir.server.request.candidates import Candidates, order_route
+from streamweir.server.request.candidates import Candidates
 from streamweir.server.request.error_answer import error_answer
 from streamweir.server.request.overload import OpeningSlot
 from streamweir.server.request.quota_hints import note_attempt
+from streamweir.server.request.request_headers import read_idempotency
+from streamweir.server.request.request_route import find_route, fit_route, order_route
+from streamweir.server.request.request_size import estimate_prompt, max_output_tokens
 from streamweir.server.request.reservation_size import ReservationSize
 from streamweir.server.request.room import Room
 from streamweir.server.request.runtime import RuntimeConfig

@@ -9,7 +9,7 @@ from streamweir.core.usage import Usage
 from streamweir.policy.health import TargetId
 from streamweir.policy.prices import cost_of
 from streamweir.policy.route import Route
-from streamweir.server.request.attempt_setup import estimate_prompt
+from streamweir.server.request.request_size import estimate_prompt
 from streamweir.server.request.runtime import RuntimeConfig
 
 

@@ -15,8 +15,8 @@ from streamweir.policy.health import TargetId
 from streamweir.policy.reserve import Need
 from streamweir.policy.route import Route
 from streamweir.server.accounting.token_count import Vocabularies, vocabulary_of
-from streamweir.server.request.attempt_setup import choices_of
 from streamweir.server.request.model_limits import AnswerLimits
+from streamweir.server.request.request_size import choices_of
 from streamweir.server.request.runtime import RuntimeConfig
 
 _MIN_COUNTED_BYTES = 4096

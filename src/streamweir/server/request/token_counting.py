@@ -22,9 +22,9 @@ from streamweir.server.accounting.token_count import Vocabularies
 from streamweir.server.http.answers import failure_answer, json_answer
 from streamweir.server.http.message import Answer, Request, Response
 from streamweir.server.request.admission import Admission
-from streamweir.server.request.attempt_setup import find_route
 from streamweir.server.request.body_changes import with_rules
 from streamweir.server.request.body_parsing import MAX_BYTES_ON_LOOP
+from streamweir.server.request.request_route import find_route
 from streamweir.server.request.runtime import RuntimeConfig
 from streamweir.upstream.base import Call, Upstream
 from streamweir.wire import jsonio
