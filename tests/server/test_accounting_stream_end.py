@@ -404,3 +404,36 @@ async def test_an_expired_key_ends_nothing_that_runs(tmp_path: Path) -> None:
         go_on.set()
         assert text_of(body + await client.rest()) == "".join(TEXTS)
         await setup.gate.settled(2)
+
+
+@each_bill
+@pytest.mark.parametrize("is_streamed", [True, False], ids=["streamed", "whole"])
+async def test_a_caller_does_not_get_an_answer_for_less_by_its_own_timeout(
+    is_streamed: bool, bills_on: bool, tmp_path: Path
+) -> None:
+    """The error comes at once. What the provider bills for the rest is read and paid, as after a disconnect."""
+    frames, go_on = openai_frames(SHORT, usage=USED), asyncio.Event()
+    script: list[Step] = [Head(), Send(b"".join(frames[:3])), Wait(go_on), Send(b"".join(frames[3:])), End()]
+    if not is_streamed:
+        script = [Wait(go_on), *whole(openai_whole("".join(SHORT), usage=USED))]
+    async with keeping(script, tmp_path, provider=billing(bills_on)) as setup:
+        secret = await setup.new_key()
+        timeout = (("x-request-timeout", "0.5"),)
+        async with await setup.gate.connect() as client:
+            await client.send(chat_request(key=secret, headers=timeout, model="m", stream=is_streamed))
+            reply = await client.response()
+        assert b"stream_deadline_exceeded" in reply.body
+        go_on.set()
+        row = await setup.row()
+        assert (row.verdict, row.error, row.status) == ("deadline", "stream_deadline_exceeded", reply.status)
+        assert [attempt["error"] for attempt in row.attempts] == ["stream_deadline_exceeded"]
+        if not setup.up.requests or (is_streamed and reply.status == 504):
+            return  # on a very slow machine the time is over before the answer has begun
+        assert reply.status == (200 if is_streamed else 504)
+        if bills_on:
+            assert (row.usage_source, row.prompt_tokens, row.completion_tokens) == ("provider", *USED)
+            assert setup.up.aborts == []
+        else:
+            assert row.usage_source == "tokenizer"
+            assert (row.completion_tokens or 0) < USED[1]
+            await setup.up.aborted(1)

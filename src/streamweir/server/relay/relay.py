@@ -190,6 +190,11 @@ class Relay:
         return self._state is _COMPLETE
 
     @property
+    def is_late(self) -> bool:
+        """It failed because the time that the caller had set was over."""
+        return self.failure is not None and self.failure.is_of_caller
+
+    @property
     def has_lost_caller(self) -> bool:
         """It is over, or draining."""
         return self._state is _DONE or self._state is _DRAINING
@@ -618,7 +623,8 @@ class Relay:
         error = self._deadlines.overdue(snapshot)
         if error is None:
             return snapshot
-        self._handle(Input.FAILED, error)
+        # A caller could always choose a time that is over before the usage is reported.
+        self._handle(Input.CUT if error.is_of_caller else Input.FAILED, error)
         return None
 
     def _continue_attempt(self, snapshot: AttemptSnapshot) -> None:

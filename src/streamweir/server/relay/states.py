@@ -83,7 +83,7 @@ class Input(IntEnum):
     ANSWER_FAILED = auto()
     """It failed before a byte of it was committed."""
     FAILED = auto()
-    """It must end: a bad head, a refusal, a deadline, a size. With the error."""
+    """It must end: a bad head, a refusal, a deadline, a size. With the error. (The caller's own deadline is a CUT.)"""
     READ_ON = auto()
     """Nothing more is sent to the caller, and the upstream is drained."""
     CUT_OFF = auto()
@@ -159,8 +159,8 @@ FINDINGS: dict[Action, tuple[Input, ...]] = {
     _A.END_BODY: (_I.LARGE_BODY, *_ANSWER_RESULTS),
     _A.PARSE: (_I.FAILED,),
     _A.TAKE_PARSED: _ANSWER_RESULTS,
-    _A.CHECK_DEADLINES: (_I.FAILED,),
-    _A.CHECK_STREAM: (*_ANSWER_RESULTS, _I.FAILED),
+    _A.CHECK_DEADLINES: (_I.FAILED, _I.CUT),
+    _A.CHECK_STREAM: (*_ANSWER_RESULTS, _I.FAILED, _I.CUT),
     _A.CHECK_DRAIN: (*_ANSWER_RESULTS, _I.CANCEL),
     _A.RESUME_END: (_I.ANSWER_ENDED,),
     _A.LOSE_CALLER: (_I.READ_ON, _I.CANCEL),

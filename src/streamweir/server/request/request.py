@@ -408,7 +408,7 @@ class RequestHandler:
     def _send_cut_error(self, error: StreamweirError) -> None:
         """For a caller that has received nothing yet. The usage is settled when the upstream has reported it."""
         answer = error_answer(error, self._chat, self._frontend, self._headers, self.record, self.key)
-        self._error_status_sent = answer.status
+        self._is_cut, self._error_status_sent = True, answer.status
         self._response.send(answer)
 
     def _report(self, relay: Relay, meter: Meter, candidate: Candidate, attempt: AttemptRecord) -> None:
@@ -416,7 +416,7 @@ class RequestHandler:
             self._room.ended(relay, meter)
         asked = (self._chat, self._prompt, self._conversation)
         parts = (self._runtime, self._observer, relay, meter, candidate, attempt, *asked)
-        is_stopped = self._stop_reason is not None or self._is_cut
+        is_stopped = self._stop_reason is not None or (self._is_cut and not relay.is_late)
         report_attempt(*parts, is_stopped=is_stopped, has_content=self.key.log_content)
 
     def _settle(self, relay: Relay, meter: Meter) -> None:
