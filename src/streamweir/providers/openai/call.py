@@ -26,7 +26,7 @@ class _Call:
         self.legacy = legacy
         self.custom = False
         self.ordinal = -1  # not started
-        self.arguments = StringIO()  # held until it is
+        self.arguments = StringIO()  # all of them: sent when it is started, and checked if the choice has no finish
 
     @property
     def is_whole(self) -> bool:
