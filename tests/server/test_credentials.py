@@ -19,7 +19,7 @@ from streamweir.server.request.runtime import build_runtime_config
 from streamweir.server.telemetry.log import close_log, configure_log
 from streamweir.upstream.base import Upstream
 from support.answers import anthropic_whole, error_body, openai_stream, openai_whole
-from support.gateway import Gate, chat_request, configured, gateway
+from support.gateway import Gate, chat_request, configured, gateway, providers
 from support.script import Seen, Step, stream, whole
 from support.scripted_upstream import ScriptedUpstream
 
@@ -182,6 +182,24 @@ async def test_a_limited_key_gets_no_requests_for_its_retry_after() -> None:
         assert accounts.asked[-1:] == ["second"]
         reply = await gate.ask(model="up/m")
         assert 55 <= int(reply.header("retry-after") or 0) <= 60
+
+
+@pytest.mark.parametrize("answer", [REVOKED, LIMITED, NO_ACCESS], ids=["revoked", "limited", "no access"])
+@pytest.mark.parametrize("listed", ["targets", "fallbacks"])
+async def test_an_attempt_is_kept_for_another_target_if_no_key_is_of_use(answer: list[Step], listed: str) -> None:
+    """There are as many keys as attempts."""
+    keys = {"first": "canary4f9a0c7b", "second": "canary83bd51e6", "third": "canary17c2d9e0"}
+    own, other = '{ provider = "up", model = "m" }', '{ provider = "other", model = "n" }'
+    models = f'[[models]]\nid = "a"\ntargets = [{own}, {other}]\n'
+    if listed == "fallbacks":
+        models = f'[[models]]\nid = "a"\ntargets = [{own}]\nfallbacks = ["b"]\n'
+        models += f'[[models]]\nid = "b"\ntargets = [{other}]\n'
+    async with ScriptedUpstream(answer) as up, ScriptedUpstream(whole(openai_whole())) as well:
+        toml_of_both = f"{toml(up.base_url, keys=keys)}{providers(other=well.base_url)}{models}"
+        async with gateway(toml_of_both) as gate:
+            assert [await ask(gate, "a") for _ in range(6)] == [200] * 6
+            tries = [each.target for each in (await gate.settled(6))[0].attempts]
+            assert tries == ["up/m", "up/m", "other/n"]
 
 
 async def test_if_all_are_revoked_the_log_tells_which(log: StringIO) -> None:

@@ -1,9 +1,10 @@
 """The candidates that a request may try, one after the other.
 
 At most `max_attempts` are made. After a failure the next candidate is tried at once (a failover), if another one could
-answer. Else the same target may be tried again (a repeat), as often as its setting `retries` allows, and before the
-time at which the status has to be sent. Whatever asks a failing provider once more is within the retry budget. Whether
-a further attempt is allowed at all (nothing has been sent) is known in `server.request.request`.
+answer: with another credential of the same target if the problem was the credential's, but one attempt is kept for
+another target. Else the same target may be tried again (a repeat), as often as its setting `retries` allows, and before
+the time at which the status has to be sent. Whatever asks a failing provider once more is within the retry budget.
+Whether a further attempt is allowed at all (nothing has been sent) is known in `server.request.request`.
 
 A refusal of the prompt, because it is too long or filtered, is an error of the caller. It goes on to the fallbacks that
 the route names for it, if it does, and to nothing else.
@@ -178,16 +179,22 @@ class Candidates:
         return self._runtime.provider_for(target).upstream is self._runtime.provider_for(other).upstream
 
     def _next_index(self) -> int:
-        """An attempt is kept for each fallback that may still follow."""
-        groups = self._route.groups
+        """An attempt is kept for each fallback that may still follow, and one for another target than the one that has
+        failed, whose other credentials come before it."""
+        groups, left = self._route.groups, self._max_attempts - self._attempts
+        later: dict[int, int] = {}  # the groups of those that belong to fallbacks, by their index
         if len(groups) > 1:
             own = _group_of(groups, self.candidate)
-            others = [
-                (group, index) for index, each in enumerate(self._untried) if (group := _group_of(groups, each)) > own
-            ]
-            if others and len({group for group, _ in others}) >= self._max_attempts - self._attempts:
-                return others[0][1]
-        return 0
+            found = [_group_of(groups, each) for each in self._untried]
+            later = {index: group for index, group in enumerate(found) if group > own}
+        kept = len(set(later.values()))
+        if later and kept >= left:
+            return next(iter(later))
+        failed = self._failed[0].target if self._failed is not None else None
+        if left - kept > 1 or self._untried[0].target != failed:
+            return 0
+        others = (index for index, each in enumerate(self._untried) if each.target != failed and index not in later)
+        return next(others, 0)
 
     def _take_from_list(self, error: StreamweirError) -> Candidate | None:
         """The first candidate of the next fallback in the lists that are used since a refusal of the prompt."""
