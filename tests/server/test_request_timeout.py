@@ -86,7 +86,7 @@ async def test_an_invalid_timeout_is_refused_before_a_target_is_asked() -> None:
 
 
 @pytest.mark.parametrize("is_streamed", [True, False], ids=["stream", "whole"])
-async def test_a_callers_timeout_ends_a_request_and_no_target_is_blamed_for_it(is_streamed: bool) -> None:
+async def test_a_callers_timeout_ends_a_request_and_is_no_failure_of_the_target(is_streamed: bool) -> None:
     """Neither is another target tried: the time is over for all of them."""
 
     def script(request: Seen) -> list[Step]:

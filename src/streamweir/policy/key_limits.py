@@ -3,7 +3,7 @@
 A kind is a field of `KeyLimits` and an entry of `KINDS`. The settings of the file, the columns of the store, the
 members of the API, the options of the command line and the fields of the console are derived from these
 (`scripts/generate.py`). What a kind counts is implemented in `policy.limits`, and for several processes in
-`store/limits/limits.lua`. Pure.
+`store/limits/limits.lua`. Targets, providers and credentials can have the same kinds (`policy.target_limits`). Pure.
 """
 
 from typing import Annotated, Any

@@ -1,4 +1,5 @@
-"""The limits of a key in one process: requests and tokens per minute, concurrent streams, and money.
+"""The limits of a key in one process: requests and tokens per minute, concurrent streams, and money. Those of targets,
+providers and credentials are counted in the same way, each under an id of its own (`policy.target_limits`).
 
 A request reserves everything in one step, before anything is sent upstream: all of it, if all fits, or nothing. A
 refused request does not count. Requests and tokens are counted over the last minute (`policy/window.py`: never too
