@@ -412,6 +412,9 @@ class Broken:
     def __getattr__(self, name: str) -> Callable[..., NoReturn]:
         return bug
 
+    def __contains__(self, _: object) -> bool:
+        bug()
+
 
 @each_dialect
 @pytest.mark.parametrize("piece", ["quotes", "router", "budget", "refusals"])
