@@ -124,6 +124,22 @@ async def test_the_second_stage_answers_when_the_first_is_down() -> None:
         assert record.flags == (), "it is a target of the model"
 
 
+async def test_an_attempt_is_kept_for_the_second_stage() -> None:
+    toml = model("m", "a", "b", "c", "d@2", "e@3")
+    async with routed(toml, **dict.fromkeys("abc", DOWN), d=ANSWER, e=ANSWER) as (gate, _):
+        for _ in range(6):
+            assert_completed(await ask(gate))
+        records = await gate.settled(6)
+        assert [each.target[0] for each in records[0].attempts] == ["a", "b", "d"]
+
+
+async def test_one_target_of_a_stage_that_is_down_is_no_reason_for_the_second_stage() -> None:
+    async with routed(model("m", "a", "b", "c@2", max_attempts=2), a=DOWN, b=ANSWER, c=ANSWER) as (gate, _):
+        assert_completed(await ask(gate))
+        record = await assert_record(gate, "completed", attempts=[FAILED, None])
+        assert record.target == "b/m"
+
+
 async def test_least_busy_takes_the_target_with_the_fewest_running_requests() -> None:
     late = asyncio.Event()
     slow = [Wait(late), *ANSWER]

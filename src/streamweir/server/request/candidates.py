@@ -179,8 +179,9 @@ class Candidates:
         return self._runtime.provider_for(target).upstream is self._runtime.provider_for(other).upstream
 
     def _next_index(self) -> int:
-        """An attempt is kept for each fallback that may still follow, and one for another target than the one that has
-        failed, whose other credentials come before it."""
+        """An attempt is kept for each fallback that may still follow. The last one before them goes to another target
+        than the one that has failed, whose other credentials would be next; without fallbacks to a later stage, if two
+        targets have failed."""
         groups, left = self._route.groups, self._max_attempts - self._attempts
         later: dict[int, int] = {}  # the groups of those that belong to fallbacks, by their index
         if len(groups) > 1:
@@ -190,11 +191,15 @@ class Candidates:
         kept = len(set(later.values()))
         if later and kept >= left:
             return next(iter(later))
-        failed = self._failed[0].target if self._failed is not None else None
-        if left - kept > 1 or self._untried[0].target != failed:
+        if left - kept > 1 or self._failed is None:
             return 0
-        others = (index for index, each in enumerate(self._untried) if each.target != failed and index not in later)
-        return next(others, 0)
+        failed = self._failed[0].target
+        others = [index for index, each in enumerate(self._untried) if each.target != failed and index not in later]
+        if not kept and len(set(self._tried)) > 1:
+            stages = {entry.target: entry.stage for entry in self._route.targets}
+            last = stages.get(failed, 0)
+            others = [index for index in others if stages.get(self._untried[index].target, 0) > last] or others
+        return others[0] if others else 0
 
     def _take_from_list(self, error: StreamweirError) -> Candidate | None:
         """The first candidate of the next fallback in the lists that are used since a refusal of the prompt."""
