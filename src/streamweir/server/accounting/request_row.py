@@ -9,12 +9,11 @@ and found by them.
 from functools import lru_cache
 from typing import Any
 
-from msgspec import UNSET, Struct
+from msgspec import Struct
 
-from streamweir.core.call_trace import CallTrace
-from streamweir.core.errors import MAX_RECORDED_LENGTH
 from streamweir.core.usage import Usage
 from streamweir.core.verdict import Verdict
+from streamweir.server.telemetry.attempt_members import known_members
 from streamweir.server.telemetry.record import AttemptRecord, RequestRecord
 from streamweir.server.telemetry.sanitize import clean, clean_id
 from streamweir.server.telemetry.timeline import read_timeline
@@ -108,40 +107,14 @@ def _attempts(record: RequestRecord) -> str:
 
 
 def _attempt(attempt: AttemptRecord) -> AttemptView:
-    """Unknown values are left out."""
-    view = AttemptView(
+    return AttemptView(
         target=short(attempt.target),
         error=attempt.error,
         start_s=round(attempt.start_s, 6),
         duration_s=round(attempt.duration_s, 6),
         resends=attempt.resends,
+        **known_members(attempt),
     )
-    if attempt.credential:
-        view.credential = clean(attempt.credential, MAX_NAME_LENGTH)
-    if attempt.status:
-        view.status = attempt.status
-    if attempt.provider_request_id is not None:
-        view.provider_request_id = clean_id(attempt.provider_request_id)
-    if attempt.first_byte_s is not None:
-        view.first_byte_s = round(attempt.first_byte_s, 6)
-    if attempt.trace is not None:
-        _add_trace(view, attempt.trace)
-    if attempt.error is not None:
-        for name in ("provider_code", "provider_type", "provider_param", "provider_message"):
-            if (text := getattr(attempt, name)) is not None:
-                setattr(view, name, clean(text, MAX_RECORDED_LENGTH))
-    return view
-
-
-def _add_trace(view: AttemptView, trace: CallTrace) -> None:
-    if trace.address:
-        view.address = trace.address
-    view.via_proxy, view.reused = trace.via_proxy or UNSET, trace.is_reused
-    if trace.is_reused:
-        return
-    for name in ("dns_s", "connect_s", "tls_s"):
-        if (seconds := getattr(trace, name)) is not None:
-            setattr(view, name, round(seconds, 6))
 
 
 def _buckets(usage: Usage) -> str:

@@ -12,10 +12,10 @@ from typing import Literal
 
 from msgspec import Struct
 
-from streamweir.core.errors import MAX_RECORDED_LENGTH
 from streamweir.core.usage import Usage
 from streamweir.core.verdict import Verdict
 from streamweir.pipeline.settlement import UsageSource
+from streamweir.server.telemetry.attempt_members import known_members
 from streamweir.server.telemetry.record import AttemptRecord, RequestRecord
 from streamweir.server.telemetry.sanitize import clean, clean_id
 
@@ -162,39 +162,13 @@ def _second(second: int) -> str:
 
 
 def _attempt(attempt: AttemptRecord) -> AttemptPart:
-    part = AttemptPart(
+    return AttemptPart(
         target=clean(attempt.target),
         duration_s=round(attempt.duration_s, 6),
         error=clean(attempt.error) if attempt.error is not None else None,
         resends=attempt.resends,
-        status=attempt.status,
+        **known_members(attempt),
     )
-    if attempt.credential:
-        part.credential = clean(attempt.credential)
-    if attempt.provider_request_id is not None:
-        part.provider_request_id = clean_id(attempt.provider_request_id)
-    if attempt.first_byte_s is not None:
-        part.first_byte_s = round(attempt.first_byte_s, 6)
-    if (trace := attempt.trace) is not None:
-        part.address, part.via_proxy, part.reused = trace.address or None, trace.via_proxy, trace.is_reused
-        if not trace.is_reused:
-            part.dns_s, part.connect_s, part.tls_s = map(_rounded, (trace.dns_s, trace.connect_s, trace.tls_s))
-    if attempt.error is not None:
-        _add_report(part, attempt)
-    return part
-
-
-def _add_report(part: AttemptPart, attempt: AttemptRecord) -> None:
-    for name in ("provider_code", "provider_type", "provider_param"):
-        value = getattr(attempt, name)
-        if value is not None:
-            setattr(part, name, clean(value))
-    if attempt.provider_message is not None:
-        part.provider_message = clean(attempt.provider_message, MAX_RECORDED_LENGTH)
-
-
-def _rounded(seconds: float | None) -> float | None:
-    return round(seconds, 6) if seconds is not None else None
 
 
 def _usage(usage: Usage) -> UsagePart:
