@@ -214,6 +214,26 @@ async def test_room_is_free_again_when_the_caller_has_gone(has_begun: bool) -> N
         assert (await ask(gate, "only")).status == 200
 
 
+async def test_a_target_is_the_last_one_if_the_others_have_no_room() -> None:
+    """A short `first_event_s` is for a failover. A whole answer is asked for as a stream only where one is possible."""
+
+    def answer(request: Seen) -> Sequence[Step]:
+        return ANSWER if request.json.get("stream") else whole(openai_whole())
+
+    go_on = asyncio.Event()
+    slow: list[Step] = [Head(), Wait(go_on), Send(openai_stream()), End()]
+    async with two(answer, slow, alias("first/m", "second/m max_streams=1")) as (gate, first, second):
+        async with await gate.connect() as client:
+            await client.send(chat_request(model="second/m", stream=True))
+            await second.seen(1)
+            assert (await gate.ask(model="either")).status == 200
+            go_on.set()
+            assert (await client.response()).status == 200
+        await gate.settled(2)
+        assert (await gate.ask(model="either")).status == 200
+        assert [bool(each.json.get("stream")) for each in first.requests] == [False, True]
+
+
 async def test_candidates_without_room_do_not_count_as_attempts() -> None:
     """More of them than attempts are allowed."""
     async with ScriptedUpstream(ANSWER) as up:

@@ -70,6 +70,13 @@ class TargetLimiter:
         self.open_count += 1
         return AttemptHold(ids, is_shared=False)
 
+    def has_room(self, scopes: Sequence[LimitScope]) -> bool:
+        """For a small request, at the moment. True if only Valkey knows."""
+        if self._shared is not None:
+            return True
+        now = time.monotonic()
+        return all(self._local.find_refusal(scope.id, scope, now) is None for scope in scopes)
+
     async def usage(self, scopes: Sequence[LimitScope]) -> list[tuple[int, int, int] | None]:
         """For each scope the requests and tokens of the last minute, and the streams at the moment. None: Valkey is
         unavailable."""

@@ -38,6 +38,7 @@ class Candidates:
         "_attempts",
         "_failed",
         "_fallback_list",
+        "_has_room",
         "_list_owners",
         "_max_attempts",
         "_no_room",
@@ -63,10 +64,12 @@ class Candidates:
         candidates: list[Candidate],
         order: Order,
         timeout_s: float | None = None,
+        has_room: Callable[[Candidate], bool] | None = None,
     ) -> None:
         """The first is taken already; another one, or the same again, must be taken before it is tried.
 
-        `timeout_s`: the caller's own limit for the whole request.
+        `timeout_s`: the caller's own limit for the whole request. `has_room`: whether a candidate has room within its
+        limits at the moment, as far as is known; None: nothing is limited.
         """
         self.candidate, *self._untried = candidates
         self._runtime = runtime
@@ -88,6 +91,7 @@ class Candidates:
         self._list_owners: tuple[Route, ...] = ()
         """The routes whose lists are used after such a refusal. None is used twice."""
         self._timeout_s = inf if timeout_s is None else timeout_s
+        self._has_room = has_room
         self.refused: tuple[tuple[Candidate, StreamweirError], ...] = ()
         """Those whose credential was refused, and why."""
         self.repairs: tuple[tuple[TargetId, Callable[[], object]], ...] = ()
@@ -101,7 +105,9 @@ class Candidates:
         now = time.monotonic()
         own = self.candidate.target  # its other credentials are tried only after an error of this one
         return all(
-            candidate.target == own or self._runtime.router.is_unavailable(candidate, now)
+            candidate.target == own
+            or self._runtime.router.is_unavailable(candidate, now)
+            or (self._has_room is not None and not self._has_room(candidate))
             for candidate in self._untried
         )
 

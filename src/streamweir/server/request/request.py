@@ -271,7 +271,8 @@ class RequestHandler:
         runtime.budget.note_request(now)
         if runtime.target_limits is not None and self.reservation is not None:
             self._room = Room(runtime, self._accounting.targets, self._observer, self.reservation)
-        return Candidates(runtime, route, candidates, order, self._builder.timeout_s)
+        has_room = self._room.has_room if self._room is not None else None
+        return Candidates(runtime, route, candidates, order, self._builder.timeout_s, has_room)
 
     async def _reserve(self, chat: ChatRequest, route: Route) -> None:
         """When it returns, the reservation is in the journal. Raises `Refusal`."""

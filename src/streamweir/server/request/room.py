@@ -40,6 +40,11 @@ class Room:
         while not await self._take(candidates.candidate):
             await candidates.skip(no_room(min(self._waits_s)), arrived_s, sleep)
 
+    def has_room(self, candidate: Candidate) -> bool:
+        """At the moment, as far as is known without asking Valkey."""
+        limits = self._runtime.target_limits
+        return limits is None or self._limiter.has_room(limits.scopes_of(candidate.target, candidate.credential))
+
     async def _take(self, candidate: Candidate) -> bool:
         """Whether there is room. If not, or if it is cancelled, the candidate is reported as abandoned."""
         limits = self._runtime.target_limits
