@@ -84,7 +84,7 @@ def store_options(command: Callable[..., None]) -> Callable[..., None]:
     """Passes `access` to the command, with the options and defaults of `streamweir serve`."""
 
     @click.option("--config", "config_file", type=click.Path(path_type=Path), help="Configuration file (TOML).")
-    @click.option("--env-file", type=click.Path(path_type=Path), help="Variables for the configuration file.")
+    @click.option("--env-file", type=click.Path(path_type=Path), help="File with variables for the configuration.")
     @click.option(
         "--data-dir",
         type=click.Path(path_type=Path),

@@ -27,8 +27,8 @@ def litellm(file: IO[bytes], output: Path | None) -> None:
     """Convert FILE, the config.yaml of a LiteLLM proxy ('-' reads standard input).
 
     Converts models with their targets, fallbacks, limits and prices, providers with their keys,
-    parameters, timeouts and the master key. Lists each setting that it could not convert. Secrets are
-    not copied: they become environment variables.
+    parameters, timeouts and the master key. Reports which settings need a note, and which were not
+    converted and why. Secrets are not copied: they become environment variables.
     """
     name = getattr(file, "name", "-")
     result = _translate(file.read(_MAX_BYTES + 1), str(name))

@@ -62,7 +62,7 @@ def command() -> None:
     "--expires", "expires_ms", type=_EXPIRY, metavar="30d|DATE", help="When the key expires.  [default: never]"
 )
 @click.option("--log-content", is_flag=True, help="Store prompts and answers.")
-@click.option("--show-routing", is_flag=True, help="Tell target, attempts and cost in headers of answers.")
+@click.option("--show-routing", is_flag=True, help="Show target, attempts and cost in headers of answers.")
 @json_option
 @store_options
 def create(
@@ -154,7 +154,7 @@ def show(access: StoreAccess, key: str, workspace: str | None, as_json: bool) ->
 @click.option("--expires", "expires_ms", type=OrNone(_EXPIRY), metavar="30d|DATE|never", help="When the key expires.")
 @click.option("--log-content/--no-log-content", default=None, help="Store prompts and answers, or not.")
 @click.option(
-    "--show-routing/--no-show-routing", default=None, help="Tell target, attempts and cost in headers, or not."
+    "--show-routing/--no-show-routing", default=None, help="Show target, attempts and cost in headers, or not."
 )
 @json_option
 @store_options

@@ -19,7 +19,7 @@ from streamweir.config.error import ConfigError
 @click.option(
     "--env-file",
     type=click.Path(path_type=Path),
-    help="Variables for the configuration file (NAME=value), before those of the environment; read again at a reload.",
+    help="File with variables (NAME=value) for the configuration; overrides the environment; read at each reload.",
 )
 @click.option("--listen", metavar="HOST:PORT", help="Address to listen on; overrides the configuration.")
 @click.option(

@@ -2,8 +2,9 @@
 
 `order` returns the available candidates, by the route's strategy; the first of them is taken by that call, every
 further one must be taken with `take` before it is tried. Each candidate that was tried is reported once, with the same
-object: `succeeded`, `failed` or `abandoned`. This module only decides; time and random values are arguments. Callers
-choose model names, so what is kept about them is bounded.
+object: `succeeded`, `failed` or `abandoned`. Two more reports may come: `answered` before it, and `confirmed` after
+`failed`. This module only decides; time and random values are arguments. Callers choose model names, so what is kept
+about them is bounded.
 """
 
 from collections import OrderedDict
