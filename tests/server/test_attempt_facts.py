@@ -10,7 +10,15 @@ import pytest
 from streamweir.server.accounting.request_row import row_of
 from streamweir.server.telemetry.log import close_log, configure_log
 from streamweir.server.telemetry.record import AttemptRecord
-from support.answers import anthropic_frames, error_body, error_frame, openai_frames, openai_stream, openai_whole
+from support.answers import (
+    anthropic_error_body,
+    anthropic_frames,
+    error_body,
+    error_frame,
+    openai_frames,
+    openai_stream,
+    openai_whole,
+)
 from support.certificate import make_certificate
 from support.gateway import Gate, gateway, gateway_to, providers
 from support.outcome import ALIAS
@@ -206,3 +214,17 @@ async def test_a_caller_does_not_see_a_header_of_the_gateway_that_a_provider_quo
     assert reply.status == 400
     assert json.loads(reply.body)["error"]["message"] == "Bad value ***"
     assert b"plain" not in reply.body
+
+
+@pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/messages", "/v1/responses"])
+async def test_so_it_is_in_an_answer_that_has_begun(path: str) -> None:
+    body = anthropic_error_body("Bad plain.team.header", "invalid_request_error")
+    error = b"event: error\ndata: %b" % body
+    script: Script = [Head(), Send(b"".join(anthropic_frames()[:4]) + error + b"\n\n"), End()]
+    async with ScriptedUpstream(script) as up:
+        toml = providers("anthropic", up=up.base_url) + 'headers = { x-team = "plain.team.header" }\n'
+        async with gateway(toml) as gate:
+            reply = await gate.ask(path=path, model="up/m", stream=True)
+    assert reply.status == 200
+    assert b"Bad ***" in reply.body
+    assert b"plain.team" not in reply.body

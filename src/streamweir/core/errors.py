@@ -12,9 +12,9 @@ of the cause is in `report` and `trace`: for the operator's log, never for a cal
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from operator import ne
-from typing import ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple, overload
 
 from msgspec import Struct
 
@@ -248,9 +248,39 @@ def scrub(text: str, max_length: int = MAX_MESSAGE_LENGTH) -> str:
     return text if len(text) <= max_length else text[: max_length - 3] + "..."
 
 
-def without_secrets(text: str, secrets: Iterable[str]) -> str:
+def hide_secrets(error: StreamweirError, secrets: Collection[str]) -> None:
+    """Masks the secrets in what the caller gets. A message with the provider's text was cut, and maybe within a secret:
+    it is made again from the whole text."""
+    report, native = error.report, error.native
+    if report is None or not secrets:
+        return
+    text = scrub(report.text)
+
+    def hide(message: str) -> str:
+        return report.message(secrets, MAX_MESSAGE_LENGTH) if message == text else without_secrets(message, secrets)
+
+    error.message, error.param = hide(error.message), without_secrets(error.param, secrets)
+    error.args = (error.code, error.message)
+    if native is not None:
+        error.native = native._replace(
+            type=without_secrets(native.type, secrets),
+            message=hide(native.message),
+            code=without_secrets(native.code, secrets),
+            param=without_secrets(native.param, secrets),
+        )
+
+
+@overload
+def without_secrets(text: str, secrets: Iterable[str]) -> str: ...
+@overload
+def without_secrets(text: None, secrets: Iterable[str]) -> None: ...
+@overload
+def without_secrets(text: str | None, secrets: Iterable[str]) -> str | None: ...
+def without_secrets(text: str | None, secrets: Iterable[str]) -> str | None:
     """A text without these secrets, and without their beginnings and ends: providers quote a part of a key, and a text
     may have been cut. The longest first, because one secret can contain another."""
+    if text is None:
+        return None
     for secret in sorted(secrets, key=len, reverse=True):
         text = _without_beginnings(text, secret)
         text = _without_beginnings(text[::-1], secret[::-1])[::-1]

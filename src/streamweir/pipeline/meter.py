@@ -8,13 +8,13 @@ is settled. `close` may be called by the end of the stream, a timer and a discon
 others return the same result. Counting may take long, so the caller of `close` chooses where to do it.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from io import StringIO
 from typing import NamedTuple, Protocol
 
 from msgspec import Struct, field
 
-from streamweir.core.errors import StreamweirError
+from streamweir.core.errors import StreamweirError, hide_secrets
 from streamweir.core.events import (
     ChoiceFinished,
     Event,
@@ -112,6 +112,7 @@ class Record(Struct):
     finish_inferred: bool = False
     """A choice has no finish, but the answer is complete."""
     bounds: UsageBounds | None = None
+    secrets: Collection[str] = ()
 
     @property
     def written(self) -> int:
@@ -172,8 +173,10 @@ class Meter:
         prompt_source: UsageSource = UsageSource.ESTIMATE,
         count_prompt: Callable[[], Count] | None = None,
         bounds: UsageBounds | None = None,
+        secrets: Collection[str] = (),
     ) -> None:
-        self.record = Record(bounds=bounds)
+        """`secrets`: the gateway's own, which the upstream gets and may quote in an error."""
+        self.record = Record(bounds=bounds, secrets=secrets)
         self._deliver = self.record.delivered.write
         self._prompt = prompt_tokens, prompt_source
         self._count_prompt = count_prompt
@@ -366,6 +369,7 @@ def _note_anomaly(record: Record, event: UsageDiscarded) -> None:
 
 
 def _note_failure(record: Record, event: StreamFailed) -> None:
+    hide_secrets(event.error, record.secrets)  # before it is written
     if record.error is None:
         record.error = event.error
 

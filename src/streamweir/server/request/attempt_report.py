@@ -7,20 +7,10 @@ limit (docs/decisions/0034). A caller sees some of these messages too: there the
 """
 
 import re
-from collections.abc import Collection
-from functools import partial
-from typing import overload
 
 from streamweir.config.model import Config
 from streamweir.config.secret import secrets_for
-from streamweir.core.errors import (
-    MAX_MESSAGE_LENGTH,
-    CallerError,
-    ErrorReport,
-    StreamweirError,
-    scrub,
-    without_secrets,
-)
+from streamweir.core.errors import CallerError, StreamweirError, hide_secrets, without_secrets
 from streamweir.core.request import Prompt
 from streamweir.server.accounting.token_count import texts_of
 from streamweir.server.telemetry.record import AttemptRecord
@@ -45,12 +35,12 @@ def note_error(
     if report is None:
         return
     secrets = secrets_for(config, attempt.target.partition("/")[0])
-    hide = partial(_masked, secrets)
-    _mask_answer(error, report, secrets)
+    hide_secrets(error, secrets)
     attempt.status = report.status or attempt.status
-    attempt.provider_request_id = hide(report.request_id or attempt.provider_request_id)
-    attempt.provider_code, attempt.provider_type = hide(report.code), hide(report.type)
-    attempt.provider_param = hide(report.param)
+    attempt.provider_request_id = without_secrets(report.request_id or attempt.provider_request_id, secrets)
+    attempt.provider_code = without_secrets(report.code, secrets)
+    attempt.provider_type = without_secrets(report.type, secrets)
+    attempt.provider_param = without_secrets(report.param, secrets)
     if not report.text:
         return
     is_about_the_request = isinstance(error, CallerError) or attempt.status in _ABOUT_THE_REQUEST
@@ -80,29 +70,3 @@ def quotes_prompt(message: str, prompt: Prompt) -> bool:
         any(piece in text for piece in pieces) if len(text) > length else len(text) > step and text in searched
         for text in texts
     )
-
-
-def _mask_answer(error: StreamweirError, report: ErrorReport, secrets: Collection[str]) -> None:
-    """Masks the secrets in what the caller gets. A message with the provider's text was cut, and maybe within a secret:
-    it is made again from the whole text."""
-
-    def hide(text: str) -> str:
-        return report.message(secrets, MAX_MESSAGE_LENGTH) if text == scrub(report.text) else _masked(secrets, text)
-
-    error.message, error.param = hide(error.message), _masked(secrets, error.param)
-    error.args = (error.code, error.message)
-    if (native := error.native) is not None:
-        error.native = native._replace(
-            type=_masked(secrets, native.type),
-            message=hide(native.message),
-            code=_masked(secrets, native.code),
-            param=_masked(secrets, native.param),
-        )
-
-
-@overload
-def _masked(secrets: Collection[str], text: str) -> str: ...
-@overload
-def _masked(secrets: Collection[str], text: str | None) -> str | None: ...
-def _masked(secrets: Collection[str], text: str | None) -> str | None:
-    return without_secrets(text, secrets) if text else text

@@ -181,11 +181,13 @@ def make_exchange(
     bounds = UsageBounds(
         sent_bytes, max_output_tokens(chat), is_unbounded or has_media(chat), runtime.config.store.anomaly_tokens
     )
+    secrets = runtime.secrets[target.provider]
     if tokenizer is None:
-        meter = Meter(prompt_tokens, bounds=bounds)
+        meter = Meter(prompt_tokens, bounds=bounds, secrets=secrets)
     else:
         count_prompt = PromptCount(tokenizer, chat.prompt)
-        meter = Meter(prompt_tokens, tokenizer.count_on_loop, count_prompt=count_prompt, bounds=bounds)
+        count = tokenizer.count_on_loop
+        meter = Meter(prompt_tokens, count, count_prompt=count_prompt, bounds=bounds, secrets=secrets)
     kind = Exchange if chat.stream else FoldedExchange if request.is_folded else WholeExchange
     return kind(provider_wire.provider, frontend, reply, plan(provider_wire.native_wire, frontend, reply), meter), meter
 

@@ -5,7 +5,7 @@ whose address and headers did not change are reused; the others are closed after
 targets and the known refusals survive a reload.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from functools import cache, partial
 from pathlib import Path
 
@@ -13,9 +13,10 @@ from msgspec import Struct, structs
 
 from streamweir.config.address import BUILT_IN, base_url_of
 from streamweir.config.error import ConfigError, member
-from streamweir.config.model import Config, Price, Timeouts
+from streamweir.config.model import Config, Price, Secret, Timeouts
 from streamweir.config.model import Provider as ProviderConfig
 from streamweir.config.route import routes_of
+from streamweir.config.secret import secrets_for
 from streamweir.core.errors import CallerError
 from streamweir.core.request import ChatRequest
 from streamweir.frontends.base import Frontend
@@ -136,6 +137,8 @@ class RuntimeConfig(Struct, frozen=True, kw_only=True):
     providers: Mapping[str, ProviderRuntime]
     targets: Mapping[TargetId, ProviderRuntime]
     """Of targets with settings of their own."""
+    secrets: Mapping[str, Collection[str]]
+    """What the gateway sends to each provider, and must not be seen if the provider quotes it."""
     wires: WireTable
     target_limits: TargetLimits | None
     """None: nothing is limited."""
@@ -218,6 +221,7 @@ def build_runtime_config(
         model_limits=ModelLimitsTable(kinds, book, config.store, _outputs(config)),
         providers=providers,
         targets=targets,
+        secrets={name: tuple(map(Secret, secrets_for(config, name))) for name in providers},
         wires=WireTable(config, old.wires.learned if old is not None else None),
         target_limits=_target_limits(config),
         reported_quotas=_reported_quotas(config, old),
