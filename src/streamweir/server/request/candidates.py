@@ -185,23 +185,30 @@ class Candidates:
         return self._runtime.provider_for(target).upstream is self._runtime.provider_for(other).upstream
 
     def _next_index(self) -> int:
-        """An attempt is kept for each fallback that may still follow. The last one before them goes to another target
-        than the one that has failed, whose other credentials would be next; without fallbacks to a later stage, if two
-        targets have failed."""
-        groups, left = self._route.groups, self._max_attempts - self._attempts
-        later: dict[int, int] = {}  # the groups of those that belong to fallbacks, by their index
-        if len(groups) > 1:
-            own = _group_of(groups, self.candidate)
-            found = [_group_of(groups, each) for each in self._untried]
-            later = {index: group for index, group in enumerate(found) if group > own}
-        kept = len(set(later.values()))
-        if later and kept >= left:
-            return next(iter(later))
+        """The first, unless the attempts that are left are needed for others: one for each fallback that may still
+        follow, and the last one before them for another target than the one that has failed."""
+        left, fallbacks = self._max_attempts - self._attempts, self._untried_fallbacks()
+        kept = len(set(fallbacks.values()))
+        if fallbacks and kept >= left:
+            return next(iter(fallbacks))
         if left - kept > 1 or self._failed is None:
             return 0
-        failed = self._failed[0].target
-        others = [index for index, each in enumerate(self._untried) if each.target != failed and index not in later]
-        if not kept and len(set(self._tried)) > 1:
+        return self._index_of_other(self._failed[0].target, fallbacks)
+
+    def _untried_fallbacks(self) -> dict[int, int]:
+        """The index of each candidate of a fallback, and the position of this fallback in the route."""
+        groups = self._route.groups
+        if len(groups) == 1:
+            return {}
+        own = _group_of(groups, self.candidate)
+        found = [_group_of(groups, each) for each in self._untried]
+        return {index: group for index, group in enumerate(found) if group > own}
+
+    def _index_of_other(self, failed: TargetId, fallbacks: Collection[int]) -> int:
+        """Of another target: the other credentials of the failed one would be next. If two targets have failed and no
+        fallback follows, one of a later stage is preferred."""
+        others = [index for index, each in enumerate(self._untried) if each.target != failed and index not in fallbacks]
+        if not fallbacks and len(set(self._tried)) > 1:
             stages = {entry.target: entry.stage for entry in self._route.targets}
             last = stages.get(failed, 0)
             others = [index for index in others if stages.get(self._untried[index].target, 0) > last] or others
