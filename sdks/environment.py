@@ -104,7 +104,7 @@ def _make_venv(name: str) -> Path:
         _begin(home)
         _run([sys.executable, "-m", "venv", str(home)])
         pip = [str(python), "-m", "pip", "-qq", "--disable-pip-version-check", "--no-input"]
-        _run([*pip, "install", "--require-hashes", "-r", str(requirements)])
+        _run([*pip, "install", "--require-hashes", "--no-deps", "-r", str(requirements)])
         _end(home, digest)
     return python
 
