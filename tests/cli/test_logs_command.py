@@ -33,7 +33,8 @@ FULL: dict[str, Any] = {
     "usage_source": "tokenizer",
     "flags": '["usage_anomaly"]',
     "held": 5_000_000,
-    "cost": 3_450_000,
+    "cost": 2_450_000,
+    "price": 3_450_000,
     "price_version": "2026-11-01",
     "ttft_ms": 312,
     "duration_ms": 2410,
@@ -83,7 +84,7 @@ def test_the_latest_are_shown_the_newest_last(commands: Commands) -> None:
     assert commands("logs").stderr == "There are no requests in the log.\n"
     fill(commands)
     head, *rows = commands.table("logs")
-    assert head == ["AT", "STATUS", "OUTCOME", "MODEL", "KEY", "TTFT", "TIME", "IN", "OUT", "COST", "ID"]
+    assert head == ["AT", "STATUS", "OUTCOME", "MODEL", "KEY", "TTFT", "TIME", "IN", "OUT", "PRICE", "ID"]
     assert rows[1][1:] == [
         *("200", "completed", "gpt-4o", "ci", "312ms", "2.41s", "~1,200", "~345", "$0.00345"),
         request_row(0).request_id,
@@ -128,12 +129,16 @@ def test_one_request_is_shown_whole_by_either_id(commands: Commands, id: str) ->
         "odd",
     ]
     assert told["usage"] == "1,200 in, 345 out (by tokenizer: input_uncached 1000, cache_read 200, output 345)"
-    assert told["cost"] == "$0.00345 (prices 2026-11-01)"
+    assert (told["price"], told["cost"]) == ("$0.00345 (prices 2026-11-01)", "$0.00245")
     assert told["chunks"] == "88 (between them: p50 12ms, p99 80ms, max 1.31s)"
     assert told["key"] == "ci (key_1)"
     assert (told["flags"], told["dropped"], told["content"]) == ("usage_anomaly", "logit_bias", "not kept")
     document = commands.json("logs", id)
-    assert (document["cost"], document["usage"]["cache_read"], document["flags"]) == (3_450_000, 200, ["usage_anomaly"])
+    assert (document["price"], document["usage"]["cache_read"], document["flags"]) == (
+        3_450_000,
+        200,
+        ["usage_anomaly"],
+    )
     assert commands.fails("logs", id, "--workspace", "default") == "the request is not in the log"
 
 

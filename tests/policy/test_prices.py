@@ -15,7 +15,6 @@ from streamweir.policy.prices import (
     Rates,
     Service,
     Tier,
-    cost,
     cost_of,
     decode_quote,
     encode_quote,
@@ -23,6 +22,7 @@ from streamweir.policy.prices import (
     in_dollars,
     max_cost,
     number_of,
+    price_of,
     rate_of,
     rates_of_dollars,
 )
@@ -160,7 +160,7 @@ def test_a_hold_covers_any_kind_of_tokens(usage: Usage, rates: dict[str, Rates],
     assert held is not None
     for target in rates:
         for given_service in (None, service):
-            paid = cost(quote, target, usage, given_service)
+            paid = price_of(quote, target, usage, given_service)
             assert paid is not None
             assert held >= paid
 
@@ -186,9 +186,9 @@ def test_a_missing_price_is_none_and_not_zero() -> None:
     quote = Quote("v", {"a/m": PLAIN, "b/m": None})
     assert quote.hold(1, 1) is None
     assert Quote("v", {}).hold(1, 1) is None
-    assert cost(quote, "b/m", Usage(output=1)) is None
-    assert cost(quote, "never/heard/of", Usage(output=1)) is None
-    assert cost(quote, "a/m", Usage(output=1)) == 10_000
+    assert price_of(quote, "b/m", Usage(output=1)) is None
+    assert price_of(quote, "never/heard/of", Usage(output=1)) is None
+    assert price_of(quote, "a/m", Usage(output=1)) == 10_000
     assert Quote("v", {"a/m": Rates(input=0, output=0)}).hold(1, 1) == 0
 
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamweir.core.usage import Usage
-from streamweir.policy.prices import Quote, Rates, cost
+from streamweir.policy.prices import Quote, Rates, price_of
 from streamweir.policy.reserve import Need, extension_sizes, fitting_size, limit_of, wanted_size
 
 tokens = st.integers(0, 10**12)
@@ -97,7 +97,7 @@ def test_no_usage_within_a_reservation_costs_more_than_what_is_left(
     hold = quote.hold(size.prompt, size.answer + need.extra_output)
     assert hold is not None
     assert hold <= left
-    assert all((cost(quote, target, usage) or 0) <= hold for target in quote.rates)
+    assert all((price_of(quote, target, usage) or 0) <= hold for target in quote.rates)
 
 
 DOLLAR_A_TOKEN = Quote("v", {"p/m": Rates(input=10**15, output=10**15)})

@@ -324,26 +324,26 @@ async def test_usage_is_summed_up_by_the_time_of_the_hold(database: str, tmp_pat
         await applied(store, batch, [hold("c", at_ms=late)], [settle("c", 0, at_ms=late + 1, error="upstream_error")])
         other = {"target": None, "model": None}
         await applied(store, [hold("d", at_ms=late + 1), settle("d", 1, at_ms=late + 1, **other)])
-        of_b_and_c = ("one", "k", "m", "p", 2, 1, 5, 2, 7, 3, 0, 1)
-        of_hour = ("one", "k", "m", "p", 4, 1, 10, 4, 14, 6, 10, 1)
-        of_d = ("one", "k", "", "", 1, 0, 0, 0, 0, 0, 1, 0)
+        of_b_and_c = ("one", "k", "m", "p", 2, 1, 5, 2, 7, 3, 0, 1, 0, 1)
+        of_hour = ("one", "k", "m", "p", 4, 1, 10, 4, 14, 6, 10, 1, 10, 1)
+        of_d = ("one", "k", "", "", 1, 0, 0, 0, 0, 0, 1, 0, 1, 0)
         found = await store.read(lambda conn: snapshot(conn, USAGE_TABLES))
-        assert [[row[:13] for row in rows] for rows in found] == [
+        assert [[row[:15] for row in rows] for rows in found] == [
             [
-                (minute, "one", "k", "m", "p", 1, 0, 5, 2, 7, 3, 10, 0),
-                (minute + 58, "one", "k", "m", "p", 1, 0, 0, 0, 0, 0, 0, 0),
+                (minute, "one", "k", "m", "p", 1, 0, 5, 2, 7, 3, 10, 0, 10, 0),
+                (minute + 58, "one", "k", "m", "p", 1, 0, 0, 0, 0, 0, 0, 0, 0, 0),
                 (minute + 59, *of_b_and_c),
                 (minute + 60, *of_d),
             ],
             [
-                (quarter, "one", "k", "m", "p", 1, 0, 5, 2, 7, 3, 10, 0),
-                (quarter + 3, "one", "k", "m", "p", 3, 1, 5, 2, 7, 3, 0, 1),
+                (quarter, "one", "k", "m", "p", 1, 0, 5, 2, 7, 3, 10, 0, 10, 0),
+                (quarter + 3, "one", "k", "m", "p", 3, 1, 5, 2, 7, 3, 0, 1, 0, 1),
                 (quarter + 4, *of_d),
             ],
             [(hour, *of_hour), (hour + 1, *of_d)],
             [(day, *of_d), (day, *of_hour)],
         ]
-        assert all(not any(row[13:]) for rows in found for row in rows), "nothing was streamed"
+        assert all(not any(row[15:]) for rows in found for row in rows), "nothing was streamed"
         await store.read(assert_sound)
 
 
@@ -359,7 +359,7 @@ async def test_streams_are_counted_by_the_time_to_their_first_token(database: st
         for rows in await store.read(lambda conn: snapshot(conn, USAGE_TABLES)):
             (row,) = rows
             assert row[5] == 5
-            assert {bucket: count for bucket, count in enumerate(row[13:]) if count} == {0: 1, 1: 1, 23: 1}
+            assert {bucket: count for bucket, count in enumerate(row[15:]) if count} == {0: 1, 1: 1, 23: 1}
 
 
 @each_database
@@ -375,8 +375,28 @@ async def test_every_column_of_a_row_is_stored(database: str, tmp_path: Path) ->
         return found
 
     async with books_on(database, tmp_path) as store:
-        await applied(store, [Settle(row=Row(**fields))])
+        await applied(store, [Settle(row=Row(**fields), has_price=True)])
         assert await store.read(look) == fields
+
+
+@each_database
+async def test_the_price_is_charged_and_a_journal_without_one_has_the_cost_for_it(
+    database: str, tmp_path: Path
+) -> None:
+    def look(conn: Connection) -> list[tuple[Any, ...]]:
+        columns = ledger.c
+        rows = conn.execute(
+            select(columns.request_id, columns.amount, columns.cost, columns.price).order_by(columns.seq)
+        )
+        return [tuple(row) for row in rows if row.cost is not None]
+
+    batch = [hold("new", amount=100), settle("new", 40, price=60)]
+    batch += [hold("old", amount=100), settle("old", 30, price=None, has_price=False)]
+    async with books_on(database, tmp_path) as store:
+        await applied(store, batch)
+        assert await store.read(look) == [("new", 40, 40, 60), ("old", 70, 30, 30)]
+        assert await store.read(sums) == (0, 90, 0)
+        await store.read(assert_sound)
 
 
 @each_database

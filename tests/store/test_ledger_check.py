@@ -74,7 +74,7 @@ CASES: dict[str, tuple[Callable[[Connection], object], list[Fault]]] = {
         [_fault("default", "balance", 83, 93), _fault("req_1", "settled without a reservation", 3, None)],
     ),
     "the usage": (
-        lambda conn: conn.execute(update(usage_hours).values(cost=usage_hours.c.cost + 1)),
+        lambda conn: conn.execute(update(usage_hours).values(price=usage_hours.c.price + 1)),
         [_fault("default", "usage", 8, 7), _fault(BUDGET, "spent", 7, 8)],
     ),
     "the usage of a day": (
@@ -89,17 +89,17 @@ CASES: dict[str, tuple[Callable[[Connection], object], list[Fault]]] = {
         lambda conn: conn.execute(update(accounts).where(accounts.c.key_id.is_not(None)).values(held=11)),
         [_fault(BUDGET, "held", 11, 10)],
     ),
-    "a cost that was never settled": (
-        lambda conn: conn.execute(update(requests).where(requests.c.request_id == "req_4").values(cost=5)),
-        [_fault("req_4", "cost without a settlement", 5, None)],
+    "a price that was never settled": (
+        lambda conn: conn.execute(update(requests).where(requests.c.request_id == "req_4").values(price=5)),
+        [_fault("req_4", "price without a settlement", 5, None)],
     ),
-    "a cost in the log": (
-        lambda conn: conn.execute(update(requests).where(requests.c.request_id == "req_1").values(cost=6)),
-        [_fault("req_1", "cost", 6, 7)],
+    "a price in the log": (
+        lambda conn: conn.execute(update(requests).where(requests.c.request_id == "req_1").values(price=6)),
+        [_fault("req_1", "price", 6, 7)],
     ),
     "no price became a price": (
-        lambda conn: conn.execute(update(requests).where(requests.c.request_id == "req_2").values(cost=0)),
-        [_fault("req_2", "cost", 0, None)],
+        lambda conn: conn.execute(update(requests).where(requests.c.request_id == "req_2").values(price=0)),
+        [_fault("req_2", "price", 0, None)],
     ),
     "rows of the log that were purged": (lambda conn: conn.execute(delete(requests)), []),
     "an account is gone": (

@@ -18,7 +18,18 @@ from streamweir.store.db.engine import open_store
 from streamweir.store.db.migrations import HEAD, REVISIONS
 from streamweir.store.db.schema import found_revision, migrate
 from streamweir.store.db.sql import insert_columns
-from streamweir.store.db.tables import TTFT, keys, metadata, usage_days, usage_hours, usage_minutes, usage_quarters
+from streamweir.store.db.tables import (
+    LATER_SUMS,
+    TTFT,
+    keys,
+    ledger,
+    metadata,
+    requests,
+    usage_days,
+    usage_hours,
+    usage_minutes,
+    usage_quarters,
+)
 from streamweir.store.keys.keys import list_keys
 from support.postgres import postgres_url
 from support.stores import each_database, store_on
@@ -80,7 +91,7 @@ async def test_migrations_make_the_tables_as_they_are_described(database: str, t
         migrated = await store.write(make_by_migrations)
         if database == "sqlite":
             usage = (usage_minutes, usage_quarters, usage_hours, usage_days)
-            assert await store.read(without_rowid) == {table.name for table in usage}
+            assert await store.read(without_rowid) == {"attribution_days", *(table.name for table in usage)}
     assert set(migrated) == {*metadata.tables, "alembic_version"}
     for table in described:
         assert migrated[table] == described[table], table
@@ -94,7 +105,7 @@ def make_first_books(conn: Connection) -> None:
     config.set_main_option("script_location", str(Path(streamweir.store.db.migrations.__file__).parent))
     config.attributes["connection"] = conn
     run_upgrade(config, "0001")
-    names = [column.name for column in usage_hours.c if column.name not in TTFT]
+    names = [column.name for column in usage_hours.c if column.name not in (*TTFT, *LATER_SUMS)]
     names_of_key = ["id", "workspace_id", "name", "origin", "digest", "last4", "scopes", "log_content", "created_ms"]
     key = ("k", "w", "k", "store", b"", "last", "[]", False, 1, 1)  # as it was before there were further settings
     conn.execute(
@@ -103,6 +114,11 @@ def make_first_books(conn: Connection) -> None:
     rows = [("w", "k", "m", "p", 1, 2, 3, 4, 5, 6, 10**15, 8)] * 3
     values = [dict(zip(names, (hour, *row), strict=True)) for hour, row in zip((48, 71, 72), rows, strict=True)]
     conn.execute(insert_columns(usage_hours, names), values)
+    request = {"request_id": "r", "at_ms": 1, "instance": "i", "status": 200, "verdict": "ok", "duration_ms": 1}
+    request |= {"attempts": "[]", "stream": False, "has_content": False, "cost": 10**15}
+    conn.execute(insert_columns(requests, list(request)), [request])
+    posted = {"at_ms": 1, "kind": "settle", "workspace_id": "w", "amount": 0, "cost": 10**15}
+    conn.execute(insert_columns(ledger, list(posted)), [posted])
 
 
 @each_database
@@ -118,12 +134,16 @@ async def test_usage_by_the_day_is_made_of_what_is_there_by_the_hour(database: s
         assert await store.read(found_revision) == HEAD
         minutes, quarters, hours, days = await store.read(look)
         (key,) = await store.read(list_keys)
+        prices = [
+            await store.read(lambda conn, at=at: conn.scalars(select(at.c.price)).all()) for at in (requests, ledger)
+        ]
     assert (key.name, key.show_routing) == ("k", False)
+    assert prices == [[10**15], [10**15]], "the cost was the price"
     assert minutes == quarters == []
-    assert [(row[0], row[13:]) for row in hours] == [(48, nothing), (71, nothing), (72, nothing)]
+    assert [(row[0], row[13:]) for row in hours] == [(at, (10**15, 8, *nothing)) for at in (48, 71, 72)]
     assert days == [
-        (2, "w", "k", "m", "p", 2, 4, 6, 8, 10, 12, 2 * 10**15, 16, *nothing),
-        (3, "w", "k", "m", "p", 1, 2, 3, 4, 5, 6, 10**15, 8, *nothing),
+        (2, "w", "k", "m", "p", 2, 4, 6, 8, 10, 12, 2 * 10**15, 16, 2 * 10**15, 16, *nothing),
+        (3, "w", "k", "m", "p", 1, 2, 3, 4, 5, 6, 10**15, 8, 10**15, 8, *nothing),
     ]
 
 

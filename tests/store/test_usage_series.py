@@ -113,8 +113,8 @@ async def test_every_grouping_adds_up_to_what_was_written(database: str, tmp_pat
                         assert set(names) == {each.group for each in found.group_series}
                         assert len(set(names) - {None}) <= most
                         assert None not in names[:-1], "the others come last"
-                        costs = [each.sum.cost for each in found.groups if each.group is not None]
-                        assert costs == sorted(costs, reverse=True)
+                        prices = [each.sum.price for each in found.groups if each.group is not None]
+                        assert prices == sorted(prices, reverse=True)
             for row in rows[:3]:
                 which = {name: row[name] for name in USAGE[1:]}
                 narrow = always(step, **which)
@@ -165,10 +165,10 @@ async def test_whether_there_ever_was_a_request(database: str, tmp_path: Path) -
 
 
 @each_database
-async def test_groups_are_sorted_by_cost_and_untrusted_names_are_kept(database: str, tmp_path: Path) -> None:
+async def test_groups_are_sorted_by_price_and_untrusted_names_are_kept(database: str, tmp_path: Path) -> None:
     chance = random.Random(3)
     names = list(dict.fromkeys(plain(text) for text in FOREIGN))
-    rows = [usage_row(0, chance, model=name, cost=number) for number, name in enumerate(names)]
+    rows = [usage_row(0, chance, model=name, price=number) for number, name in enumerate(names)]
     async with store_on(database, tmp_path) as store:
         await store.write(partial(fill, rows=rows))
         wanted = always("day")

@@ -99,7 +99,7 @@ def row(request_id: str, /, **more: Any) -> Row:
 def settle(request_id: str, cost: int | None = 40, /, **more: Any) -> Settle:
     """`more` is of the settlement (`account`, `frees_idempotency`, ...) or of its row."""
     own = {name: more.pop(name) for name in Settle.__struct_fields__ if name in more}
-    return Settle(row=row(request_id, cost=cost, **more), **own)
+    return Settle(row=row(request_id, **{"cost": cost, "price": cost, **more}), **{"has_price": True, **own})
 
 
 def refused(request_id: str, /, **more: Any) -> Refused:

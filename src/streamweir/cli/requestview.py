@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from streamweir.store.requests.content import Content
     from streamweir.store.requests.requests import RequestRow
 
-COLUMNS = ("at", "status", "outcome", "model", "key", "ttft", "time", "in", "out", "cost", "id")
-_RIGHT = ("ttft", "time", "in", "out", "cost")
+COLUMNS = ("at", "status", "outcome", "model", "key", "ttft", "time", "in", "out", "price", "id")
+_RIGHT = ("ttft", "time", "in", "out", "price")
 WIDTHS = (14, 6, 14, 24, 12, 6, 6, 6, 6, 10, 0)
 """Column widths if lines are written one at a time."""
 HEAD = tuple(name.upper() for name in COLUMNS)
@@ -37,7 +37,7 @@ def cells_of(row: "RequestRow") -> tuple[str, ...]:
         duration(row.duration_ms),
         NONE if row.prompt_tokens is None else about + number(row.prompt_tokens),
         NONE if row.completion_tokens is None else about + number(row.completion_tokens),
-        dollars(row.cost),
+        dollars(row.price),
         clean_id(row.request_id),
     )
 
@@ -73,7 +73,8 @@ def facts_of(row: "RequestRow") -> list[tuple[str, str]]:
         *(fact for each in row.attempts for fact in attempt_facts(each)),
         ("streamed", "yes" if row.stream else "no"),
         ("usage", _usage(row)),
-        ("cost", _cost(row)),
+        ("price", _price(row)),
+        ("cost", dollars(row.cost) if row.cost is not None and row.cost != row.price else None),
         ("held", dollars(row.held) if row.held is not None else None),
         ("flags", _texts(row.flags)),
         ("first token", duration(row.ttft_ms) if row.ttft_ms is not None else None),
@@ -116,10 +117,10 @@ def _usage(row: "RequestRow") -> str | None:
     return f"{counts} (by {row.usage_source or 'nobody'}{': ' + buckets if buckets else ''})"
 
 
-def _cost(row: "RequestRow") -> str:
-    if row.cost is None:
+def _price(row: "RequestRow") -> str:
+    if row.price is None:
         return "unpriced" if row.prompt_tokens is not None else "nothing was booked"
-    return dollars(row.cost) + (f" (prices {clean(row.price_version)})" if row.price_version is not None else "")
+    return dollars(row.price) + (f" (prices {clean(row.price_version)})" if row.price_version is not None else "")
 
 
 def _chunks(row: "RequestRow") -> str | None:

@@ -149,16 +149,26 @@ def affordable(rates: Rates, amount: int, prompt_tokens: int, service_tier: str 
     return highest_cost
 
 
-class Quote(Struct, frozen=True):
-    """The prices at the admission of a request, by target (`{provider}/{model}`). None: no price is known."""
+class Quote(Struct, frozen=True, omit_defaults=True):
+    """The rates at the admission of a request, by target (`{provider}/{model}`). None: not known.
+
+    What is reserved, charged and limited is the price.
+    """
 
     version: str
     rates: dict[str, Rates | None]
+    """Of the cost: what the provider asks for."""
+    prices: dict[str, Rates | None] | None = None
+    """Of the price: what it is sold for. None: it is sold at cost."""
+
+    @property
+    def sold(self) -> dict[str, Rates | None]:
+        return self.rates if self.prices is None else self.prices
 
     def hold(self, prompt_tokens: int, output_tokens: int, service_tier: str | None = None) -> int | None:
         """The amount to hold, so that the most expensive target is covered. None: one of them has no price."""
         highest_cost: int | None = None
-        for rates in self.rates.values():
+        for rates in self.sold.values():
             if rates is None:
                 return None
             amount = max_cost(rates, prompt_tokens, output_tokens, service_tier)
@@ -168,7 +178,7 @@ class Quote(Struct, frozen=True):
     def affords(self, amount: int, prompt_tokens: int, service_tier: str | None = None) -> int | None:
         """The answer tokens that `amount` pays for, at any target. See `affordable`."""
         fewest: int | None = None
-        for rates in self.rates.values():
+        for rates in self.sold.values():
             tokens = affordable(rates, amount, prompt_tokens, service_tier) if rates is not None else None
             if tokens is not None and (fewest is None or tokens < fewest):
                 fewest = tokens
@@ -194,9 +204,9 @@ def decode_rates(text: str) -> Rates:
     return _rates_decoder.decode(text)
 
 
-def cost(quote: Quote, target: str, usage: Usage, service_tier: str | None = None) -> int | None:
-    """The cost of a request that `target` answered. None: it has no price."""
-    rates = quote.rates.get(target)
+def price_of(quote: Quote, target: str, usage: Usage, service_tier: str | None = None) -> int | None:
+    """The price of a request that `target` answered. None: it has none."""
+    rates = quote.sold.get(target)
     return None if rates is None else cost_of(usage, rates, service_tier)
 
 

@@ -1,6 +1,6 @@
 """Accounting in this process: a reservation before the upstream is called, one settlement when the request is over.
 
-    RequestHandler -> open (prices, limits, reservation) -> ... -> settle (usage, cost) -> journal -> database
+    RequestHandler -> open (prices, limits, reservation) -> ... -> settle (usage, price) -> journal -> database
 
 `open` accepts a request or says why not. An accepted request is in the journal before the upstream is called.
 `settle` never waits and never fails: a thread writes the entry to the journal, a task copies it to the database, and
@@ -193,7 +193,7 @@ class Accounting:
         )
 
     def settle(self, reservation: Reservation, record: RequestRecord) -> None:
-        """Exactly once. Adds the cost to the record."""
+        """Exactly once. Adds cost and price to the record."""
         if reservation.is_settled:
             return
         reservation.is_settled = True
@@ -204,13 +204,14 @@ class Accounting:
         # A dropped `service_tier` was not used. Else the requested one was, unless the provider reported another.
         if record.service_tier is None and "service_tier" not in record.dropped:
             record.service_tier = reservation.request.service_tier
-        record.cost, rates = reservation.compute_cost(record.target, usage, record.service_tier)
-        record.rates = rates.text if rates is not None else None
+        charge = reservation.compute_charge(record.target, usage, record.service_tier)
+        record.cost, record.price = charge.cost, charge.price
+        record.rates, record.cost_rates = charge.rates_text, charge.cost_rates_text
         record.settled_s = time.monotonic() - record.arrived_s
         record.price_version = reservation.request.quote.version
         record.workspace_id = reservation.workspace_id
         self._limiter.settle(
-            reservation.hold.request_id, usage.total_tokens if usage is not None else 0, record.cost or 0
+            reservation.hold.request_id, usage.total_tokens if usage is not None else 0, record.price or 0
         )
         if self.writer is not None:
             self.writer.put(self._settlement(reservation, row_of(record, self.instance), usage), required=True)
@@ -398,7 +399,8 @@ class Accounting:
     def _settle_cancelled(self, reservation: Reservation, record: RequestRecord | None) -> Settle:
         if record is None:
             return settle_abandoned(reservation.hold)
-        record.held, record.cost, record.workspace_id = reservation.held, 0, reservation.workspace_id
+        record.held, record.workspace_id = reservation.held, reservation.workspace_id
+        record.cost = record.price = 0
         return self._settlement(reservation, row_of(record, self.instance), None)
 
     def _settlement(self, reservation: Reservation, row: Row, usage: Usage | None) -> Settle:
@@ -408,6 +410,7 @@ class Accounting:
             cached_tokens=(usage.cache_read or 0) if usage is not None else 0,
             reasoning_tokens=(usage.reasoning or 0) if usage is not None else 0,
             frees_idempotency=usage is None,
+            has_price=True,
         )
 
 
@@ -426,8 +429,9 @@ def settle_abandoned(hold: Hold) -> Settle:
         duration_ms=max(0, now_ms() - hold.at_ms),
         held=hold.amount,
         cost=0,
+        price=0,
     )
-    return Settle(row=row, account=hold.account, frees_idempotency=True)
+    return Settle(row=row, account=hold.account, frees_idempotency=True, has_price=True)
 
 
 def _error_of(code: str, decision: Decision, key: Key) -> CallerError:

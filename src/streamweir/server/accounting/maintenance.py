@@ -244,13 +244,15 @@ def orphan(request: OpenRequest, _: int) -> Settle:
         quote = decode_quote(request.prices)
     except DecodeError:  # written by another version in another format: settled without a price
         quote = Quote("", {})
-    rates = quote.rates.get(request.target) if request.target is not None else None
+    rates = quote.sold.get(request.target) if request.target is not None else None
+    cost_rates = quote.rates.get(request.target) if request.target is not None else None
+    cost = cost_of(usage, cost_rates) if cost_rates is not None else None
     if rates is not None:
-        cost: int | None = cost_of(usage, rates)
+        price: int | None = cost_of(usage, rates)
     elif request.target is not None:
-        cost = None
+        price = None
     else:
-        cost = quote.hold(usage.prompt_tokens, 0)
+        price = quote.hold(usage.prompt_tokens, 0)
     row = row_of_open(
         request,
         Verdict.ORPHANED,
@@ -263,7 +265,9 @@ def orphan(request: OpenRequest, _: int) -> Settle:
         usage_source=UsageSource.ESTIMATE.value,
         held=request.held,
         cost=cost,
+        price=price,
         rates=rates.text if rates is not None else None,
+        cost_rates=cost_rates.text if cost_rates is not None and cost_rates != rates else None,
         price_version=quote.version or None,
     )
-    return Settle(row=row, account=request.account)
+    return Settle(row=row, account=request.account, has_price=True)

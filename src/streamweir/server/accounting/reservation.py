@@ -56,6 +56,28 @@ class ReservationRequest(Struct, frozen=True, kw_only=True):
     """None: its size is the estimate."""
 
 
+class Charge(NamedTuple):
+    """What a request costs and what it is sold for, in nano-dollars, with their rates. None: not known."""
+
+    cost: int | None
+    price: int | None
+    rates: Rates | None = None
+    """Of the price."""
+    cost_rates: Rates | None = None
+
+    @property
+    def rates_text(self) -> str | None:
+        return self.rates.text if self.rates is not None else None
+
+    @property
+    def cost_rates_text(self) -> str | None:
+        """None also if they are those of the price."""
+        return self.cost_rates.text if self.cost_rates is not None and self.cost_rates is not self.rates else None
+
+
+_NOTHING = Charge(0, 0)
+
+
 class AttemptProgress(NamedTuple):
     """The progress of a request."""
 
@@ -106,12 +128,14 @@ class Reservation(Struct, eq=False):
         if self.handle is not None:
             await self.handle.written(self.decision_s)
 
-    def compute_cost(
-        self, target: str | None, usage: Usage | None, service_tier: str | None
-    ) -> tuple[int | None, Rates | None]:
-        """The cost, and its rates. A model without a price costs None; unused tokens cost nothing, whatever their
-        price."""
+    def compute_charge(self, target: str | None, usage: Usage | None, service_tier: str | None) -> Charge:
+        """Unused tokens cost nothing, whatever their price."""
         if usage is None or target is None:
-            return 0, None
-        rates = self.request.quote.rates.get(target)
-        return (cost_of(usage, rates, service_tier), rates) if rates is not None else (None, None)
+            return _NOTHING
+        quote = self.request.quote
+        rates = quote.rates.get(target)
+        cost = cost_of(usage, rates, service_tier) if rates is not None else None
+        if quote.prices is None:
+            return Charge(cost, cost, rates, rates)
+        sold = quote.prices.get(target)
+        return Charge(cost, cost_of(usage, sold, service_tier) if sold is not None else None, sold, rates)

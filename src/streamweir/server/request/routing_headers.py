@@ -34,7 +34,7 @@ def cost_headers(reservation: Reservation | None, meter: Meter, record: RequestR
     tier = meter.record.service_tier
     if tier is None and "service_tier" not in record.dropped:
         tier = reservation.request.service_tier
-    cost, _ = reservation.compute_cost(record.target, usage, tier)
-    if cost is None:
+    price = reservation.compute_charge(record.target, usage, tier).price
+    if price is None:
         return ()
-    return (("x-streamweir-cost", format(dollars_of(cost), "f").rstrip("0").rstrip(".") or "0"),)
+    return (("x-streamweir-cost", format(dollars_of(price), "f").rstrip("0").rstrip(".") or "0"),)

@@ -96,10 +96,16 @@ class RequestRecord(Struct, kw_only=True, gc=False):
     answered as a chat completion. `fallback`: the target belongs to a fallback of the requested model."""
     held: int | None = None
     cost: int | None = None
-    """In nano-dollars. None: nothing was booked, or the model has no price."""
+    """What the provider asks for it, in nano-dollars. None: nothing was booked, or that is not known."""
+    price: int | None = None
+    """What it is sold for, and charged. None: nothing was booked, or the model has no price."""
+    charge_rule: str | None = None
+    """Of a request that went wrong: the rule by which it was charged."""
     price_version: str | None = None
     rates: str | None = None
-    """The rates of the cost: `policy.prices.Rates`, as JSON."""
+    """The rates of the price: `policy.prices.Rates`, as JSON."""
+    cost_rates: str | None = None
+    """The rates of the cost, if they are others."""
     service_tier: str | None = None
     """As the provider reported it; after the settlement, else as requested."""
     finish: str | None = None

@@ -170,7 +170,7 @@ class Row(Struct, frozen=True, kw_only=True, omit_defaults=True):
     cost: Annotated[
         int | None,
         LogColumn(
-            about="What it cost. Null: the model has no price, or nothing was booked.",
+            about="What the provider asks for it. Null: that is not known, or nothing was booked.",
             filters=("min_cost_usd", "max_cost_usd"),
             is_money=True,
         ),
@@ -217,7 +217,7 @@ class Row(Struct, frozen=True, kw_only=True, omit_defaults=True):
     ] = None
     rates: Annotated[
         str | None,
-        LogColumn(about="What its cost was reckoned by: `policy.prices.Rates`.", shown="nowhere", json="text"),
+        LogColumn(about="What its price was computed by: `policy.prices.Rates`.", shown="nowhere", json="text"),
     ] = None
     admitted_ms: Annotated[
         int | None,
@@ -235,6 +235,43 @@ class Row(Struct, frozen=True, kw_only=True, omit_defaults=True):
             json="dict",
             api=StripView | None,
         ),
+    ] = None
+    price: Annotated[
+        int | None,
+        LogColumn(
+            about="What it is sold for, and charged. Null: the model has no price, or nothing was booked.",
+            is_money=True,
+        ),
+    ] = None
+    cost_rates: Annotated[
+        str | None,
+        LogColumn(
+            about="What its cost was computed by, if not by `rates`: `policy.prices.Rates`.",
+            shown="nowhere",
+            json="text",
+        ),
+    ] = None
+    charge_rule: Annotated[
+        str | None,
+        LogColumn(about="Of a request that went wrong: the rule by which it was charged.", max_length=MAX_WORD_LENGTH),
+    ] = None
+    end_user: Annotated[
+        str | None,
+        LogColumn(
+            about="The caller's user that it was made for, as the caller names it.",
+            max_length=MAX_NAME_LENGTH,
+        ),
+    ] = None
+    session: Annotated[
+        str | None,
+        LogColumn(
+            about="The session that it belongs to, as the caller names it.",
+            max_length=MAX_NAME_LENGTH,
+        ),
+    ] = None
+    tags: Annotated[
+        str | None,
+        LogColumn(about="The caller's tags: `name=value`.", json="list", api=list[str]),
     ] = None
 
 

@@ -42,6 +42,7 @@ workspaces = Table(
     Column("prepaid", Boolean, nullable=False),  # can spend only its credit
     Column("created_ms", BigInteger, nullable=False),
     Column("version", BigInteger, nullable=False, index=True),  # of its last change
+    Column("price_group", String),  # of the operator's file; NULL: the default one
 )
 
 keys = Table(
@@ -67,6 +68,8 @@ keys = Table(
     Column("old_until_ms", BigInteger),
     Column("version", BigInteger, nullable=False, index=True),
     Column("show_routing", Boolean, nullable=False, server_default=false()),
+    Column("price_group", String),  # NULL: that of its workspace
+    Column("show_cost", Boolean, nullable=False, server_default=false()),  # in the usage of every answer
 )
 
 counters = Table(
@@ -80,7 +83,8 @@ counters = Table(
 accounts = Table(
     "accounts",
     metadata,
-    # `ws:{workspace}`, or `key:{key}:{period}` for a key with a budget, the period as `policy.budget` names it
+    # `ws:{workspace}`, `key:{key}:{period}` for a key with a budget, the period as `policy.budget` names it, or the
+    # account of a rule under [[limits]]
     Column("id", String, primary_key=True),
     Column("workspace_id", String, nullable=False, index=True),
     Column("key_id", String, index=True),
@@ -98,9 +102,10 @@ ledger = Table(
     Column("workspace_id", String, nullable=False),
     Column("key_id", String),
     Column("request_id", String),  # NULL for a credit
-    Column("amount", BigInteger, nullable=False),  # hold, extend: -held; settle: +held - cost; credit: +credited
-    Column("cost", BigInteger),  # of a settlement; NULL if the model has no price
+    Column("amount", BigInteger, nullable=False),  # hold, extend: -held; settle: +held - price; credit: +credited
+    Column("cost", BigInteger),  # of a settlement: what the provider asks for it; NULL if that is not known
     Column("note", Text),
+    Column("price", BigInteger),  # of a settlement: what it is sold for; NULL if the model has no price
     UniqueConstraint("request_id", "kind", name="ledger_once"),
     Index("ledger_of_workspace", "workspace_id", "seq"),
 )
@@ -128,6 +133,10 @@ open_requests = Table(
     Column("idempotency", LargeBinary),  # its digest in the table `idempotency`
     Column("first_ms", BigInteger),  # when the first token was sent
     Column("last_ms", BigInteger),  # when the last piece was sent, as far as is known
+    Column("end_user", String),  # like the next two, for the row of an orphan
+    Column("session", String),
+    Column("tags", Text),
+    Column("accounts", Text),  # JSON list: accounts of rules under [[limits]] that it is charged to
     # For the query of every second. Other queries are rare, and the table is short.
     Index(
         "open_requests_cancelled",
@@ -165,6 +174,22 @@ requests = Table(
     Index("requests_of_key", "key_id", "at_ms", "seq", "workspace_id", *_FILTERED),
     # The id in the chunks. For the request's own id, or its beginning, there is the unique index above.
     Index("requests_of_completion", "completion_id", "seq"),
+    Index(
+        "requests_of_end_user",
+        "end_user",
+        "at_ms",
+        "seq",
+        sqlite_where=text("end_user IS NOT NULL"),
+        postgresql_where=text("end_user IS NOT NULL"),
+    ),
+    Index(
+        "requests_of_session",
+        "session",
+        "at_ms",
+        "seq",
+        sqlite_where=text("session IS NOT NULL"),
+        postgresql_where=text("session IS NOT NULL"),
+    ),
     sqlite_autoincrement=True,
 )
 
@@ -178,8 +203,12 @@ SUMS = (
     "completion_tokens",
     "reasoning_tokens",
     "cost",
-    "unpriced",  # requests without a price, which are not in `cost`
+    "unpriced",  # requests without a price, which are not in `price`
+    "price",
+    "uncosted",  # requests whose cost is not known, which are not in `cost`
 )
+LATER_SUMS = ("price", "uncosted")
+"""Sums that were added later: 0 in a row that has none."""
 TTFT = tuple(f"ttft_{bucket:02}" for bucket in range(BUCKETS))
 """The number of streams with their first token within each of the buckets of `policy.latency`."""
 
@@ -196,7 +225,10 @@ def _usage(name: str, unit: str, *more: Index) -> Table:
         metadata,
         Column(unit, BigInteger, primary_key=True),
         *(Column(each, String, primary_key=True) for each in USAGE),
-        *(Column(each, BigInteger, nullable=False) for each in SUMS),
+        *(
+            Column(each, BigInteger, nullable=False, server_default=text("0") if each in LATER_SUMS else None)
+            for each in SUMS
+        ),
         *(Column(each, BigInteger, nullable=False, server_default=text("0")) for each in TTFT),
         *more,
         sqlite_with_rowid=False,  # so that a period is contiguous: a quarter faster
@@ -209,6 +241,73 @@ usage_quarters = _usage("usage_quarters", "quarter")
 # These are kept longer than the requests. The index: what a key has spent in a period.
 usage_hours = _usage("usage_hours", "hour", Index("usage_of_key", "key_id", "hour"))
 usage_days = _usage("usage_days", "day")
+
+attribution_days = Table(
+    "attribution_days",
+    metadata,
+    # Sums of requests by what callers say about them, by day. Kept like `usage_days`, sessions like the requests.
+    Column("day", BigInteger, primary_key=True),
+    Column("workspace_id", String, primary_key=True),
+    Column("key_id", String, primary_key=True),
+    Column("kind", String, primary_key=True),  # end_user | tag | session | api
+    Column("value", String, primary_key=True),
+    Column("requests", BigInteger, nullable=False),
+    Column("errors", BigInteger, nullable=False),
+    Column("prompt_tokens", BigInteger, nullable=False),
+    Column("completion_tokens", BigInteger, nullable=False),
+    Column("cost", BigInteger, nullable=False),
+    Column("price", BigInteger, nullable=False),
+    Index("attribution_of_value", "workspace_id", "kind", "value", "day"),
+    sqlite_with_rowid=False,
+)
+
+alerts = Table(
+    "alerts",
+    metadata,
+    # The outbox: an alert is written with what it is about, and sent later.
+    Column("seq", _Sequence, primary_key=True, autoincrement=True),
+    Column("id", String, nullable=False, unique=True),  # the same event has the same id, whoever notices it
+    Column("at_ms", BigInteger, nullable=False),
+    Column("kind", String, nullable=False),  # `budget.threshold`
+    Column("workspace_id", String),  # NULL: of the whole gateway
+    Column("body", Text, nullable=False),  # JSON, as it is sent
+    sqlite_autoincrement=True,
+)
+
+alert_deliveries = Table(
+    "alert_deliveries",
+    metadata,
+    Column("webhook", String, primary_key=True),
+    Column("alert_seq", BigInteger, primary_key=True),
+    Column("attempts", Integer, nullable=False),
+    Column("next_ms", BigInteger, nullable=False),  # not before
+    Column("delivered_ms", BigInteger),
+    Column("error", Text),  # of the last attempt
+    Column("is_given_up", Boolean, nullable=False),
+)
+
+payments = Table(
+    "payments",
+    metadata,
+    # What was asked for: a report of the payment provider is believed only as far as it agrees with this.
+    Column("id", String, primary_key=True),  # ours, which the payment provider repeats
+    Column("workspace_id", String, nullable=False, index=True),
+    Column("amount", BigInteger, nullable=False),  # nano-dollars
+    Column("status", String, nullable=False),  # open | paid | expired
+    Column("session_id", String, unique=True),  # the payment provider's
+    Column("created_ms", BigInteger, nullable=False),
+    Column("paid_ms", BigInteger),
+)
+
+payment_events = Table(
+    "payment_events",
+    metadata,
+    Column("id", String, primary_key=True),  # the payment provider's: an event has an effect once
+    Column("at_ms", BigInteger, nullable=False),
+    Column("kind", String, nullable=False),
+    Column("payment_id", String),
+    Column("result", String, nullable=False),  # credited | ignored | refused
+)
 
 idempotency = Table(
     "idempotency",

@@ -7,7 +7,7 @@ the characters that a database does not accept (`plain`).
 
 import re
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from streamweir.store.db.request_log import MAX_NAME_LENGTH, Row
 
@@ -46,6 +46,12 @@ class Hold(Struct, frozen=True, kw_only=True, tag="hold", omit_defaults=True):
     prompt_tokens: int
     idempotency: bytes | None = None
     body_digest: bytes | None = None
+    end_user: str | None = None
+    """Like the next two: what the caller says about the request, as it is in the row of the request log."""
+    session: str | None = None
+    tags: str | None = None
+    accounts: tuple[str, ...] = ()
+    """The accounts of rules under [[limits]] that it is charged to as well."""
 
 
 class Extend(Struct, frozen=True, kw_only=True, tag="extend", omit_defaults=True):
@@ -70,7 +76,7 @@ class Progress(Struct, frozen=True, kw_only=True, tag="progress", omit_defaults=
 
 
 class Settle(Struct, frozen=True, kw_only=True, tag="settle", omit_defaults=True):
-    """A request with a reservation has ended. `row.cost` is its cost; the whole reservation is released."""
+    """A request with a reservation has ended. `row.price` is charged; the whole reservation is released."""
 
     row: Row
     account: str | None = None
@@ -78,6 +84,11 @@ class Settle(Struct, frozen=True, kw_only=True, tag="settle", omit_defaults=True
     reasoning_tokens: int = 0
     frees_idempotency: bool = False
     """Nothing was delivered and nothing charged: the same Idempotency-Key may be used again."""
+    has_price: bool = False
+    """False in the journals of older versions, for which the cost was the price."""
+
+    def priced_row(self) -> Row:
+        return self.row if self.has_price else structs.replace(self.row, price=self.row.cost)
 
 
 class Refused(Struct, frozen=True, kw_only=True, tag="refused", omit_defaults=True):

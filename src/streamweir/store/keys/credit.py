@@ -37,6 +37,7 @@ class LedgerRow(Struct, frozen=True, kw_only=True):
     request_id: str | None
     amount_nano: int
     cost_nano: int | None
+    price_nano: int | None
     note: str | None
 
 
@@ -88,6 +89,7 @@ def list_ledger(
             request_id=row["request_id"],
             amount_nano=row["amount"],
             cost_nano=row["cost"],
+            price_nano=row["price"],
             note=row["note"],
         )
         for row in conn.execute(statement.order_by(columns.seq.desc()).limit(limit)).mappings()

@@ -223,7 +223,7 @@ def _workspace_row(conn: Connection, id: str, workspace_id: str) -> tuple[Any, .
 def _workspace_sums(conn: Connection, workspace_id: str) -> Sums:
     statement = select(
         func.sum(case((ledger.c.kind == "credit", ledger.c.amount), else_=0)),
-        func.sum(ledger.c.cost),
+        func.sum(ledger.c.price),
         func.sum(ledger.c.amount),
     ).where(ledger.c.workspace_id == workspace_id)
     granted, spent, left = (int(value or 0) for value in conn.execute(statement).one())
@@ -260,6 +260,6 @@ def _spent(conn: Connection, keys: Mapping[str, str]) -> dict[str, int]:
     for period, accounts_of in periods.items():
         first, end = span_of(period)
         within = (hours.key_id.in_(list(accounts_of)), hours.hour >= first, hours.hour < end)
-        statement = select(hours.key_id, func.sum(hours.cost)).where(*within).group_by(hours.key_id)
-        spent |= {accounts_of[key_id]: int(cost) for key_id, cost in conn.execute(statement)}
+        statement = select(hours.key_id, func.sum(hours.price)).where(*within).group_by(hours.key_id)
+        spent |= {accounts_of[key_id]: int(price) for key_id, price in conn.execute(statement)}
     return spent

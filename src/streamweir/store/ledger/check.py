@@ -1,11 +1,11 @@
 """Whether the ledger is consistent: every stored sum, recomputed from the rows.
 
-For each workspace: granted is the sum of its credits; spent is the sum of its settlements' costs, and of its usage by
+For each workspace: granted is the sum of its credits; spent is the sum of its settlements' prices, and of its usage by
 the hour and by the day; held is the sum of its open requests; and granted - spent - held is the sum of all its ledger
 rows. For the account of a key's budget in a period: held is the sum of its open requests, and spent is the sum of the
 key's usage in the hours of that period. For each request: nothing is charged without a reservation, a hold is open or
 settled, an open request holds what its ledger rows say, and its row in the request log, while it is kept, has the
-settlement's cost. It reads one state of the whole database, and changes nothing.
+settlement's price. It reads one state of the whole database, and changes nothing.
 """
 
 from collections import defaultdict
@@ -57,8 +57,8 @@ def check_sums(conn: Connection) -> Report:
         _lost_holds,
         _charges_without_hold,
         _open_holds,
-        _costs,
-        _costs_without_settlement,
+        _prices,
+        _prices_without_settlement,
     ):
         faults += found(conn)
     rows = sum(row.number for row in summed.values())
@@ -67,14 +67,14 @@ def check_sums(conn: Connection) -> Report:
 
 def _of_workspace(id: str, kept: Any, summed: Any, held: int, used: tuple[int, int]) -> Iterator[Fault]:
     granted, spent, in_hold = (kept.granted, kept.spent, kept.held) if kept is not None else (0, 0, 0)
-    credits, costs, total = (int(summed.credits), int(summed.costs), int(summed.total)) if summed else (0, 0, 0)
+    credits, prices, total = (int(summed.credits), int(summed.prices), int(summed.total)) if summed else (0, 0, 0)
     for what, expected, found in (
         ("granted", granted, credits),
-        ("spent", spent, costs),
+        ("spent", spent, prices),
         ("held", in_hold, held),
         ("balance", granted - spent - in_hold, total),
-        ("usage", used[0], costs),
-        ("usage by day", used[1], costs),
+        ("usage", used[0], prices),
+        ("usage by day", used[1], prices),
     ):
         if expected != found:
             yield Fault(object=id, what=what, kept=expected, found=found)
@@ -102,12 +102,12 @@ def _budgets_spent(conn: Connection) -> Iterator[Fault]:
     hours = usage_hours.c
     for period, kept in sorted(periods.items()):
         first, end = span_of(period)
-        costs = (
-            select(hours.key_id, func.sum(hours.cost))
+        prices = (
+            select(hours.key_id, func.sum(hours.price))
             .where(hours.hour >= first, hours.hour < end, hours.key_id.in_(select(accounts.c.key_id)))
             .group_by(hours.key_id)
         )
-        found = {key_id: int(cost) for key_id, cost in conn.execute(costs)}
+        found = {key_id: int(price) for key_id, price in conn.execute(prices)}
         for id, key_id, spent in kept:
             if spent != found.get(key_id, 0):
                 yield Fault(object=id, what="spent", kept=spent, found=found.get(key_id, 0))
@@ -154,25 +154,25 @@ def _open_holds(conn: Connection) -> Iterator[Fault]:
         yield Fault(object=request_id, what="reserved while it is open", kept=held, found=int(found))
 
 
-def _costs(conn: Connection) -> Iterator[Fault]:
+def _prices(conn: Connection) -> Iterator[Fault]:
     statement = (
-        select(ledger.c.request_id, ledger.c.cost, requests.c.cost)
+        select(ledger.c.request_id, ledger.c.price, requests.c.price)
         .join(requests, requests.c.request_id == ledger.c.request_id)
-        .where(ledger.c.kind == "settle", ledger.c.cost.is_distinct_from(requests.c.cost))
+        .where(ledger.c.kind == "settle", ledger.c.price.is_distinct_from(requests.c.price))
     )
-    for id, cost, logged in conn.execute(statement.order_by(ledger.c.seq).limit(_MAX_FAULTS)):
-        yield Fault(object=id, what="cost", kept=logged, found=cost)
+    for id, price, logged in conn.execute(statement.order_by(ledger.c.seq).limit(_MAX_FAULTS)):
+        yield Fault(object=id, what="price", kept=logged, found=price)
 
 
-def _costs_without_settlement(conn: Connection) -> Iterator[Fault]:
+def _prices_without_settlement(conn: Connection) -> Iterator[Fault]:
     is_settlement = and_(ledger.c.request_id == requests.c.request_id, ledger.c.kind == "settle")
     statement = (
-        select(requests.c.request_id, requests.c.cost)
+        select(requests.c.request_id, requests.c.price)
         .select_from(requests.outerjoin(ledger, is_settlement))
-        .where(requests.c.cost != 0, ledger.c.seq.is_(None))
+        .where(requests.c.price != 0, ledger.c.seq.is_(None))
     )
-    for id, cost in conn.execute(statement.order_by(requests.c.seq).limit(_MAX_FAULTS)):
-        yield Fault(object=id, what="cost without a settlement", kept=cost, found=None)
+    for id, price in conn.execute(statement.order_by(requests.c.seq).limit(_MAX_FAULTS)):
+        yield Fault(object=id, what="price without a settlement", kept=price, found=None)
 
 
 def _ledger_sums() -> Select[Any]:
@@ -182,7 +182,7 @@ def _ledger_sums() -> Select[Any]:
         func.count().label("number"),
         func.sum(columns.amount).label("total"),
         func.sum(case((columns.kind == "credit", columns.amount), else_=0)).label("credits"),
-        func.coalesce(func.sum(columns.cost), 0).label("costs"),
+        func.coalesce(func.sum(columns.price), 0).label("prices"),
     ).group_by(columns.workspace_id)
 
 
@@ -193,4 +193,4 @@ def _held_sums() -> Select[Any]:
 
 def _usage_sums(table: Table) -> Select[Any]:
     columns = table.c
-    return select(columns.workspace_id, func.sum(columns.cost)).group_by(columns.workspace_id)
+    return select(columns.workspace_id, func.sum(columns.price)).group_by(columns.workspace_id)

@@ -3,7 +3,7 @@
 Entries are applied in order, and each has an effect once: found again, in this batch or in another, it changes
 nothing. A request is reserved (it is open, the ledger has its reservation), extended, and settled (it is no longer
 open, the ledger has its settlement, the request log its row), all under the lock of its workspace's account. A
-settlement releases what the ledger has reserved, whatever the entry says. Its cost is added to every account that its
+settlement releases what the ledger has reserved, whatever the entry says. Its price is added to every account that its
 key has for the time of the request, whichever accounts the reservation named: budgets are added, removed and get
 other periods while requests run.
 
@@ -49,7 +49,7 @@ class RequestState(Struct):
     hold: Hold | None = None
     """The reservation, if it is in the batch that is being applied and not yet in the database."""
     settlement: tuple[int, int | None] | None = None
-    """When it was settled, and its cost. None: it is open."""
+    """When it was settled, and its price. None: it is open."""
     kinds: frozenset[str] = frozenset()
     """The kinds of its ledger rows, if they were looked up."""
 
@@ -74,7 +74,7 @@ _posted = LookupByIds(
             ledger.c.workspace_id,
             ledger.c.key_id,
             ledger.c.amount,
-            ledger.c.cost,
+            ledger.c.price,
         )
         .where(ledger.c.request_id.in_(ids))
         .order_by(ledger.c.seq)
@@ -108,7 +108,7 @@ def find_logged(conn: Connection, request_ids: Iterable[str]) -> set[str]:
 def _post(state: RequestState, row: ResultRow[*tuple[Any, ...]]) -> None:
     state.kinds |= {row.kind}
     if row.kind == "settle":
-        state.settlement = (row.at_ms, row.cost)
+        state.settlement = (row.at_ms, row.price)
     else:
         state.held -= row.amount
 
@@ -281,7 +281,7 @@ class _Batch:
         if state.account is None:  # the key had no budget then; an account that was created since takes it
             state.account = next(iter(self._key_accounts(state)), None)
         self._rows_to_write.ledger.append(
-            (entry.at_ms, "hold", entry.workspace_id, entry.key_id, id, -entry.amount, None)
+            (entry.at_ms, "hold", entry.workspace_id, entry.key_id, id, -entry.amount, None, None)
         )
         self._change(state, 0, entry.amount)
         if entry.idempotency is not None:
@@ -296,29 +296,30 @@ class _Batch:
             return
         state.kinds |= {kind}
         state.held += entry.amount
-        row = (entry.at_ms, kind, state.workspace_id, state.key_id, entry.request_id, -entry.amount, None)
+        row = (entry.at_ms, kind, state.workspace_id, state.key_id, entry.request_id, -entry.amount, None, None)
         self._rows_to_write.ledger.append(row)
         self._change(state, 0, entry.amount)
         if state.hold is None:
             self._rows_to_write.extended.append((state.held, entry.request_id))
 
     def _settle(self, entry: Settle) -> None:
-        row, rows = entry.row, self._rows_to_write
-        id, cost, ended_ms = row.request_id, row.cost, row.at_ms + row.duration_ms
+        row, rows = entry.priced_row(), self._rows_to_write
+        id, price, ended_ms = row.request_id, row.price, row.at_ms + row.duration_ms
         state = self._states.get(id)
         if state is None:
             state = self._states[id] = self._restore_lost_hold(entry)
         elif state.settlement is not None:
-            if state.settlement == (ended_ms, cost):
+            if state.settlement == (ended_ms, price):
                 self.result.repeated += 1
             else:
                 self.result.late.append(id)
             return
         elif state.hold is None:
             rows.closed.append((id,))
-        state.settlement = (ended_ms, cost)
-        spent, held = cost or 0, state.held
-        rows.ledger.append((ended_ms, "settle", state.workspace_id, state.key_id, id, held - spent, cost))
+        state.settlement = (ended_ms, price)
+        spent, held = price or 0, state.held
+        settlement = (ended_ms, "settle", state.workspace_id, state.key_id, id, held - spent, row.cost, price)
+        rows.ledger.append(settlement)
         self._change(state, spent, -held)
         if id in self._logged:
             rows.replaced.append((id,))
@@ -327,14 +328,14 @@ class _Batch:
             (rows.idempotency_freed if entry.frees_idempotency else rows.idempotency_completed).append(
                 (state.key_id, state.idempotency, id)
             )
-        self._count(entry, state)
+        self._count(entry, row, state)
         self.result.settled += 1
 
     def _restore_lost_hold(self, entry: Settle) -> RequestState:
         """Writes the missing reservation: nothing is charged without one."""
         row = entry.row
         state = RequestState(row.workspace_id or "", row.key_id, row.at_ms, row.held or 0, entry.account)
-        hold = (row.at_ms, "hold", state.workspace_id, state.key_id, row.request_id, -state.held, None)
+        hold = (row.at_ms, "hold", state.workspace_id, state.key_id, row.request_id, -state.held, None, None)
         self._rows_to_write.ledger.append(hold)
         self._change(state, 0, state.held)
         self.result.lost.append(row.request_id)
@@ -366,8 +367,7 @@ class _Batch:
             found = self._accounts_of[key] = sorted(_possible_accounts([key]) & self._accounts)
         return found
 
-    def _count(self, entry: Settle, state: RequestState) -> None:
-        row = entry.row
+    def _count(self, entry: Settle, row: Row, state: RequestState) -> None:
         provider = row.target.partition("/")[0] if row.target is not None else ""
         minute = (state.at_ms // MINUTE_MS, state.workspace_id, state.key_id or "", row.model or "", provider)
         sums = self._minutes.get(minute)
@@ -380,9 +380,11 @@ class _Batch:
         sums[4] += row.completion_tokens or 0
         sums[5] += entry.reasoning_tokens
         sums[6] += row.cost or 0
-        sums[7] += row.cost is None
+        sums[7] += row.price is None
+        sums[8] += row.price or 0
+        sums[9] += row.cost is None
         if row.stream and row.ttft_ms is not None:
-            sums[8 + bucket_of(row.ttft_ms)] += 1
+            sums[len(SUMS) + bucket_of(row.ttft_ms)] += 1
 
     def write(self, conn: Connection) -> None:
         rows = self._rows_to_write

@@ -58,7 +58,7 @@ _OPEN = (
     "first_ms",
     "last_ms",
 )
-_LEDGER = ("at_ms", "kind", "workspace_id", "key_id", "request_id", "amount", "cost")
+_LEDGER = ("at_ms", "kind", "workspace_id", "key_id", "request_id", "amount", "cost", "price")
 _IDEMPOTENCY = ("key_id", "digest", "body_digest", "request_id", "until_ms")
 
 

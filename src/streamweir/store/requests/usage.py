@@ -3,7 +3,7 @@
 A step consists of whole rows of its table, and a period has the steps that begin in it. Minutes and quarters of an hour
 are kept for two days (`store.requests.retention`). Steps are in UTC. The sums of a step are the same for any grouping;
 if there are more groups than requested, the smaller ones are combined as the group None. Steps without requests are
-left out. Costs are in nano-dollars and do not include requests without a price, which are counted separately.
+left out. Costs and prices are in nano-dollars. Requests without them are counted separately.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -64,6 +64,9 @@ class UsageSum(Struct, frozen=True, kw_only=True):
     cost: int = 0
     unpriced: int = 0
     """Requests without a price."""
+    price: int = 0
+    uncosted: int = 0
+    """Requests whose cost is not known."""
     ttft: tuple[int, ...] = (0,) * BUCKETS
     """Streams by the time to their first token, in the buckets of `policy.latency`."""
 
@@ -82,7 +85,7 @@ class UsagePoint(UsageGroup, frozen=True, kw_only=True):
 class Usage(Struct, frozen=True, kw_only=True):
     total: UsageSum
     groups: list[UsageGroup]
-    """Sorted by cost, then by number of requests; the others, combined, come last."""
+    """Sorted by price, then by number of requests; the others, combined, come last."""
     series: list[UsagePoint]
     """All groups together, the oldest first."""
     group_series: list[UsagePoint]
@@ -127,7 +130,7 @@ def read_usage(conn: Connection, wanted: UsageFilter, step: Step, by: Grouping =
     by_group = {group: _sum(counts) for group, counts in _sum_by(found, lambda group_key: group_key[1])}
     return Usage(
         total=_sum(dict(_sum_by(found, lambda _: None)).get(None, (0,) * (len(SUMS) + len(TTFT)))),
-        groups=[UsageGroup(group=group, sum=by_group[group]) for group in sorted(by_group, key=_by_cost(by_group))],
+        groups=[UsageGroup(group=group, sum=by_group[group]) for group in sorted(by_group, key=_by_price(by_group))],
         series=[UsagePoint(at_ms=at, group=None, sum=_sum(each)) for at, each in sorted(_sum_by(found, _moment))],
         group_series=[
             UsagePoint(at_ms=at, group=group, sum=_sum(counts))
@@ -151,7 +154,7 @@ def _group(conn: Connection, plan: _Plan, wanted: UsageFilter, by: Grouping, max
         return null()
     columns = plan.table.c
     column: ColumnElement[str] = columns[_COLUMNS[by]]
-    order = (func.sum(columns.cost).desc(), func.sum(columns.requests).desc(), column)
+    order = (func.sum(columns.price).desc(), func.sum(columns.requests).desc(), column)
     max_groups = max(1, min(max_groups, MAX_GROUPS))
     largest = select(column).where(*_conditions(plan, wanted)).group_by(column).order_by(*order).limit(max_groups + 1)
     found = list(conn.scalars(largest))
@@ -197,8 +200,8 @@ def _moment(group_key: tuple[int, str | None]) -> int:
     return group_key[0]
 
 
-def _by_cost(sums: dict[str | None, UsageSum]) -> Callable[[str | None], tuple[bool, int, int, str]]:
-    return lambda group: (group is None, -sums[group].cost, -sums[group].requests, group or "")
+def _by_price(sums: dict[str | None, UsageSum]) -> Callable[[str | None], tuple[bool, int, int, str]]:
+    return lambda group: (group is None, -sums[group].price, -sums[group].requests, group or "")
 
 
 def _sum(counts: Sequence[int]) -> UsageSum:

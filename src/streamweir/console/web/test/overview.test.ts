@@ -16,6 +16,8 @@ function usage(requests: number, more: Partial<Usage> = {}): Usage {
     completion_tokens: requests,
     reasoning_tokens: 0,
     cost_usd: String(requests / 100),
+    uncosted: 0,
+    price_usd: String(requests / 100),
     unpriced: 0,
     ttft_p50_ms: 200,
     ttft_p95_ms: 900,

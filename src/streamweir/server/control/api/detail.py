@@ -32,7 +32,7 @@ _FIRST = ("admitted_ms", "settled_ms", "service_tier")
 """The first of the members that only this view has; the others follow in the order of the log's columns."""
 _MEMBERS = dict(request_members("detail"))
 _NAMES = (*_FIRST, *(name for name in _MEMBERS if name not in _FIRST))
-_BILL = "The lines that add up to the cost. Null: there is no cost, or its rates were not kept."
+_BILL = "The lines that add up to the price. Null: there is no price, or its rates were not kept."
 
 if TYPE_CHECKING:
 
@@ -61,9 +61,9 @@ def view_detail(row: RequestRow) -> RequestDetail:
 
 def _bill(row: RequestRow) -> list[BillLine] | None:
     usage = _usage(row)
-    if row.cost is None:
+    if row.price is None:
         return None
-    if row.cost == 0 and (usage is None or not usage.total_tokens):
+    if row.price == 0 and (usage is None or not usage.total_tokens):
         return []
     if usage is None or row.rates is None:
         return None
@@ -71,7 +71,7 @@ def _bill(row: RequestRow) -> list[BillLine] | None:
         lines = bill_of(usage, decode_rates(row.rates), row.service_tier)
     except msgspec.DecodeError:
         return None
-    return lines if sum(line.amount for line in lines) == row.cost * FEMTO else None
+    return lines if sum(line.amount for line in lines) == row.price * FEMTO else None
 
 
 def _usage(row: RequestRow) -> Usage | None:

@@ -15,7 +15,7 @@ from streamweir.core.usage import Usage
 from streamweir.policy.budget import dollars_of
 from streamweir.policy.key_limits import KeyLimits, with_limits
 from streamweir.policy.latency import quantile_ms
-from streamweir.policy.prices import cost, decode_quote
+from streamweir.policy.prices import decode_quote, price_of
 from streamweir.store.db.request_log import COLUMNS
 from streamweir.store.keys.audit import AuditRow
 from streamweir.store.keys.credit import Balance, LedgerRow
@@ -140,12 +140,21 @@ class LedgerView(Struct, kw_only=True):
     request_id: str | None
     amount_usd: str
     cost_usd: str | None
+    """What the provider asks for it."""
+    price_usd: str | None
+    """What it is sold for."""
     note: str | None
 
 
 def view_ledger(row: LedgerRow) -> LedgerView:
-    cost = usd_or_none(row.cost_nano)
-    return shown(LedgerView, row, workspace=row.workspace_id, amount_usd=usd(row.amount_nano), cost_usd=cost)
+    return shown(
+        LedgerView,
+        row,
+        workspace=row.workspace_id,
+        amount_usd=usd(row.amount_nano),
+        cost_usd=usd_or_none(row.cost_nano),
+        price_usd=usd_or_none(row.price_nano),
+    )
 
 
 def request_members(*shown_in: str) -> list[tuple[str, Any]]:
@@ -221,19 +230,19 @@ def view_live(row: OpenRequest) -> LiveView:
         row,
         workspace=row.workspace_id,
         held_usd=usd(row.held),
-        cost_usd=usd_or_none(_cost_so_far(row)),
+        cost_usd=usd_or_none(_price_so_far(row)),
         is_being_stopped=row.cancel_ms is not None,
     )
 
 
-def _cost_so_far(row: OpenRequest) -> int | None:
+def _price_so_far(row: OpenRequest) -> int | None:
     if row.target is None:
         return None
     try:
         quote = _quote_of(row.prices)
     except DecodeError:  # written by another version in another format
         return None
-    return cost(quote, row.target, Usage(input_uncached=row.prompt_tokens, output=row.output_tokens))
+    return price_of(quote, row.target, Usage(input_uncached=row.prompt_tokens, output=row.output_tokens))
 
 
 class UsageView(Struct, kw_only=True):
@@ -247,8 +256,13 @@ class UsageView(Struct, kw_only=True):
     completion_tokens: int
     reasoning_tokens: int
     cost_usd: str
+    """What providers ask for it."""
+    uncosted: int
+    """Requests whose cost is not known; they are not in it."""
+    price_usd: str
+    """What it is sold for."""
     unpriced: int
-    """Requests of models without a price; they are not in the cost."""
+    """Requests of models without a price; they are not in it."""
     ttft_p50_ms: int | None
     """The median time to the first token of streams. Computed from buckets: wrong by a factor of 1.5 at most."""
     ttft_p95_ms: int | None
@@ -265,6 +279,8 @@ def view_usage(found: UsageSum) -> UsageView:
         completion_tokens=found.completion_tokens,
         reasoning_tokens=found.reasoning_tokens,
         cost_usd=usd(found.cost),
+        uncosted=found.uncosted,
+        price_usd=usd(found.price),
         unpriced=found.unpriced,
         ttft_p50_ms=quantile_ms(found.ttft, 0.5),
         ttft_p95_ms=quantile_ms(found.ttft, 0.95),

@@ -142,6 +142,7 @@ export interface LedgerView {
   request_id: string | null;
   amount_usd: string;
   cost_usd: string | null;
+  price_usd: string | null;
   note: string | null;
 }
 
@@ -188,7 +189,7 @@ export interface RequestView {
   flags: string[];
   /** The amount that was held for it. */
   held_usd: string | null;
-  /** What it cost. Null: the model has no price, or nothing was booked. */
+  /** What the provider asks for it. Null: that is not known, or nothing was booked. */
   cost_usd: string | null;
   /** The version of the price list. */
   price_version: string | null;
@@ -220,6 +221,16 @@ export interface RequestView {
   node: string | null;
   /** Whether its prompt and answer are stored. */
   has_content: boolean;
+  /** What it is sold for, and charged. Null: the model has no price, or nothing was booked. */
+  price_usd: string | null;
+  /** Of a request that went wrong: the rule by which it was charged. */
+  charge_rule: string | null;
+  /** The caller's user that it was made for, as the caller names it. */
+  end_user: string | null;
+  /** The session that it belongs to, as the caller names it. */
+  session: string | null;
+  /** The caller's tags: `name=value`. */
+  tags: string[];
 }
 
 export interface AttemptView {
@@ -259,7 +270,7 @@ export interface RequestDetail extends RequestView {
   service_tier: string | null;
   /** Of a stream: when the pieces of its answer went out. */
   strip: StripView | null;
-  /** The lines that add up to the cost. Null: there is no cost, or its rates were not kept. */
+  /** The lines that add up to the price. Null: there is no price, or its rates were not kept. */
   bill: BillLineView[] | null;
 }
 
@@ -335,6 +346,8 @@ export interface UsageView {
   completion_tokens: number;
   reasoning_tokens: number;
   cost_usd: string;
+  uncosted: number;
+  price_usd: string;
   unpriced: number;
   ttft_p50_ms: number | null;
   ttft_p95_ms: number | null;

@@ -1,0 +1,115 @@
+"""Cost and price apart, what callers say about requests, accounts of rules, alerts and payments.
+
+Before this there was one amount for both: it is the price of everything that is there.
+"""
+
+import sqlalchemy as sa
+from alembic import op
+
+revision = "0004"
+down_revision = "0003"
+
+_USAGE = ("usage_minutes", "usage_quarters", "usage_hours", "usage_days")
+
+
+def upgrade() -> None:
+    _separate_price()
+    _add_columns()
+    _make_attribution()
+    _make_alerts()
+    _make_payments()
+
+
+def _separate_price() -> None:
+    for name in ("requests", "ledger"):
+        op.add_column(name, sa.Column("price", sa.BigInteger))
+        table = sa.table(name, sa.column("price"), sa.column("cost"))
+        op.execute(table.update().where(table.c.cost.is_not(None)).values(price=table.c.cost))
+    for name in _USAGE:
+        for column in ("price", "uncosted"):
+            op.add_column(name, sa.Column(column, sa.BigInteger, nullable=False, server_default=sa.text("0")))
+        usage = sa.table(name, *map(sa.column, ("price", "cost", "uncosted", "unpriced")))
+        op.execute(usage.update().values(price=usage.c.cost, uncosted=usage.c.unpriced))
+
+
+def _add_columns() -> None:
+    for column in ("cost_rates", "tags"):
+        op.add_column("requests", sa.Column(column, sa.Text))
+    for column in ("charge_rule", "end_user", "session"):
+        op.add_column("requests", sa.Column(column, sa.String))
+    for column in ("end_user", "session"):
+        is_known = sa.text(f"{column} IS NOT NULL")
+        op.create_index(
+            f"requests_of_{column}",
+            "requests",
+            [column, "at_ms", "seq"],
+            sqlite_where=is_known,
+            postgresql_where=is_known,
+        )
+        op.add_column("open_requests", sa.Column(column, sa.String))
+    op.add_column("open_requests", sa.Column("tags", sa.Text))
+    op.add_column("open_requests", sa.Column("accounts", sa.Text))
+    op.add_column("workspaces", sa.Column("price_group", sa.String))
+    op.add_column("keys", sa.Column("price_group", sa.String))
+    op.add_column("keys", sa.Column("show_cost", sa.Boolean, nullable=False, server_default=sa.false()))
+
+
+def _make_attribution() -> None:
+    op.create_table(
+        "attribution_days",
+        sa.Column("day", sa.BigInteger, primary_key=True),
+        sa.Column("workspace_id", sa.String, primary_key=True),
+        sa.Column("key_id", sa.String, primary_key=True),
+        sa.Column("kind", sa.String, primary_key=True),
+        sa.Column("value", sa.String, primary_key=True),
+        *(
+            sa.Column(name, sa.BigInteger, nullable=False)
+            for name in ("requests", "errors", "prompt_tokens", "completion_tokens", "cost", "price")
+        ),
+        sqlite_with_rowid=False,
+    )
+    op.create_index("attribution_of_value", "attribution_days", ["workspace_id", "kind", "value", "day"])
+
+
+def _make_alerts() -> None:
+    op.create_table(
+        "alerts",
+        sa.Column("seq", sa.BigInteger().with_variant(sa.Integer, "sqlite"), primary_key=True, autoincrement=True),
+        sa.Column("id", sa.String, nullable=False, unique=True),
+        sa.Column("at_ms", sa.BigInteger, nullable=False),
+        sa.Column("kind", sa.String, nullable=False),
+        sa.Column("workspace_id", sa.String),
+        sa.Column("body", sa.Text, nullable=False),
+        sqlite_autoincrement=True,
+    )
+    op.create_table(
+        "alert_deliveries",
+        sa.Column("webhook", sa.String, primary_key=True),
+        sa.Column("alert_seq", sa.BigInteger, primary_key=True),
+        sa.Column("attempts", sa.Integer, nullable=False),
+        sa.Column("next_ms", sa.BigInteger, nullable=False),
+        sa.Column("delivered_ms", sa.BigInteger),
+        sa.Column("error", sa.Text),
+        sa.Column("is_given_up", sa.Boolean, nullable=False),
+    )
+
+
+def _make_payments() -> None:
+    op.create_table(
+        "payments",
+        sa.Column("id", sa.String, primary_key=True),
+        sa.Column("workspace_id", sa.String, nullable=False, index=True),
+        sa.Column("amount", sa.BigInteger, nullable=False),
+        sa.Column("status", sa.String, nullable=False),
+        sa.Column("session_id", sa.String, unique=True),
+        sa.Column("created_ms", sa.BigInteger, nullable=False),
+        sa.Column("paid_ms", sa.BigInteger),
+    )
+    op.create_table(
+        "payment_events",
+        sa.Column("id", sa.String, primary_key=True),
+        sa.Column("at_ms", sa.BigInteger, nullable=False),
+        sa.Column("kind", sa.String, nullable=False),
+        sa.Column("payment_id", sa.String),
+        sa.Column("result", sa.String, nullable=False),
+    )
