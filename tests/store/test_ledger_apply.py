@@ -19,6 +19,7 @@ from streamweir.store.db.tables import (
     ledger,
     open_requests,
     requests,
+    target_days,
     usage_days,
     usage_hours,
     usage_minutes,
@@ -47,7 +48,7 @@ from support.entries import (
 from support.stores import each_database
 
 USAGE_TABLES = (usage_minutes, usage_quarters, usage_hours, usage_days)
-TABLES = (accounts, ledger, open_requests, requests, *USAGE_TABLES, idempotency)
+TABLES = (accounts, ledger, open_requests, requests, *USAGE_TABLES, target_days, idempotency)
 DAY_MS = 86_400_000
 LIFE: list[Entry] = [
     hold("a", 100, account=DAY, idempotency=b"key", body_digest=b"body"),
@@ -348,6 +349,30 @@ async def test_usage_is_summed_up_by_the_time_of_the_hold(database: str, tmp_pat
 
 
 @each_database
+async def test_what_a_provider_bills_is_summed_up_by_its_model_and_credential(database: str, tmp_path: Path) -> None:
+    start = NOW_MS // DAY_MS * DAY_MS
+    day, tokens = start // DAY_MS, {"prompt_tokens": 5, "completion_tokens": 7, "cached_tokens": 2}
+    async with books_on(database, tmp_path) as store:
+        for id, cost, more in (
+            ("a", 10, {"target": "p/org/m", "model": "alias", "price": 99}),
+            ("b", None, {"target": "p/org/m", "model": "other"}),
+            ("c", 3, {"target": "p/org/m", "credential": "second"}),
+            ("d", 4, {"target": "q/m", "prompt_tokens": None, "completion_tokens": None, "cached_tokens": 0}),
+            ("e", None, {"target": "q/m", "prompt_tokens": None, "completion_tokens": None}),  # it failed
+            ("f", 0, {"target": None}),  # it was sent to none
+        ):
+            await applied(store, [hold(id, at_ms=start)], [settle(id, cost, at_ms=start, **(tokens | more))])
+        late = settle("g", 1, at_ms=start - 1, duration_ms=5, **tokens)
+        await applied(store, [hold("g", at_ms=start - 1)], [late])
+        assert (await store.read(lambda conn: snapshot(conn, [target_days])))[0] == [
+            (day - 1, "p", "m", "", 1, 5, 2, 7, 1, 0),
+            (day, "p", "org/m", "", 2, 10, 4, 14, 10, 1),
+            (day, "p", "org/m", "second", 1, 5, 2, 7, 3, 0),
+            (day, "q", "m", "", 1, 0, 0, 0, 4, 0),
+        ]
+
+
+@each_database
 async def test_streams_are_counted_by_the_time_to_their_first_token(database: str, tmp_path: Path) -> None:
     streams = [("a", True, 10), ("b", True, 11), ("c", False, 11), ("d", True, None), ("e", True, 60_001)]
     batch: list[Entry] = []
@@ -390,7 +415,7 @@ async def test_the_price_is_charged_and_a_journal_without_one_has_the_cost_for_i
         )
         return [tuple(row) for row in rows if row.cost is not None]
 
-    batch = [hold("new", amount=100), settle("new", 40, price=60)]
+    batch: list[Entry] = [hold("new", amount=100), settle("new", 40, price=60)]
     batch += [hold("old", amount=100), settle("old", 30, price=None, has_price=False)]
     async with books_on(database, tmp_path) as store:
         await applied(store, batch)

@@ -3,6 +3,7 @@
 import asyncio
 import sqlite3
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 from alembic.command import upgrade as run_upgrade
 from alembic.config import Config
 from alembic.script import ScriptDirectory
-from sqlalchemy import Connection, inspect, select, text
+from sqlalchemy import Connection, Table, inspect, select, text
 
 import streamweir.store.db.migrations
 from streamweir.store.db.base import Store, StoreError
@@ -21,10 +22,12 @@ from streamweir.store.db.sql import insert_columns
 from streamweir.store.db.tables import (
     LATER_SUMS,
     TTFT,
+    attribution_days,
     keys,
     ledger,
     metadata,
     requests,
+    target_days,
     usage_days,
     usage_hours,
     usage_minutes,
@@ -90,8 +93,8 @@ async def test_migrations_make_the_tables_as_they_are_described(database: str, t
         described = await store.read(shape)
         migrated = await store.write(make_by_migrations)
         if database == "sqlite":
-            usage = (usage_minutes, usage_quarters, usage_hours, usage_days)
-            assert await store.read(without_rowid) == {"attribution_days", *(table.name for table in usage)}
+            tables = (usage_minutes, usage_quarters, usage_hours, usage_days, attribution_days, target_days)
+            assert await store.read(without_rowid) == {table.name for table in tables}
     assert set(migrated) == {*metadata.tables, "alembic_version"}
     for table in described:
         assert migrated[table] == described[table], table
@@ -115,10 +118,21 @@ def make_first_books(conn: Connection) -> None:
     values = [dict(zip(names, (hour, *row), strict=True)) for hour, row in zip((48, 71, 72), rows, strict=True)]
     conn.execute(insert_columns(usage_hours, names), values)
     request = {"request_id": "r", "at_ms": 1, "instance": "i", "status": 200, "verdict": "ok", "duration_ms": 1}
-    request |= {"attempts": "[]", "stream": False, "has_content": False, "cost": 10**15}
-    conn.execute(insert_columns(requests, list(request)), [request])
+    request |= {"attempts": "[]", "stream": False, "has_content": False, "cost": 10**15, "target": None}
+    request |= {"prompt_tokens": None, "completion_tokens": None, "usage": None}
+    cached = {"target": "p/a/m", "at_ms": 3 * 86_400_000 - 1, "prompt_tokens": 9, "completion_tokens": 5}
+    others: list[dict[str, Any]] = [
+        {"request_id": "s", **cached, "usage": '{"input_uncached":2,"cache_read":7,"output":5}'},
+        {"request_id": "t", **cached, "usage": '{"input_uncached":9,"output":5}', "cost": None},
+        {"request_id": "u", **cached, "cost": None, "prompt_tokens": None},  # it failed: the provider did not count it
+    ]
+    conn.execute(insert_columns(requests, list(request)), [request, *(request | other for other in others)])
     posted = {"at_ms": 1, "kind": "settle", "workspace_id": "w", "amount": 0, "cost": 10**15}
     conn.execute(insert_columns(ledger, list(posted)), [posted])
+
+
+def prices_of(conn: Connection, table: Table) -> list[int | None]:
+    return list(conn.scalars(select(table.c.price).order_by(table.c.seq)))
 
 
 @each_database
@@ -133,12 +147,12 @@ async def test_usage_by_the_day_is_made_of_what_is_there_by_the_hour(database: s
         await store.write(migrate)
         assert await store.read(found_revision) == HEAD
         minutes, quarters, hours, days = await store.read(look)
+        targets = await store.read(lambda conn: [tuple(row) for row in conn.execute(select(target_days))])
         (key,) = await store.read(list_keys)
-        prices = [
-            await store.read(lambda conn, at=at: conn.scalars(select(at.c.price)).all()) for at in (requests, ledger)
-        ]
+        prices = [await store.read(partial(prices_of, table=table)) for table in (requests, ledger)]
     assert (key.name, key.show_routing) == ("k", False)
-    assert prices == [[10**15], [10**15]], "the cost was the price"
+    assert prices == [[10**15, 10**15, None, None], [10**15]], "the cost was the price"
+    assert targets == [(2, "p", "a/m", "", 2, 18, 7, 10, 10**15, 1)]
     assert minutes == quarters == []
     assert [(row[0], row[13:]) for row in hours] == [(at, (10**15, 8, *nothing)) for at in (48, 71, 72)]
     assert days == [

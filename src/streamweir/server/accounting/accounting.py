@@ -34,7 +34,6 @@ from streamweir.server.http.answers import Refusal
 from streamweir.server.http.message import Headers
 from streamweir.server.telemetry.record import RequestRecord
 from streamweir.store.db.clock import now_ms
-from streamweir.store.db.request_log import Row
 from streamweir.store.journal.entries import Extend, Hold, Progress, Refused, Settle, short
 from streamweir.store.journal.handle import JournalUnavailable
 from streamweir.store.ledger.writer import DECISION_S, Writer
@@ -214,7 +213,7 @@ class Accounting:
             reservation.hold.request_id, usage.total_tokens if usage is not None else 0, record.price or 0
         )
         if self.writer is not None:
-            self.writer.put(self._settlement(reservation, row_of(record, self.instance), usage), required=True)
+            self.writer.put(self._settlement(reservation, record, usage), required=True)
 
     def refused(self, record: RequestRecord) -> None:
         """A request without a reservation. Without a valid key it has no row: it must not fill the database."""
@@ -401,15 +400,16 @@ class Accounting:
             return settle_abandoned(reservation.hold)
         record.held, record.workspace_id = reservation.held, reservation.workspace_id
         record.cost = record.price = 0
-        return self._settlement(reservation, row_of(record, self.instance), None)
+        return self._settlement(reservation, record, None)
 
-    def _settlement(self, reservation: Reservation, row: Row, usage: Usage | None) -> Settle:
+    def _settlement(self, reservation: Reservation, record: RequestRecord, usage: Usage | None) -> Settle:
         return Settle(
-            row=row,
+            row=row_of(record, self.instance),
             account=reservation.hold.account,
             cached_tokens=(usage.cache_read or 0) if usage is not None else 0,
             reasoning_tokens=(usage.reasoning or 0) if usage is not None else 0,
             frees_idempotency=usage is None,
+            credential=record.attempts[-1].credential if record.attempts else "",
             has_price=True,
         )
 

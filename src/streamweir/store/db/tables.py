@@ -261,6 +261,21 @@ attribution_days = Table(
     sqlite_with_rowid=False,
 )
 
+TARGET = ("provider", "model", "credential")
+TARGET_SUMS = ("requests", "prompt_tokens", "cached_tokens", "completion_tokens", "cost", "uncosted")
+
+target_days = Table(
+    "target_days",
+    metadata,
+    # Sums of requests by what providers write their bills by. Kept like `usage_days`.
+    Column("day", BigInteger, primary_key=True),
+    Column("provider", String, primary_key=True),
+    Column("model", String, primary_key=True),  # the provider's name for it
+    Column("credential", String, primary_key=True),  # empty: the provider has one, or it is not known
+    *(Column(each, BigInteger, nullable=False) for each in TARGET_SUMS),
+    sqlite_with_rowid=False,
+)
+
 alerts = Table(
     "alerts",
     metadata,

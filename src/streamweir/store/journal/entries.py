@@ -84,6 +84,8 @@ class Settle(Struct, frozen=True, kw_only=True, tag="settle", omit_defaults=True
     reasoning_tokens: int = 0
     frees_idempotency: bool = False
     """Nothing was delivered and nothing charged: the same Idempotency-Key may be used again."""
+    credential: str = ""
+    """The name of the provider's credential that answered, if it has several."""
     has_price: bool = False
     """False in the journals of older versions, for which the cost was the price."""
 

@@ -15,7 +15,7 @@ INDEXED = {column.name: column.about.max_length for column in COLUMNS if column.
 def with_plain_text(entry: Entry) -> Entry:
     if isinstance(entry, Settle):
         account = plain(entry.account) if entry.account is not None else None
-        return structs.replace(entry, row=_row(entry.row), account=account)
+        return structs.replace(entry, row=_row(entry.row), account=account, credential=plain(entry.credential))
     if isinstance(entry, Refused):
         return structs.replace(entry, row=_row(entry.row))
     if isinstance(entry, Progress):

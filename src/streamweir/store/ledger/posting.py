@@ -329,6 +329,7 @@ class _Batch:
                 (state.key_id, state.idempotency, id)
             )
         self._count(entry, row, state)
+        rows.targets.add(entry, row, state.at_ms)
         self.result.settled += 1
 
     def _restore_lost_hold(self, entry: Settle) -> RequestState:

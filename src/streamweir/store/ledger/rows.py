@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, field
 from sqlalchemy import (
     BigInteger,
     Connection,
@@ -33,6 +33,7 @@ from streamweir.store.db.tables import (
     usage_minutes,
     usage_quarters,
 )
+from streamweir.store.ledger.target_sums import TargetSums
 
 Rows = list[tuple[Any, ...]]
 
@@ -144,6 +145,7 @@ class RowBatch(Struct):
     quarters: Rows = []
     hours: Rows = []
     days: Rows = []
+    targets: TargetSums = field(default_factory=TargetSums)
     idempotency_opened: Rows = []
     idempotency_completed: Rows = []
     idempotency_freed: Rows = []
@@ -160,6 +162,7 @@ class RowBatch(Struct):
         _quarters.run(conn, sorted(self.quarters))
         _hours.run(conn, sorted(self.hours))
         _days.run(conn, sorted(self.days))
+        self.targets.write(conn)
         _idempotency_opened.run(conn, self.idempotency_opened)
         _idempotency_completed.run(conn, self.idempotency_completed)
         _idempotency_freed.run(conn, self.idempotency_freed)

@@ -10,12 +10,14 @@ revision = "0004"
 down_revision = "0003"
 
 _USAGE = ("usage_minutes", "usage_quarters", "usage_hours", "usage_days")
+_TARGET_SUMS = ("requests", "prompt_tokens", "cached_tokens", "completion_tokens", "cost", "uncosted")
 
 
 def upgrade() -> None:
     _separate_price()
     _add_columns()
     _make_attribution()
+    _make_target_days()
     _make_alerts()
     _make_payments()
 
@@ -69,6 +71,52 @@ def _make_attribution() -> None:
         sqlite_with_rowid=False,
     )
     op.create_index("attribution_of_value", "attribution_days", ["workspace_id", "kind", "value", "day"])
+
+
+def _make_target_days() -> None:
+    """Filled from the requests that are kept. Their credentials are only in the JSON of their attempts: left empty."""
+    days = op.create_table(
+        "target_days",
+        sa.Column("day", sa.BigInteger, primary_key=True),
+        *(sa.Column(name, sa.String, primary_key=True) for name in ("provider", "model", "credential")),
+        *(sa.Column(name, sa.BigInteger, nullable=False) for name in _TARGET_SUMS),
+        sqlite_with_rowid=False,
+    )
+    counts = ("at_ms", "prompt_tokens", "completion_tokens", "cost")
+    rows = sa.table(
+        "requests",
+        sa.column("target", sa.String),
+        sa.column("usage", sa.Text),
+        *(sa.column(name, sa.BigInteger) for name in counts),
+    )
+    cached: sa.ColumnElement[int]
+    if op.get_bind().dialect.name == "sqlite":
+        slash, cached = sa.func.instr(rows.c.target, "/"), sa.func.json_extract(rows.c.usage, "$.cache_read")
+    else:
+        slash = sa.func.strpos(rows.c.target, "/")
+        cached = sa.cast(sa.func.json_extract_path_text(sa.cast(rows.c.usage, sa.JSON), "cache_read"), sa.BigInteger)
+    inner = (
+        sa.select(
+            (rows.c.at_ms // 86_400_000).label("day"),
+            sa.func.substr(rows.c.target, 1, slash - 1).label("provider"),
+            sa.func.substr(rows.c.target, slash + 1).label("model"),
+            rows.c.prompt_tokens,
+            cached.label("cached_tokens"),
+            rows.c.completion_tokens,
+            rows.c.cost,
+        )
+        .where(
+            rows.c.target.like("%/%"),
+            sa.or_(rows.c.prompt_tokens.is_not(None), sa.func.coalesce(rows.c.cost, 0) != 0),
+        )
+        .subquery()
+        .c
+    )
+    group = (inner.day, inner.provider, inner.model)
+    sums = (sa.func.coalesce(sa.func.sum(inner[name]), 0) for name in _TARGET_SUMS[1:-1])
+    uncosted = sa.func.sum(sa.case((inner.cost.is_(None), 1), else_=0))
+    found = sa.select(*group, sa.literal(""), sa.func.count(), *sums, uncosted).group_by(*group)
+    op.execute(sa.insert(days).from_select(["day", "provider", "model", "credential", *_TARGET_SUMS], found))
 
 
 def _make_alerts() -> None:
