@@ -25,12 +25,6 @@ export function AnswerView(props: { run: Run; onContinue: (choice: Choice) => vo
       ))}
       {run.phase !== "over" && !run.answer.pieces && <p class="muted pulse">{run.phase === "sending" ? "Sending …" : "Waiting for the first token …"}</p>}
       <Fate run={run} />
-      {run.phase !== "sending" && <Figures run={run} row={row} />}
-      {row !== null && row.dropped.length > 0 && (
-        <p class="muted small">
-          Dropped from the request (not supported by the target, or left out by its settings): <code class="break">{row.dropped.join(", ")}</code>
-        </p>
-      )}
       {run.phase === "over" && first && (
         <div class="row">
           {isContinuable && (
@@ -40,6 +34,13 @@ export function AnswerView(props: { run: Run; onContinue: (choice: Choice) => vo
           )}
           {first.text && <CopyButton text={() => first.text} />}
         </div>
+      )}
+      {/* Below the buttons: it changes when the request is settled, and a button that moves while it is pressed is not pressed. */}
+      {run.phase !== "sending" && <Figures run={run} row={row} />}
+      {row !== null && row.dropped.length > 0 && (
+        <p class="muted small">
+          Dropped from the request (not supported by the target, or left out by its settings): <code class="break">{row.dropped.join(", ")}</code>
+        </p>
       )}
     </div>
   );
