@@ -19,9 +19,12 @@ COUNT = st.none() | st.integers(0, 10**6)
         cache_write_5m=COUNT,
         cache_write_1h=COUNT,
         audio_input=COUNT,
+        image_input=COUNT,
         output=st.integers(0, 10**6),
         reasoning=COUNT,
         audio_output=COUNT,
+        image_output=COUNT,
+        searches=COUNT,
     )
 )
 def test_every_bucket_counts_once(usage: Usage) -> None:
@@ -31,13 +34,15 @@ def test_every_bucket_counts_once(usage: Usage) -> None:
         usage.cache_write_5m,
         usage.cache_write_1h,
         usage.audio_input,
+        usage.image_input,
         usage.output,
         usage.reasoning,
         usage.audio_output,
+        usage.image_output,
     ]
     assert usage.total_tokens == sum(bucket or 0 for bucket in buckets)
     assert usage.total_tokens == usage.prompt_tokens + usage.completion_tokens
-    assert usage.completion_tokens == usage.output + (usage.reasoning or 0) + (usage.audio_output or 0)
+    assert usage.completion_tokens == sum(bucket or 0 for bucket in buckets[6:])
 
 
 @pytest.mark.parametrize(

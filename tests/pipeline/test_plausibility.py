@@ -6,8 +6,8 @@ from msgspec import structs
 from streamweir.core.usage import MAX_TOKEN_COUNT, Usage
 from streamweir.pipeline.plausibility import UsageBounds, bounded, is_possible
 
-INPUT = ("input_uncached", "cache_read", "cache_write_5m", "cache_write_1h", "audio_input")
-COUNTS = (*INPUT, "output", "reasoning", "audio_output")
+INPUT = ("input_uncached", "cache_read", "cache_write_5m", "cache_write_1h", "audio_input", "image_input")
+COUNTS = (*INPUT, "output", "reasoning", "audio_output", "image_output")
 TEXT = UsageBounds(request_bytes=1000)
 CAPPED = UsageBounds(request_bytes=1000, max_output=100)
 PICTURE = UsageBounds(request_bytes=1000, is_unbounded=True)
@@ -55,6 +55,8 @@ def test_possible(usage: Usage, bounds: UsageBounds) -> None:
         (Usage(output=10_000), CAPPED),
         (Usage(reasoning=300_000), TEXT),
         (Usage(audio_output=300_000), CAPPED),
+        (Usage(image_output=300_000), CAPPED),
+        (Usage(output=5, searches=1001), PICTURE),
     ],
 )
 def test_not_possible(usage: Usage, bounds: UsageBounds) -> None:
@@ -87,4 +89,5 @@ def test_beyond_the_bound_every_count_keeps_its_proportion() -> None:
     less = Usage(input_uncached=40, cache_read=20, cache_write_1h=10, output=20, reasoning=10, openai_style=True)
     assert bounded(usage, 100) == less
     limit = structs.replace(Usage(), **dict.fromkeys(COUNTS, MAX_TOKEN_COUNT))
+    assert bounded(Usage(output=7, searches=10**9), 100) == Usage(output=7, searches=1000)
     assert 0.99e9 < bounded(limit, 10**9).total_tokens <= 10**9

@@ -22,7 +22,10 @@ FULL = Rates(
     audio_input=20 * USD,
     audio_output=40 * USD,
     reasoning=5 * USD,
+    image_input=6 * USD,
+    image_output=60 * USD,
     per_request=7,
+    per_search=10_000_000,
 )
 tiered = tiered_rates(10**5)
 services = st.lists(st.builds(Service, st.sampled_from(["priority", "flex"]), tiered), max_size=2).map(tuple)
@@ -36,9 +39,12 @@ usages = st.builds(
     cache_write_5m=some,
     cache_write_1h=some,
     audio_input=some,
+    image_input=some,
     output=tokens,
     reasoning=some,
     audio_output=some,
+    image_output=some,
+    searches=st.none() | st.integers(0, 50),
 )
 
 
@@ -72,17 +78,25 @@ def test_every_bucket_has_its_line() -> None:
         output=6,
         reasoning=7,
         audio_output=8,
+        image_input=9,
+        image_output=10,
+        searches=3,
     )
-    assert [(line.what, line.tokens, line.rate) for line in bill_of(usage, FULL)] == [
+    lines = bill_of(usage, FULL)
+    assert (lines[-1].count, lines[-1].amount) == (3, 30_000_000 * FEMTO)
+    assert [(line.what, line.tokens, line.rate) for line in lines] == [
         ("input", 1, 2 * USD),
         ("cache_read", 2, 1 * USD),
         ("cache_write", 3, 3 * USD),
         ("cache_write_1h", 4, 4 * USD),
         ("audio_input", 5, 20 * USD),
+        ("image_input", 9, 6 * USD),
         ("output", 6, 10 * USD),
         ("reasoning", 7, 5 * USD),
         ("audio_output", 8, 40 * USD),
+        ("image_output", 10, 60 * USD),
         ("per_request", None, None),
+        ("per_search", None, None),
     ]
 
 

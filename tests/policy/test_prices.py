@@ -39,6 +39,9 @@ FULL = Rates(
     audio_input=20 * USD,
     audio_output=40 * USD,
     reasoning=5 * USD,
+    image_input=6 * USD,
+    image_output=60 * USD,
+    per_search=10_000_000,
 )
 TIERED = structs.replace(FULL, tiers=(Tier(1000, Rates(input=3 * USD, output=12 * USD)),))
 
@@ -56,8 +59,10 @@ BUCKETS = (
     "output",
     "reasoning",
     "audio_output",
+    "image_input",
+    "image_output",
 )
-usages = st.builds(Usage, **dict.fromkeys(BUCKETS, tokens))
+usages = st.builds(Usage, **dict.fromkeys(BUCKETS, tokens), searches=st.none() | st.integers(0, 100))
 
 
 @pytest.mark.parametrize(
@@ -79,6 +84,13 @@ usages = st.builds(Usage, **dict.fromkeys(BUCKETS, tokens))
         ({"audio_input": 1_000_000}, PLAIN, 2 * USD),
         ({"audio_output": 1_000_000}, PLAIN, 10 * USD),
         ({"reasoning": 1_000_000}, PLAIN, 10 * USD),
+        ({"image_input": 1_000_000}, FULL, 6 * USD),
+        ({"image_output": 1_000_000}, FULL, 60 * USD),
+        ({"image_input": 1_000_000}, PLAIN, 2 * USD),
+        ({"image_output": 1_000_000}, PLAIN, 10 * USD),
+        ({"output": 1, "searches": 3}, FULL, 10_000 + 30_000_000),
+        ({"searches": 2}, FULL, 20_000_000),
+        ({"output": 1, "searches": 3}, PLAIN, 10_000),
         ({"input_uncached": 10**10}, PLAIN, 20_000 * USD),
         ({}, FULL, 0),
         ({"cache_read": 0, "output": 0}, structs.replace(FULL, per_request=7), 0),
@@ -134,9 +146,12 @@ def test_a_cost_is_the_exact_sum_rounded_half_up(usage: Usage, rates: Rates, ser
         (usage.output, used.output),
         (usage.reasoning, used.of_reasoning()),
         (usage.audio_output, used.of_audio_output()),
+        (usage.image_input, used.of_image_input()),
+        (usage.image_output, used.of_image_output()),
     ]
     exact = sum((Decimal(count or 0) * rate for count, rate in pairs), Decimal(0)) / 1_000_000
-    expected = int(exact.to_integral_value(ROUND_HALF_UP)) + (used.per_request if usage.total_tokens else 0)
+    expected = int(exact.to_integral_value(ROUND_HALF_UP)) + (usage.searches or 0) * used.per_search
+    expected += used.per_request if usage.total_tokens or usage.searches else 0
     assert cost_of(usage, rates, service) == expected >= 0
 
 
@@ -149,13 +164,14 @@ def test_more_tokens_never_cost_less(usage: Usage, rates: Rates, bucket: str, mo
 @given(usages, usages, flat_rates)
 def test_two_requests_cost_what_they_cost_together(one: Usage, other: Usage, rates: Rates) -> None:
     rates = structs.replace(rates, per_request=0)
-    both = Usage(**{name: getattr(one, name) + getattr(other, name) for name in BUCKETS})
+    searches = (one.searches or 0) + (other.searches or 0)
+    both = Usage(**{name: getattr(one, name) + getattr(other, name) for name in BUCKETS}, searches=searches)
     assert abs(cost_of(both, rates) - cost_of(one, rates) - cost_of(other, rates)) <= 1
 
 
 @given(usages, st.dictionaries(st.sampled_from("abc"), any_rates, min_size=1), st.sampled_from([None, "priority"]))
 def test_a_hold_covers_any_kind_of_tokens(usage: Usage, rates: dict[str, Rates], service: str | None) -> None:
-    quote = Quote("v", dict(rates))
+    quote = Quote("v", dict(rates), searches=usage.searches or 0)
     held = quote.hold(usage.prompt_tokens, usage.completion_tokens, service)
     assert held is not None
     for target in rates:
@@ -264,8 +280,11 @@ def test_what_is_shown_are_the_rates_that_are_known() -> None:
         "cache_write_1h": 4,
         "audio_input": 20,
         "audio_output": 40,
+        "image_input": 6,
+        "image_output": 60,
         "reasoning": 5,
         "per_request": 0.012,
+        "per_search": 0.01,
         "tiers": [{"above_prompt_tokens": 1000, "input": 3, "output": 12}],
     }
     assert in_dollars(structs.replace(PLAIN, services=(Service("flex", PLAIN),)))["services"] == {

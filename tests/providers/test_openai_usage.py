@@ -18,6 +18,9 @@ BUCKETS = (
     "output",
     "reasoning",
     "audio_output",
+    "image_input",
+    "image_output",
+    "searches",
 )
 CORE = {"prompt_tokens": 100, "completion_tokens": 50, "total_tokens": 150}
 
@@ -35,6 +38,18 @@ def buckets(usage: Usage | None) -> dict[str, int]:
         ({"prompt_token_details": {"cached_tokens": 30}}, {"input_uncached": 70, "cache_read": 30}),
         ({"prompt_cache_hit_tokens": 30, "prompt_cache_miss_tokens": 70}, {"input_uncached": 70, "cache_read": 30}),
         ({"cached_tokens": 30}, {"input_uncached": 70, "cache_read": 30}),
+        ({"prompt_tokens_details": {"image_tokens": 60}}, {"input_uncached": 40, "image_input": 60}),
+        ({"completion_tokens_details": {"image_tokens": 45}}, {"output": 5, "image_output": 45}),
+        (
+            {"completion_tokens_details": {"reasoning_tokens": 30, "image_tokens": 45}},
+            {"output": 0, "reasoning": 30, "image_output": 20},
+        ),
+        ({"num_search_queries": 18, "citation_tokens": 9}, {"searches": 18}),
+        ({"server_tool_use": {"web_search_requests": 2, "tool_calls_requested": 3}}, {"searches": 2}),
+        ({"server_tool_use_details": {"web_search_requests": 2}}, {"searches": 2}),
+        ({"server_side_tool_usage_details": {"web_search_calls": 4, "x_search_calls": 1}}, {"searches": 4}),
+        ({"server_tool_use": {"web_search_requests": -2}}, {}),
+        ({"num_search_queries": "many"}, {}),
         ({"cache_read_input_tokens": 30}, {"input_uncached": 70, "cache_read": 30}),
         ({"cache_creation_input_tokens": 30}, {"input_uncached": 70, "cache_write_5m": 30}),
         ({"prompt_tokens_details": {"cache_creation_tokens": 30}}, {"input_uncached": 70, "cache_write_5m": 30}),

@@ -61,11 +61,29 @@ async def test_the_way_and_the_bill(database: str, tmp_path: Path) -> None:
         assert detail["strip"] == {"start_ms": 40, "slot_ms": 20, "counts": [1, 0, 4]}
         assert detail["cost_usd"] == "0.000071255"
         assert detail["bill"] == [
-            {"what": "input", "tokens": 7, "usd_per_million": "2.5", "amount_usd": "0.0000175"},
-            {"what": "cache_read", "tokens": 3, "usd_per_million": "1.250000001", "amount_usd": "0.000003750000003"},
-            {"what": "output", "tokens": 5, "usd_per_million": "10", "amount_usd": "0.00005"},
-            {"what": "per_request", "tokens": None, "usd_per_million": None, "amount_usd": "0.000000005"},
-            {"what": "rounding", "tokens": None, "usd_per_million": None, "amount_usd": "-0.000000000000003"},
+            {"what": "input", "tokens": 7, "count": None, "usd_per_million": "2.5", "amount_usd": "0.0000175"},
+            {
+                "what": "cache_read",
+                "tokens": 3,
+                "count": None,
+                "usd_per_million": "1.250000001",
+                "amount_usd": "0.000003750000003",
+            },
+            {"what": "output", "tokens": 5, "count": None, "usd_per_million": "10", "amount_usd": "0.00005"},
+            {
+                "what": "per_request",
+                "tokens": None,
+                "count": None,
+                "usd_per_million": None,
+                "amount_usd": "0.000000005",
+            },
+            {
+                "what": "rounding",
+                "tokens": None,
+                "count": None,
+                "usd_per_million": None,
+                "amount_usd": "-0.000000000000003",
+            },
         ]
         assert summed(detail) == Decimal(detail["cost_usd"])
 

@@ -19,7 +19,10 @@ flat_rates = st.builds(
     audio_input=_maybe,
     audio_output=_maybe,
     reasoning=_maybe,
+    image_input=_maybe,
+    image_output=_maybe,
     per_request=st.integers(0, 10**9),
+    per_search=st.integers(0, 10**9),
 )
 """Without tiers and services."""
 

@@ -13,12 +13,11 @@ import httpx2
 from msgspec import structs
 
 from streamweir.core.usage import Usage
-from streamweir.policy.prices import Rates, Tier, cost_of, rate_of
+from streamweir.policy.prices import PER_UNIT, TOKEN_RATES, Rates, Tier, cost_of, rate_of
 from streamweir.wire import jsonio
 
 TIMEOUT_S = 2.0
 _MAX_BYTES = 1024 * 1024
-_NAMES = ("input", "output", "cache_read", "cache_write", "cache_write_1h", "audio_input", "audio_output", "reasoning")
 
 
 def load_rates(root: str, key: str, model: str) -> Rates | None:
@@ -68,7 +67,7 @@ def cost_nanousd(usage: Usage | None, rates: Rates | None) -> int | None:
 
 
 def _read(pricing: Mapping[str, Any]) -> Rates | None:
-    known = {name: pricing[name] for name in (*_NAMES, "per_request") if pricing.get(name) is not None}
+    known = {name: pricing[name] for name in (*TOKEN_RATES, *PER_UNIT) if pricing.get(name) is not None}
     if not {"input", "output"} <= known.keys() or not all(_is_amount(value) for value in known.values()):
         return None
     amounts: dict[str, Any] = {name: rate_of(value) for name, value in known.items()}

@@ -61,6 +61,9 @@ def _billed(rates: Rates) -> tuple[int, ...]:
         rates.of_audio_input(),
         rates.output,
         rates.of_audio_output(),
+        rates.of_image_input(),
+        rates.of_image_output(),
         rates.of_reasoning(),
         rates.per_request,
+        rates.per_search,
     )

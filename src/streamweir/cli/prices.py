@@ -233,6 +233,7 @@ def _cells(line: Line) -> Sequence[str]:
     ]
     more += [service.name for service in rates.services]
     more += [f"{dollars(rates.per_request)} a request"] if rates.per_request else []
+    more += [f"{dollars(rates.per_search)} a search"] if rates.per_search else []
     amounts = (rates.input, rates.output, rates.cache_read, rates.cache_write)
     return (line.provider, line.model, *(dollars(amount) for amount in amounts), line.source, "; ".join(more))
 

@@ -1,4 +1,4 @@
-"""The token counts of a request, in categories that do not overlap.
+"""The token counts of a request, in categories that do not overlap, and the searches that the provider made for it.
 
 Providers count in overlapping ways: some include cached input in the prompt, some do not; some include reasoning in
 the completion, some do not. Decoders convert a report into the categories below, once. Every number that a dialect
@@ -23,10 +23,15 @@ class Usage(Struct, frozen=True, kw_only=True, gc=False):
     cache_write_5m: int | None = None
     cache_write_1h: int | None = None
     audio_input: int | None = None
+    image_input: int | None = None
     output: int = 0
-    """Visible text and tool arguments: neither reasoning nor audio."""
+    """Visible text and tool arguments: neither reasoning nor audio nor images."""
     reasoning: int | None = None
     audio_output: int | None = None
+    image_output: int | None = None
+
+    searches: int | None = None
+    """Searches of the web that the provider made and charges for. They are not tokens: the totals do not have them."""
 
     accepted_prediction: int | None = None
     """Part of `output`, shown separately for display only; so is the next."""
@@ -46,11 +51,11 @@ class Usage(Struct, frozen=True, kw_only=True, gc=False):
     @property
     def prompt_tokens(self) -> int:
         cached = (self.cache_read or 0) + (self.cache_write_5m or 0) + (self.cache_write_1h or 0)
-        return self.input_uncached + cached + (self.audio_input or 0)
+        return self.input_uncached + cached + (self.audio_input or 0) + (self.image_input or 0)
 
     @property
     def completion_tokens(self) -> int:
-        return self.output + (self.reasoning or 0) + (self.audio_output or 0)
+        return self.output + (self.reasoning or 0) + (self.audio_output or 0) + (self.image_output or 0)
 
     @property
     def total_tokens(self) -> int:

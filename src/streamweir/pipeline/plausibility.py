@@ -22,15 +22,19 @@ _UNSEEN_PROMPT = 65_536
 _REMOTE_PROMPT = 2_097_152
 """The largest context window: a link or a file name does not show the size of its content."""
 MAX_BILLED_TOKENS = 10_000_000
+MAX_SEARCHES = 1000
+"""Deep research makes some dozens of searches."""
 _COUNTS = (
     "input_uncached",
     "cache_read",
     "cache_write_5m",
     "cache_write_1h",
     "audio_input",
+    "image_input",
     "output",
     "reasoning",
     "audio_output",
+    "image_output",
 )
 
 
@@ -50,10 +54,12 @@ class UsageBounds(Struct, frozen=True):
 
 def is_possible(usage: Usage, bounds: UsageBounds, response_bytes: int) -> bool:
     """`response_bytes`: the size of the received text. A token is at least one byte of text."""
+    if usage.searches is not None and usage.searches > MAX_SEARCHES:
+        return False
     unseen = _REMOTE_PROMPT if bounds.is_unbounded else _UNSEEN_PROMPT
     if usage.prompt_tokens > bounds.request_bytes + unseen:
         return False
-    if max(usage.reasoning or 0, usage.audio_output or 0) > response_bytes + _UNSEEN_OUTPUT:
+    if max(usage.reasoning or 0, usage.audio_output or 0, usage.image_output or 0) > response_bytes + _UNSEEN_OUTPUT:
         return False
     limit = bounds.max_output
     beyond_text = _UNSEEN_OUTPUT if limit is None or bounds.is_unbounded else _OVERRUN * limit + _OUTPUT_SLACK
@@ -61,8 +67,11 @@ def is_possible(usage: Usage, bounds: UsageBounds, response_bytes: int) -> bool:
 
 
 def bounded(usage: Usage, limit: int) -> Usage:
-    """The usage scaled down to at most `limit` tokens in total. The same object if it has no more."""
-    total = usage.total_tokens
+    """The usage scaled down to at most `limit` tokens in total, and with at most `MAX_SEARCHES`. The same object if it
+    has no more."""
+    total, searches = usage.total_tokens, usage.searches
+    if searches is not None and searches > MAX_SEARCHES:
+        usage = structs.replace(usage, searches=MAX_SEARCHES)
     if total <= limit:
         return usage
     counts = {name: getattr(usage, name) for name in _COUNTS}

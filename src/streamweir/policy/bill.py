@@ -23,6 +23,8 @@ class BillLine(Struct, frozen=True, kw_only=True):
     """A member of `Rates`, or `rounding`."""
     tokens: int | None = None
     """None, like the rate, for a line without tokens."""
+    count: int | None = None
+    """Of a line for other things than tokens: searches."""
     rate: int | None = None
     """Nano-dollars per million tokens."""
     amount: int
@@ -31,7 +33,7 @@ class BillLine(Struct, frozen=True, kw_only=True):
 
 def bill_of(usage: Usage, rates: Rates, service_tier: str | None = None) -> list[BillLine]:
     """The same arguments as `cost_of`. Unused categories have no line."""
-    if not usage.total_tokens:
+    if not usage.total_tokens and not usage.searches:
         return []
     found = rates.in_force(usage.prompt_tokens, service_tier)
     parts = (
@@ -40,15 +42,20 @@ def bill_of(usage: Usage, rates: Rates, service_tier: str | None = None) -> list
         ("cache_write", usage.cache_write_5m, found.of_cache_write()),
         ("cache_write_1h", usage.cache_write_1h, found.of_cache_write_1h()),
         ("audio_input", usage.audio_input, found.of_audio_input()),
+        ("image_input", usage.image_input, found.of_image_input()),
         ("output", usage.output, found.output),
         ("reasoning", usage.reasoning, found.of_reasoning()),
         ("audio_output", usage.audio_output, found.of_audio_output()),
+        ("image_output", usage.image_output, found.of_image_output()),
     )
     lines = [
         BillLine(what=what, tokens=tokens, rate=rate, amount=tokens * rate) for what, tokens, rate in parts if tokens
     ]
     if found.per_request:
         lines.append(BillLine(what="per_request", amount=found.per_request * FEMTO))
+    if usage.searches and found.per_search:
+        amount = usage.searches * found.per_search * FEMTO
+        lines.append(BillLine(what="per_search", count=usage.searches, amount=amount))
     rounded = cost_of(usage, rates, service_tier) * FEMTO - sum(line.amount for line in lines)
     if rounded:
         lines.append(BillLine(what=ROUNDING, amount=rounded))

@@ -35,10 +35,13 @@ class Rates(Struct, frozen=True, kw_only=True, omit_defaults=True, dict=True):
     cache_write_1h: Nano | None = None
     audio_input: Nano | None = None
     audio_output: Nano | None = None
+    image_input: Nano | None = None
+    image_output: Nano | None = None
     reasoning: Nano | None = None
     """None, as for nearly all models: the rate of output."""
     per_request: Nano = 0
-    """In addition to the tokens, in nano-dollars."""
+    """In addition to the tokens, in nano-dollars, like the next."""
+    per_search: Nano = 0
     tiers: tuple["Tier", ...] = ()
     """Ascending. The one that applies is used for the whole request, not only for tokens above it."""
     services: tuple["Service", ...] = ()
@@ -69,6 +72,12 @@ class Rates(Struct, frozen=True, kw_only=True, omit_defaults=True, dict=True):
     def of_audio_output(self) -> int:
         return self.output if self.audio_output is None else self.audio_output
 
+    def of_image_input(self) -> int:
+        return self.input if self.image_input is None else self.image_input
+
+    def of_image_output(self) -> int:
+        return self.output if self.image_output is None else self.image_output
+
     def of_reasoning(self) -> int:
         return self.output if self.reasoning is None else self.reasoning
 
@@ -76,11 +85,11 @@ class Rates(Struct, frozen=True, kw_only=True, omit_defaults=True, dict=True):
     def highest_input(self) -> int:
         """Without tiers and services, like the next: needed for every request, and computed once."""
         cached = max(self.of_cache_read(), self.of_cache_write(), self.of_cache_write_1h())
-        return max(self.input, cached, self.of_audio_input())
+        return max(self.input, cached, self.of_audio_input(), self.of_image_input())
 
     @cached_property
     def highest_output(self) -> int:
-        return max(self.output, self.of_audio_output(), self.of_reasoning())
+        return max(self.output, self.of_audio_output(), self.of_image_output(), self.of_reasoning())
 
     @cached_property
     def text(self) -> str:
@@ -119,28 +128,41 @@ def cost_of(usage: Usage, rates: Rates, service_tier: str | None = None) -> int:
         total += usage.reasoning * rates.of_reasoning()
     if usage.audio_output:
         total += usage.audio_output * rates.of_audio_output()
-    if not total and not usage.total_tokens:
+    if usage.image_input:
+        total += usage.image_input * rates.of_image_input()
+    if usage.image_output:
+        total += usage.image_output * rates.of_image_output()
+    if usage.searches:
+        total += usage.searches * rates.per_search * _MILLION
+    elif not total and not usage.total_tokens:
         return 0  # a provider that reports nothing has done nothing
     return _rounded(total) + rates.per_request
 
 
-def max_cost(rates: Rates, prompt_tokens: int, output_tokens: int, service_tier: str | None = None) -> int:
-    """The maximum cost of a request with at most these tokens, of any category."""
+def max_cost(
+    rates: Rates, prompt_tokens: int, output_tokens: int, service_tier: str | None = None, searches: int = 0
+) -> int:
+    """The maximum cost of a request with at most these tokens, of any category, and searches."""
     if not rates.tiers and (service_tier is None or not rates.services):  # nearly always, and for every request
         total = prompt_tokens * rates.highest_input + output_tokens * rates.highest_output
-        return _rounded(total) + rates.per_request
+        return _rounded(total) + rates.per_request + searches * rates.per_search
     return max(
-        _rounded(prompt_tokens * each.highest_input + output_tokens * each.highest_output) + each.per_request
+        _rounded(prompt_tokens * each.highest_input + output_tokens * each.highest_output)
+        + each.per_request
+        + searches * each.per_search
         for each in _applicable(rates, prompt_tokens, service_tier)
     )
 
 
-def affordable(rates: Rates, amount: int, prompt_tokens: int, service_tier: str | None = None) -> int | None:
+def affordable(
+    rates: Rates, amount: int, prompt_tokens: int, service_tier: str | None = None, searches: int = 0
+) -> int | None:
     """The maximum answer tokens for which `max_cost` is at most `amount`. None: any number. -1: not even 0."""
     highest_cost: int | None = None
     is_plain = not rates.tiers and (service_tier is None or not rates.services)  # as in `max_cost`
     for each in (rates,) if is_plain else _applicable(rates, prompt_tokens, service_tier):
-        remaining = (amount - each.per_request) * _MILLION + _MILLION // 2 - 1 - prompt_tokens * each.highest_input
+        others = each.per_request + searches * each.per_search
+        remaining = (amount - others) * _MILLION + _MILLION // 2 - 1 - prompt_tokens * each.highest_input
         if remaining < 0:
             return -1
         if each.highest_output:
@@ -160,6 +182,8 @@ class Quote(Struct, frozen=True, omit_defaults=True):
     """Of the cost: what the provider asks for."""
     prices: dict[str, Rates | None] | None = None
     """Of the price: what it is sold for. None: it is sold at cost."""
+    searches: int = 0
+    """How many searches a reservation covers: see `policy.search`."""
 
     @property
     def sold(self) -> dict[str, Rates | None]:
@@ -171,7 +195,7 @@ class Quote(Struct, frozen=True, omit_defaults=True):
         for rates in self.sold.values():
             if rates is None:
                 return None
-            amount = max_cost(rates, prompt_tokens, output_tokens, service_tier)
+            amount = max_cost(rates, prompt_tokens, output_tokens, service_tier, self.searches)
             highest_cost = amount if highest_cost is None else max(highest_cost, amount)
         return highest_cost
 
@@ -179,7 +203,9 @@ class Quote(Struct, frozen=True, omit_defaults=True):
         """The answer tokens that `amount` pays for, at any target. See `affordable`."""
         fewest: int | None = None
         for rates in self.sold.values():
-            tokens = affordable(rates, amount, prompt_tokens, service_tier) if rates is not None else None
+            if rates is None:
+                continue
+            tokens = affordable(rates, amount, prompt_tokens, service_tier, self.searches)
             if tokens is not None and (fewest is None or tokens < fewest):
                 fewest = tokens
         return fewest
@@ -245,10 +271,12 @@ def rates_of_dollars(
 
 
 def in_dollars(rates: Rates) -> dict[str, Any]:
-    """For display: the known rates, in dollars per million tokens."""
-    dollars: dict[str, Any] = {name: number_of(value) for name in _NAMES if (value := getattr(rates, name)) is not None}
-    if rates.per_request:
-        dollars["per_request"] = number_of(rates.per_request)
+    """For display: the known rates, in dollars per million tokens, and the amounts per request and search."""
+    known = ((name, getattr(rates, name)) for name in TOKEN_RATES)
+    dollars: dict[str, Any] = {name: number_of(value) for name, value in known if value is not None}
+    for name in PER_UNIT:
+        if value := getattr(rates, name):
+            dollars[name] = number_of(value)
     if rates.tiers:
         dollars["tiers"] = [{"above_prompt_tokens": tier.above, **in_dollars(tier.rates)} for tier in rates.tiers]
     if rates.services:
@@ -265,7 +293,7 @@ def highest_rates(all_rates: Iterable[Rates]) -> Rates:
     return msgspec.structs.replace(base, tiers=tiers)
 
 
-_NAMES = (
+TOKEN_RATES = (
     "input",
     "output",
     "cache_read",
@@ -273,9 +301,13 @@ _NAMES = (
     "cache_write_1h",
     "audio_input",
     "audio_output",
+    "image_input",
+    "image_output",
     "reasoning",
 )
 """The names of the rates for tokens."""
+PER_UNIT = ("per_request", "per_search")
+"""The names of the amounts for other things than tokens."""
 
 
 def _rounded(total: int) -> int:
@@ -290,8 +322,8 @@ def _applicable(rates: Rates, prompt_tokens: int, service_tier: str | None) -> I
 
 
 def _highest(found: list[Rates]) -> Rates:
-    highest: dict[str, Any] = {"per_request": max(rates.per_request for rates in found)}
-    for name in _NAMES:
+    highest: dict[str, Any] = {name: max(getattr(rates, name) for rates in found) for name in PER_UNIT}
+    for name in TOKEN_RATES:
         if any(getattr(rates, name) is not None for rates in found):
             highest[name] = max(_effective(rates, name) for rates in found)
     return Rates(**highest)

@@ -235,9 +235,12 @@ def add_usage(first: Usage | None, second: Usage | None) -> Usage | None:
         cache_write_5m=_add(first.cache_write_5m, second.cache_write_5m),
         cache_write_1h=_add(first.cache_write_1h, second.cache_write_1h),
         audio_input=_add(first.audio_input, second.audio_input),
+        image_input=_add(first.image_input, second.image_input),
         output=first.output + second.output,
         reasoning=_add(first.reasoning, second.reasoning),
         audio_output=_add(first.audio_output, second.audio_output),
+        image_output=_add(first.image_output, second.image_output),
+        searches=_add(first.searches, second.searches),
     )
 
 

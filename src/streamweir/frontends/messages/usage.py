@@ -8,7 +8,7 @@ from streamweir.core.usage import Usage
 def usage_object(usage: Usage, *, with_buckets: bool) -> dict[str, Any]:
     """`with_buckets`: with cache writes by their time to live, which a `message_delta` does not contain."""
     shown: dict[str, Any] = {
-        "input_tokens": usage.input_uncached + (usage.audio_input or 0),
+        "input_tokens": usage.input_uncached + (usage.audio_input or 0) + (usage.image_input or 0),
         "cache_creation_input_tokens": usage.cache_write or 0,
         "cache_read_input_tokens": usage.cache_read or 0,
     }

@@ -16,7 +16,7 @@ CORE = ("input_tokens", "output_tokens")
 class UsageFold:
     """The newest value of each field."""
 
-    __slots__ = ("_cache_read", "_cache_write", "_input", "_output", "_thinking", "_write_1h", "_write_5m")
+    __slots__ = ("_cache_read", "_cache_write", "_input", "_output", "_searches", "_thinking", "_write_1h", "_write_5m")
 
     def __init__(self) -> None:
         self._input: int | None = None
@@ -26,6 +26,7 @@ class UsageFold:
         self._cache_write: int | None = None
         self._write_5m: int | None = None
         self._write_1h: int | None = None
+        self._searches: int | None = None
 
     def add(self, report: Mapping[str, Any]) -> Usage | None:
         """The usage after this report; None if it is invalid or not all counts are known yet."""
@@ -38,6 +39,7 @@ class UsageFold:
         self._cache_write = _newest(self._cache_write, report, "cache_creation_input_tokens")
         self._write_5m = _newest(self._write_5m, report, "cache_creation", "ephemeral_5m_input_tokens")
         self._write_1h = _newest(self._write_1h, report, "cache_creation", "ephemeral_1h_input_tokens")
+        self._searches = _newest(self._searches, report, "server_tool_use", "web_search_requests")
         return self._usage()
 
     def _usage(self) -> Usage | None:
@@ -52,6 +54,7 @@ class UsageFold:
             cache_write_1h=write_1h,
             output=self._output - (reasoning or 0),
             reasoning=reasoning,
+            searches=self._searches,
         )
 
     def _writes(self) -> tuple[int | None, int | None]:

@@ -45,11 +45,18 @@ class Content(Struct, gc=False):
     parts: list[Part] | None = None
 
 
+class Grounding(Struct, rename="camel", gc=False):
+    """`groundingMetadata`: the searches that the answer is based on."""
+
+    web_search_queries: list[str] | None = None
+
+
 class Candidate(Struct, rename="camel", gc=False):
     index: int = 0
     content: Content | None = None
     finish_reason: str | int | None = None
     logprobs_result: dict[str, Any] | None = None
+    grounding_metadata: Grounding | None = None
 
 
 class Modality(Struct, rename="camel", gc=False):
@@ -119,11 +126,13 @@ def _from_any(value: Any) -> Answer:
 
 def _candidate(value: dict[str, Any]) -> Candidate:
     content = _member(value, "content", dict)
+    grounding = _member(value, "groundingMetadata", dict)
     return Candidate(
         index=token_count(value.get("index")) or 0,
         content=None if content is None else Content([_part(item) for item in _objects(content, "parts")]),
         finish_reason=_enum_value(value, "finishReason"),
         logprobs_result=_member(value, "logprobsResult", dict),
+        grounding_metadata=None if grounding is None else Grounding(_texts(grounding, "webSearchQueries")),
     )
 
 
@@ -177,6 +186,10 @@ def _enum_value(value: dict[str, Any], name: str) -> str | int | None:
     """An enum value: its name, or its number if the service was asked for numbers."""
     member = value.get(name)
     return member if isinstance(member, str | int) and not isinstance(member, bool) else None
+
+
+def _texts(value: dict[str, Any], name: str) -> list[str]:
+    return [item for item in _member(value, name, list) or () if isinstance(item, str)]
 
 
 def _objects(value: dict[str, Any], name: str) -> list[dict[str, Any]]:

@@ -22,12 +22,14 @@ from streamweir.core.events import (
 )
 from streamweir.core.usage import Usage
 from streamweir.providers.base import documents_in, invalid_frame, missing_choices, too_many_choices, truncated
-from streamweir.providers.gemini.answer import INVALID_REPORT, Answer, Candidate, Report, read_answer
+from streamweir.providers.gemini.answer import INVALID_REPORT, Answer, Candidate, Grounding, Report, read_answer
 from streamweir.providers.gemini.choice import MALFORMED_CALL, UNSPECIFIED, Choice
 from streamweir.providers.gemini.error import classify
-from streamweir.providers.gemini.usage import usage_of
+from streamweir.providers.gemini.usage import searches_of, usage_of
 from streamweir.wire import jsonio
 from streamweir.wire.sse import Frame
+
+_MAX_QUERIES = 1000
 
 
 class Decoder:
@@ -40,6 +42,10 @@ class Decoder:
         self._is_refused = False  # there was feedback about the prompt, and no candidate so far
         self._choices: dict[int, Choice] = {}
         self._report: Report | None = None
+        self._queries: set[str] = set()
+        self._searches: int | None = None
+        self._has_searched = False  # since the last report
+        self._model: str | None = None
         self._usage: Usage | None = None
         self._has_started = False
         self._has_ended = False
@@ -74,6 +80,8 @@ class Decoder:
             events.append(UsageDiscarded())
         elif report is not None and report != self._report:
             self._take_report(report, events)
+        elif self._has_searched and self._report is not None:
+            self._take_report(self._report, events)
         if failure is not None:
             events += self._end(failure)
         return events
@@ -104,6 +112,7 @@ class Decoder:
 
     def _start(self, answer: Answer, events: list[Event]) -> None:
         self._has_started = True
+        self._model = answer.model_version
         created = _seconds(answer.create_time) if answer.create_time else None
         events.append(StreamStarted(answer.response_id or None, answer.model_version or None, created))
 
@@ -115,6 +124,8 @@ class Decoder:
                 if self._requested is not None and index >= self._requested:
                     return too_many_choices(self._requested)
                 choice = self._choices[index] = Choice(index)
+            if candidate.grounding_metadata is not None:
+                self._take_searches(candidate.grounding_metadata)
             text = _plain_text(candidate)
             if text:
                 choice.text_length += len(text)
@@ -146,9 +157,17 @@ class Decoder:
             choice.reason = reason
             choice.is_blocked = True
 
+    def _take_searches(self, grounding: Grounding) -> None:
+        known = len(self._queries)
+        for query in grounding.web_search_queries or ():
+            if query and len(self._queries) < _MAX_QUERIES:
+                self._queries.add(query)
+        if len(self._queries) > known:
+            self._searches, self._has_searched = searches_of(self._queries, self._model), True
+
     def _take_report(self, report: Report, events: list[Event]) -> None:
-        self._report = report
-        usage = usage_of(report)
+        self._report, self._has_searched = report, False
+        usage = usage_of(report, self._searches)
         if usage is not None and usage != self._usage:
             self._usage = usage
             events.append(UsageReported(usage))

@@ -1,7 +1,7 @@
 """The `usage` object of an OpenAI-style wire, in the disjoint categories of `core.usage`.
 
 Vendors agree on `prompt_tokens` and `completion_tokens`, and on little else. A report without both is partial and is
-ignored. The totals are always the reported ones: counts of audio or reasoning tokens are clamped to fit into them, with
+ignored. The totals are always the reported ones: counts of audio, images or reasoning are reduced to fit in them, with
 each token in one category (one that is both cached and audio counts as cached). Only cached input can be outside of the
 prompt (docs/spec/quirks.md Q42). There is one typed read per report; if a report does not fit the types, only its valid
 counts are read.
@@ -31,17 +31,24 @@ class _PromptDetails(Struct, frozen=True, gc=False):
     cache_creation_tokens: _Count = None
     cache_write_tokens: _Count = None
     audio_tokens: _Count = None
+    image_tokens: _Count = None
 
 
 class _CompletionDetails(Struct, frozen=True, gc=False):
     reasoning_tokens: _Count = None
     audio_tokens: _Count = None
+    image_tokens: _Count = None
     accepted_prediction_tokens: _Count = None
     rejected_prediction_tokens: _Count = None
 
 
 class _CacheCreation(Struct, frozen=True, gc=False):
     ephemeral_1h_input_tokens: _Count = None
+
+
+class _ServerTools(Struct, frozen=True, gc=False):
+    web_search_requests: _Count = None
+    web_search_calls: _Count = None
 
 
 class _Report(Struct, frozen=True, gc=False):
@@ -61,6 +68,10 @@ class _Report(Struct, frozen=True, gc=False):
     completion_tokens_details: _CompletionDetails | None = None
     completion_token_details: _CompletionDetails | None = None
     cache_creation: _CacheCreation | None = None
+    num_search_queries: _Count = None
+    server_tool_use: _ServerTools | None = None
+    server_tool_use_details: _ServerTools | None = None
+    server_side_tool_usage_details: _ServerTools | None = None
 
 
 _OBJECTS = (
@@ -69,6 +80,9 @@ _OBJECTS = (
     "completion_tokens_details",
     "completion_token_details",
     "cache_creation",
+    "server_tool_use",
+    "server_tool_use_details",
+    "server_side_tool_usage_details",
 )
 _NO_PROMPT_DETAILS = _PromptDetails()
 _NO_COMPLETION_DETAILS = _CompletionDetails()
@@ -105,24 +119,42 @@ def read_usage(report: Report) -> Usage | None:
     written_1h, prompt_left = take_at_most(written_1h, prompt_left)
     written_5m, prompt_left = take_at_most(_written(reported_usage, in_prompt, written_1h), prompt_left)
     audio_input, prompt_left = take_at_most(_audio_input(in_prompt), prompt_left)
+    image_input, prompt_left = take_at_most(in_prompt.image_tokens, prompt_left)
 
     reasoning, completion_left = take_at_most(reasoning, completion)
     audio_output, completion_left = take_at_most(in_completion.audio_tokens, completion_left)
+    image_output, completion_left = take_at_most(in_completion.image_tokens, completion_left)
     return Usage(
         input_uncached=prompt_left,
         cache_read=cache_read,
         cache_write_5m=written_5m,
         cache_write_1h=written_1h,
         audio_input=audio_input,
+        image_input=image_input,
         output=completion_left,
         reasoning=reasoning,
         audio_output=audio_output,
+        image_output=image_output,
+        searches=_searches(reported_usage),
         accepted_prediction=in_completion.accepted_prediction_tokens,
         rejected_prediction=in_completion.rejected_prediction_tokens,
         openai_style=True,
         prompt_details=_details(report, "prompt_tokens_details", "prompt_token_details"),
         completion_details=_details(report, "completion_tokens_details", "completion_token_details"),
     )
+
+
+def _searches(reported_usage: _Report) -> int | None:
+    """Perplexity's number of queries, or a count of a tool that the provider runs: OpenRouter's (under two names), or
+    xAI's."""
+    if reported_usage.num_search_queries is not None:
+        return reported_usage.num_search_queries
+    tools = (
+        reported_usage.server_tool_use
+        or reported_usage.server_tool_use_details
+        or reported_usage.server_side_tool_usage_details
+    )
+    return None if tools is None else _first(tools.web_search_requests, tools.web_search_calls)
 
 
 def _cached(reported_usage: _Report, details: _PromptDetails) -> int | None:

@@ -216,7 +216,7 @@ class ResponsesDecoder:
     def _report(self, report: Mapping[str, Any] | None, events: list[Event]) -> None:
         if report is None:
             return
-        usage = read_usage(report)
+        usage = read_usage(report, self.items.searches)
         if usage is not None:
             events.append(UsageReported(usage))
         elif has_invalid_count(report, *CORE):

@@ -61,6 +61,7 @@ class ItemTable:
         "_reasoning_format",
         "has_lost_call",
         "parts",
+        "searches",
         "text_index",
         "text_length",
         "text_part",
@@ -75,6 +76,8 @@ class ItemTable:
         """All that were seen."""
         self.has_lost_call = False
         """A call never got a name, so it cannot be sent to the caller."""
+        self.searches = 0
+        """Searches of the web by the provider."""
         self._items: dict[int, _Item] = {}
         self._last = NO_INDEX
         self._calls = 0
@@ -168,6 +171,8 @@ class ItemTable:
             self._end_call(item, sent, events)
         elif sent.get("type") == "image_generation_call":
             _give_image(sent, events)
+        elif sent.get("type") == "web_search_call":
+            self.searches += _is_search(sent)
 
     def close(self, events: list[Event]) -> None:
         """The answer is complete, and so are the items without an end."""
@@ -356,6 +361,12 @@ def _citation(annotation: Mapping[str, Any]) -> dict[str, Any] | None:
     if annotation.get("type") != "url_citation":
         return None
     return {"type": "url_citation", "url_citation": {k: v for k, v in annotation.items() if k != "type"}}
+
+
+def _is_search(sent: Mapping[str, Any]) -> bool:
+    """Opening a page, or finding a text in one, is another action of the same tool: OpenAI does not charge for it."""
+    action = object_of(sent, "action")
+    return sent.get("status") != "failed" and (action is None or text_of(action, "type") in (None, "search"))
 
 
 def _give_image(sent: Mapping[str, Any], events: list[Event]) -> None:

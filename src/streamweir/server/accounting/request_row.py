@@ -34,9 +34,12 @@ class _Buckets(Struct, omit_defaults=True, kw_only=True):
     cache_write_5m: int | None = None
     cache_write_1h: int | None = None
     audio_input: int | None = None
+    image_input: int | None = None
     output: int
     reasoning: int | None = None
     audio_output: int | None = None
+    image_output: int | None = None
+    searches: int | None = None
 
 
 def row_of(record: RequestRecord, instance: str) -> Row:
@@ -127,9 +130,12 @@ def _buckets(usage: Usage) -> str:
         cache_write_5m=usage.cache_write_5m,
         cache_write_1h=usage.cache_write_1h,
         audio_input=usage.audio_input,
+        image_input=usage.image_input,
         output=usage.output,
         reasoning=usage.reasoning,
         audio_output=usage.audio_output,
+        image_output=usage.image_output,
+        searches=usage.searches,
     )
     return _json(buckets)
 

@@ -21,9 +21,11 @@ T = TypeVar("T")
 
 class BillLineView(Struct, kw_only=True):
     what: str
-    """`input`, `cache_read`, `cache_write`, `cache_write_1h`, `audio_input`, `output`, `reasoning`, `audio_output`,
-    `per_request` or `rounding`."""
+    """`input`, `cache_read`, `cache_write`, `cache_write_1h`, `audio_input`, `image_input`, `output`, `reasoning`,
+    `audio_output`, `image_output`, `per_request`, `per_search` or `rounding`."""
     tokens: int | None
+    count: int | None
+    """The searches of `per_search`."""
     usd_per_million: str | None
     amount_usd: str
 
@@ -63,7 +65,7 @@ def _bill(row: RequestRow) -> list[BillLine] | None:
     usage = _usage(row)
     if row.price is None:
         return None
-    if row.price == 0 and (usage is None or not usage.total_tokens):
+    if row.price == 0 and (usage is None or (not usage.total_tokens and not usage.searches)):
         return []
     if usage is None or row.rates is None:
         return None
@@ -94,6 +96,7 @@ def _view(line: BillLine) -> BillLineView:
     return BillLineView(
         what=line.what,
         tokens=line.tokens,
+        count=line.count,
         usd_per_million=usd_or_none(line.rate),
         amount_usd=in_text(dollars_of_femto(line.amount)),
     )

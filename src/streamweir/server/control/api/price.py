@@ -43,8 +43,11 @@ class RatesView(Struct, kw_only=True, omit_defaults=True):
     cache_write_1h_usd: str | None = None
     audio_input_usd: str | None = None
     audio_output_usd: str | None = None
+    image_input_usd: str | None = None
+    image_output_usd: str | None = None
     reasoning_usd: str | None = None
     per_request_usd: str | None = None
+    per_search_usd: str | None = None
     tiers: list["TierView"] = []
     services: dict[str, "RatesView"] = {}
 
@@ -139,8 +142,11 @@ def view_rates(rates: Rates) -> RatesView:
         cache_write_1h_usd=usd_or_none(rates.cache_write_1h),
         audio_input_usd=usd_or_none(rates.audio_input),
         audio_output_usd=usd_or_none(rates.audio_output),
+        image_input_usd=usd_or_none(rates.image_input),
+        image_output_usd=usd_or_none(rates.image_output),
         reasoning_usd=usd_or_none(rates.reasoning),
         per_request_usd=usd(rates.per_request) if rates.per_request else None,
+        per_search_usd=usd(rates.per_search) if rates.per_search else None,
         tiers=[TierView(above_prompt_tokens=tier.above, rates=view_rates(tier.rates)) for tier in rates.tiers],
         services={service.name: view_rates(service.rates) for service in rates.services},
     )

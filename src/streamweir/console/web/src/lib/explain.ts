@@ -159,10 +159,14 @@ const BUCKETS: Record<string, string> = {
   cache_write: "Prompt, written to the cache",
   cache_write_1h: "Prompt, written to the cache for an hour",
   audio_input: "Audio in",
+  image_input: "Images in",
   output: "Answer",
   reasoning: "Reasoning",
   audio_output: "Audio out",
+  image_output: "Images out",
+  searches: "Searches of the web",
   per_request: "Per request",
+  per_search: "Searches of the web",
   rounding: "Rounding to a billionth",
 };
 

@@ -8,6 +8,8 @@ const OTHERS = [
   ["cache_write_1h_usd", "cache write, 1 hour"],
   ["audio_input_usd", "audio input"],
   ["audio_output_usd", "audio output"],
+  ["image_input_usd", "image input"],
+  ["image_output_usd", "image output"],
   ["reasoning_usd", "reasoning"],
 ] as const;
 
@@ -23,6 +25,7 @@ export function otherRates(rates: Rates): RateLine[] {
     if (amount !== undefined) lines.push({ what, text: exactDollars(amount) });
   }
   if (rates.per_request_usd !== undefined) lines.push({ what: "for each request", text: exactDollars(rates.per_request_usd) });
+  if (rates.per_search_usd !== undefined) lines.push({ what: "for each search", text: exactDollars(rates.per_search_usd) });
   for (const tier of rates.tiers ?? []) lines.push({ what: `above ${count(tier.above_prompt_tokens)} prompt tokens`, text: inAndOut(tier.rates) });
   for (const [service, its] of Object.entries(rates.services ?? {})) lines.push({ what: `service tier ${service}`, text: inAndOut(its) });
   return lines;

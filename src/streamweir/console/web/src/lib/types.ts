@@ -283,6 +283,7 @@ export interface StripView {
 export interface BillLineView {
   what: string;
   tokens: number | null;
+  count: number | null;
   usd_per_million: string | null;
   amount_usd: string;
 }
@@ -491,8 +492,11 @@ export interface RatesView {
   cache_write_1h_usd?: string;
   audio_input_usd?: string;
   audio_output_usd?: string;
+  image_input_usd?: string;
+  image_output_usd?: string;
   reasoning_usd?: string;
   per_request_usd?: string;
+  per_search_usd?: string;
   tiers?: TierView[];
   services?: Record<string, RatesView>;
 }

@@ -93,7 +93,7 @@ function Bill(props: { lines: readonly BillLineView[]; cost: string }) {
           {props.lines.map((line, index) => (
             <tr key={index}>
               <td>{nameOfBucket(line.what)}</td>
-              <td class="number">{line.tokens === null ? "" : count(line.tokens)}</td>
+              <td class="number">{line.tokens === null ? (line.count === null ? "" : count(line.count)) : count(line.tokens)}</td>
               <td class="number">{line.usd_per_million}</td>
               <td class="number">{exactDollars(line.amount_usd)}</td>
             </tr>
