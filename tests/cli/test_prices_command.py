@@ -125,7 +125,8 @@ def test_aliases_and_the_operators_prices_without_the_keys_of_the_providers(tmp_
     file.write_text(CONFIG)
     result = run("show", "best", "cheap", "unknown", "--config", str(file), "--json", data_dir=tmp_path)
     rows = {row["model"]: row for row in json.loads(result.output)["models"] if row["provider"] == "(alias)"}
-    assert rows["best"]["pricing"] == {"input": 5, "output": 15, "cache_read": 5}, "the dearest of each rate"
+    dearest = {"input": 5, "output": 15, "cache_read": 5, "per_search": 0.01}
+    assert rows["best"]["pricing"] == dearest, "of each rate"
     assert rows["cheap"] == {
         "provider": "(alias)",
         "model": "cheap",

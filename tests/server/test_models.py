@@ -156,7 +156,7 @@ async def test_prices_are_those_that_a_request_would_be_billed_at() -> None:
     version = builtin_version()
     common = {"currency": "USD", "unit": "1M tokens"}
     async with gateway(PRICED) as gate:
-        known = common | {"input": 2.5, "output": 10, "cache_read": 1.25, "version": version}
+        known = common | {"input": 2.5, "output": 10, "cache_read": 1.25, "per_search": 0.01, "version": version}
         assert await pricing(gate, "acme/gpt-4o") == known
         assert await pricing(gate, "ours") == common | {
             "input": 0.1,

@@ -67,15 +67,22 @@ def test_no_rate_is_absurd() -> None:
 @pytest.mark.parametrize(
     ("kind", "model", "expected"),
     [
-        ("openai", "gpt-4o", {"input": 2.5, "output": 10, "cache_read": 1.25}),
-        ("openai", "gpt-4o-2024-08-06", {"input": 2.5, "output": 10, "cache_read": 1.25}),
-        ("openai", "gpt-4o-mini", {"input": 0.15, "output": 0.6, "cache_read": 0.075}),
-        ("openai", "gpt-5", {"input": 1.25, "output": 10, "cache_read": 0.125}),
-        ("azure", "gpt-4o", {"input": 2.5, "output": 10, "cache_read": 1.25}),
+        ("openai", "gpt-4o", {"input": 2.5, "output": 10, "cache_read": 1.25, "per_search": 0.01}),
+        ("openai", "gpt-4o-2024-08-06", {"input": 2.5, "output": 10, "cache_read": 1.25, "per_search": 0.01}),
+        ("openai", "gpt-4o-mini", {"input": 0.15, "output": 0.6, "cache_read": 0.075, "per_search": 0.01}),
+        ("openai", "gpt-5", {"input": 1.25, "output": 10, "cache_read": 0.125, "per_search": 0.01}),
+        ("azure", "gpt-4o", {"input": 2.5, "output": 10, "cache_read": 1.25, "per_search": 0.01}),
         (
             "anthropic",
             "claude-sonnet-4-20250514",
-            {"input": 3, "output": 15, "cache_read": 0.3, "cache_write": 3.75, "cache_write_1h": 6},
+            {
+                "input": 3,
+                "output": 15,
+                "cache_read": 0.3,
+                "cache_write": 3.75,
+                "cache_write_1h": 6,
+                "per_search": 0.01,
+            },
         ),
         (
             "vertex",
@@ -85,7 +92,14 @@ def test_no_rate_is_absurd() -> None:
         (
             "anthropic",
             "claude-haiku-4-5",
-            {"input": 1, "output": 5, "cache_read": 0.1, "cache_write": 1.25, "cache_write_1h": 2},
+            {
+                "input": 1,
+                "output": 5,
+                "cache_read": 0.1,
+                "cache_write": 1.25,
+                "cache_write_1h": 2,
+                "per_search": 0.01,
+            },
         ),
         (
             "gemini",
@@ -94,10 +108,25 @@ def test_no_rate_is_absurd() -> None:
                 "input": 1.25,
                 "output": 10,
                 "cache_read": 0.125,
-                "tiers": [{"above_prompt_tokens": 200_000, "input": 2.5, "output": 15, "cache_read": 0.25}],
+                "per_search": 0.035,
+                "tiers": [
+                    {
+                        "above_prompt_tokens": 200_000,
+                        "input": 2.5,
+                        "output": 15,
+                        "cache_read": 0.25,
+                        "per_search": 0.035,
+                    }
+                ],
             },
         ),
-        ("gemini", "gemini-2.5-flash", {"input": 0.3, "output": 2.5, "cache_read": 0.03, "audio_input": 1}),
+        (
+            "gemini",
+            "gemini-2.5-flash",
+            {"input": 0.3, "output": 2.5, "cache_read": 0.03, "audio_input": 1, "per_search": 0.035},
+        ),
+        ("gemini", "gemini-2.5-flash-image", {"input": 0.3, "output": 2.5, "image_output": 30}),
+        ("perplexity", "sonar-deep-research", {"input": 2, "output": 8, "reasoning": 3, "per_search": 0.005}),
         ("openrouter", "openai/gpt-4o", {"input": 2.5, "output": 10, "cache_read": 1.25}),
         ("openrouter", "deepseek/deepseek-chat-v3-0324:free", {"input": 0, "output": 0}),
         ("perplexity", "sonar-pro", {"input": 3, "output": 15, "per_request": 0.014}),
@@ -114,7 +143,8 @@ def test_published_rates(kind: str, model: str, expected: dict[str, object]) -> 
 def test_service_tiers_are_there() -> None:
     rates = TABLE.find("openai", "gpt-4o", NOW)
     assert rates is not None
-    assert rates.in_force(0, "priority") == Rates(input=4_250_000_000, output=17_000_000_000, cache_read=2_125_000_000)
+    priority = Rates(input=4_250_000_000, output=17_000_000_000, cache_read=2_125_000_000, per_search=10_000_000)
+    assert rates.in_force(0, "priority") == priority
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta, Struct
 
+from streamweir.policy.prices import TOKEN_RATES
 from streamweir.wire import jsonio
 
 Dollars = Annotated[float, Meta(ge=0, le=1_000_000)]
@@ -72,8 +73,12 @@ class Price(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknow
     cache_write_1h: Amount | None = None
     audio_input: Amount | None = None
     audio_output: Amount | None = None
+    image_input: Amount | None = None
+    image_output: Amount | None = None
     reasoning: Amount | None = None
     per_request: Dollars | None = None
+    """In dollars, like the next."""
+    per_search: Dollars | None = None
 
 
 class Model(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
@@ -201,7 +206,8 @@ def amounts_of(price: Price) -> Iterator[tuple[str, Amount]]:
             yield name, value
 
 
-AMOUNTS = tuple(name for name in Price.__struct_fields__ if name not in ("since", "hours", "service", "per_request"))
+AMOUNTS = tuple(name for name in Price.__struct_fields__ if name in TOKEN_RATES)
+"""The names of the amounts per million tokens."""
 
 
 def _line(model: Model) -> bytes:

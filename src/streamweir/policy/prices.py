@@ -183,7 +183,7 @@ class Quote(Struct, frozen=True, omit_defaults=True):
     prices: dict[str, Rates | None] | None = None
     """Of the price: what it is sold for. None: it is sold at cost."""
     searches: int = 0
-    """How many searches a reservation covers: see `policy.search`."""
+    """How many searches a reservation covers: see `pipeline.search_bound`."""
 
     @property
     def sold(self) -> dict[str, Rates | None]:

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from msgspec import structs
 
 from streamweir.policy.pricelist import Amount, Model, Price, PriceList, Provider, Rule, Stepped, amounts_of
-from streamweir.policy.prices import Rates, Service, Tier, rate_of
+from streamweir.policy.prices import PER_UNIT, Rates, Service, Tier, rate_of
 from streamweir.providers.registry import FAMILIES
 
 BUILT_IN = frozenset({"local", "sim"})
@@ -174,17 +174,19 @@ def _rates(found: Found, at_ms: int) -> Rates | None:
     prices = [price for price in model.prices if _is_in_force(price, at_ms)] or model.prices[:1]
     if not prices:
         return None
-    amounts, per_request = dict(amounts_of(prices[-1])), prices[-1].per_request or 0.0
+    amounts, per_unit = dict(amounts_of(prices[-1])), _per_unit(prices[-1])
     if _makes_vectors(model):
         amounts.setdefault("output", 0.0)
-    standard = _of_amounts(amounts, per_request)
+    standard = _of_amounts(amounts, per_unit)
     if standard is None or not found.is_own:  # service tiers of another provider do not apply
         return standard
     changed: dict[str, dict[str, Amount]] = {}
+    others: dict[str, dict[str, int]] = {}
     for price in model.services:
         if price.service is not None and _is_in_force(price, at_ms):
             changed[price.service] = dict(amounts_of(price)) | changed.get(price.service, {})
-    services = {name: _of_amounts(amounts | changes, per_request) for name, changes in changed.items()}
+            others[price.service] = _per_unit(price) | others.get(price.service, {})
+    services = {name: _of_amounts(amounts | changes, per_unit | others[name]) for name, changes in changed.items()}
     return structs.replace(
         standard, services=tuple(Service(name, rates) for name, rates in services.items() if rates is not None)
     )
@@ -206,21 +208,27 @@ def _is_in_force(price: Price, at_ms: int) -> bool:
     return start <= minute < end if start <= end else minute >= start or minute < end
 
 
-def _of_amounts(amounts: Mapping[str, Amount], per_request: float) -> Rates | None:
+def _per_unit(price: Price) -> dict[str, int]:
+    """For a request and a search, if the price has them."""
+    found = ((name, getattr(price, name)) for name in PER_UNIT)
+    return {name: rate_of(dollars) for name, dollars in found if dollars is not None}
+
+
+def _of_amounts(amounts: Mapping[str, Amount], per_unit: Mapping[str, int]) -> Rates | None:
     if "input" not in amounts or "output" not in amounts:
         return None
     starts = sorted({step.above for each in amounts.values() if isinstance(each, Stepped) for step in each.steps})
-    tiers = tuple(Tier(start, _flat(amounts, start, per_request)) for start in starts)
-    return structs.replace(_flat(amounts, -1, per_request), tiers=tiers)
+    tiers = tuple(Tier(start, _flat(amounts, start, per_unit)) for start in starts)
+    return structs.replace(_flat(amounts, -1, per_unit), tiers=tiers)
 
 
-def _flat(amounts: Mapping[str, Amount], above: int, per_request: float) -> Rates:
+def _flat(amounts: Mapping[str, Amount], above: int, per_unit: Mapping[str, int]) -> Rates:
     """The rates beyond the step `above`; -1: before all steps."""
-    rates: dict[str, Any] = {}
+    rates: dict[str, Any] = dict(per_unit)
     for name, amount in amounts.items():
         if isinstance(amount, Stepped):
             reached = [step.rate for step in amount.steps if step.above <= above]
             rates[name] = rate_of(reached[-1] if reached else amount.base)
         else:
             rates[name] = rate_of(amount)
-    return Rates(**rates, per_request=rate_of(per_request))
+    return Rates(**rates)

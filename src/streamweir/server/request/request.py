@@ -47,6 +47,7 @@ from streamweir.server.request.request_route import find_route, fit_route, order
 from streamweir.server.request.request_size import estimate_prompt, max_output_tokens
 from streamweir.server.request.reservation_size import ReservationSize
 from streamweir.server.request.room import Room
+from streamweir.server.request.route_prices import cover_searches
 from streamweir.server.request.runtime import RuntimeConfig
 from streamweir.server.request.settlement_jobs import content_of, count_pending
 from streamweir.server.telemetry.record import AttemptRecord, RequestRecord
@@ -284,7 +285,7 @@ class RequestHandler:
             dialect=self._frontend.name,
             model=route.id,
             stream=chat.stream,
-            quote=quote,
+            quote=cover_searches(quote, chat),
             quote_text=quote_text,
             prompt_tokens=estimate_prompt(chat),
             output_tokens=max_output_tokens(chat, self._runtime.model_limits.of(route).longest),

@@ -6,6 +6,10 @@ Needed for nearly every request, so they are cached for a minute. Callers choose
 
 from collections.abc import Mapping
 
+from msgspec import structs
+
+from streamweir.core.request import ChatRequest
+from streamweir.pipeline.search_bound import searches_of, searches_unasked
 from streamweir.policy.pricebook import PriceBook
 from streamweir.policy.prices import Quote, Rates, encode_quote
 from streamweir.policy.route import Route
@@ -32,6 +36,8 @@ class RoutePrices:
         cached = self._cache.get(route.configured_id)
         if cached is None:
             quote = self.prices.combine([self._quote(each, at_ms) for each in (route, *route.reachable)])
+            if searches := searches_unasked(quote.rates):
+                quote = structs.replace(quote, searches=searches)
             cached = self._cache[route.configured_id] = (quote, encode_quote(quote))
         return cached
 
@@ -41,3 +47,9 @@ class RoutePrices:
             (entry.target.provider, self._kinds[entry.target.provider], entry.target.model) for entry in route.targets
         ]
         return self.prices.quote(targets, self._overrides.get(route.configured_id), at_ms)
+
+
+def cover_searches(quote: Quote, chat: ChatRequest) -> Quote:
+    """The quote by which the request is reserved: with as many searches as it allows."""
+    searches = searches_of(chat)
+    return structs.replace(quote, searches=searches) if searches > quote.searches else quote

@@ -1,10 +1,10 @@
 """The public data set `genai-prices`, converted to the price list of this project.
 
 https://github.com/pydantic/genai-prices publishes one JSON file: a list of providers, or an object that contains one
-beside its units. Pure: bytes in, list out. The converted rates are those of the usage categories, standard and for
-service tiers. Not converted: searches, pages, hours and the batch API, which are not billed here; providers without a
-kind; and prices that ended before the date of the list. An unknown condition is an error, because a price without its
-condition is wrong; an unknown rate is left out.
+beside its units. Pure: bytes in, list out. The converted rates are those of the usage categories, requests and searches
+of the web, standard and for service tiers. Not converted: pages, hours and the batch API, which are not billed here;
+providers without a kind; and prices that ended before the date of the list. An unknown condition is an error, because a
+price without its condition is wrong; an unknown rate is left out.
 """
 
 from datetime import UTC, date, datetime, time
@@ -36,8 +36,11 @@ _RATES = {
     "cache_write_1h_mtok": "cache_write_1h",
     "input_audio_mtok": "audio_input",
     "output_audio_mtok": "audio_output",
+    "input_image_mtok": "image_input",
+    "output_image_mtok": "image_output",
     "output_reasoning_mtok": "reasoning",
 }
+_PER_THOUSAND = {"requests_kcount": "per_request", "web_searches_kcount": "per_search"}
 
 
 class _Tier(Struct, frozen=True):
@@ -165,14 +168,16 @@ def _price(conditional: _Conditional, where: str, today: date) -> Price:
     amounts: dict[str, Any] = {
         _RATES[name]: _amount(price, where) for name, price in _known(conditional.prices).items()
     }
-    requests = conditional.prices.get("requests_kcount")
-    if isinstance(requests, _Tiered):
-        raise InvalidPrices(f"{where}: requests_kcount has tiers")
+    for name, own_name in _PER_THOUSAND.items():
+        price = conditional.prices.get(name)
+        if isinstance(price, _Tiered):
+            raise InvalidPrices(f"{where}: {name} has tiers")
+        if price is not None:
+            amounts[own_name] = _rate(price, where, 1000)
     constraint = conditional.constraint or _Constraint()
     since = constraint.start_date
     return Price(
         **amounts,
-        per_request=None if requests is None else _rate(requests, where, 1000),
         since=since if since is not None and since > today else None,
         hours=_hours(constraint, where),
     )
