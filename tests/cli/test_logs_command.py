@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from streamweir.policy.end_user import hashed
 from streamweir.policy.redact import Redactor
 from streamweir.store.journal.entries import plain
 from streamweir.store.keys.audit import list_rows
@@ -49,6 +50,9 @@ FULL: dict[str, Any] = {
     "client_id": "mine-1",
     "dropped": '["logit_bias"]',
     "finish": "stop",
+    "end_user": "ann",
+    "session": "s1",
+    "tags": '["team=a","job=7"]',
 }
 _RUN = (
     "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "  # a test may run with it ignored
@@ -96,10 +100,20 @@ def test_the_latest_are_shown_the_newest_last(commands: Commands) -> None:
     assert shown(commands, "--model", "claude") == [1]
     assert shown(commands, "--target", "anthropic") == [1]
     assert shown(commands, "--verdict", "client_gone") == [3]
+    for words in (["--user", "ann"], ["--session", "s1"], ["--tag", "team=a"]):
+        assert shown(commands, *words) == [0]
+        assert shown(commands, words[0], "nobody") == []
     assert shown(commands, "--failed") == [2]
     assert shown(commands, "--workspace", "default") == []
     assert shown(commands, "--since", "2026-11-14") == [0, 1, 2]
     assert shown(commands, "--since", "1s") == []
+
+
+def test_an_end_user_is_found_by_name_where_only_its_digest_is_kept(commands: Commands) -> None:
+    file = commands.folder / "streamweir.toml"
+    file.write_text('[store]\nend_user = "hash"\n')
+    commands.write(partial(insert_rows, rows=[request_row(0, end_user=hashed("ann")), request_row(1)]))
+    assert shown(commands, "--user", "ann", "--config", str(file)) == [0]
 
 
 def test_a_key_or_workspace_that_is_not_there_is_an_error_and_not_an_empty_list(commands: Commands) -> None:
@@ -132,6 +146,7 @@ def test_one_request_is_shown_whole_by_either_id(commands: Commands, id: str) ->
     assert (told["price"], told["cost"]) == ("$0.00345 (prices 2026-11-01)", "$0.00245")
     assert told["chunks"] == "88 (between them: p50 12ms, p99 80ms, max 1.31s)"
     assert told["key"] == "ci (key_1)"
+    assert (told["end user"], told["session"], told["tags"]) == ("ann", "s1", "team=a, job=7")
     assert (told["flags"], told["dropped"], told["content"]) == ("usage_anomaly", "logit_bias", "not kept")
     document = commands.json("logs", id)
     assert (document["price"], document["usage"]["cache_read"], document["flags"]) == (

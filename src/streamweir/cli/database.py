@@ -21,6 +21,7 @@ from streamweir.store.db.clock import now_ms
 if TYPE_CHECKING:
     from sqlalchemy import Connection
 
+    from streamweir.config.model import Store as StoreSettings
     from streamweir.store.db.base import Store
 
 T = TypeVar("T")
@@ -44,6 +45,10 @@ class StoreAccess(Struct, frozen=True):
         from streamweir.config.env_file import with_variables
 
         return with_variables(os.environ, self.env_file)
+
+    def settings(self) -> "StoreSettings":
+        """`[store]` of the file. Raises `ConfigError`, and `ClickException` if there is no database."""
+        return _store_settings(self.config_file, self.environ())
 
     def read(self, work: "Callable[[Connection], T]", *, timeout_s: float = TIMEOUT_S) -> T:
         return self.run(lambda store: store.read(work, timeout_s=timeout_s))
@@ -70,8 +75,7 @@ class StoreAccess(Struct, frozen=True):
         def on_slow(where: str, seconds: float) -> None:
             click.echo(f"The database {where} is slow: still waiting after {seconds:.0f} s.", err=True)
 
-        url = _store_url(self.config_file, self.environ())
-        store = await open_store(url, _create_directory(self.data_dir), on_slow=on_slow)
+        store = await open_store(self.settings().url, _create_directory(self.data_dir), on_slow=on_slow)
         try:
             if not await store.read(has_default_workspace):  # no server has used this database yet
                 await store.write(lambda conn: open_default_workspace(conn, now_ms()))
@@ -116,7 +120,7 @@ def _create_directory(data_dir: Path) -> Path:
     return data_dir
 
 
-def _store_url(config_file: Path | None, environ: Mapping[str, str]) -> str:
+def _store_settings(config_file: Path | None, environ: Mapping[str, str]) -> "StoreSettings":
     from streamweir.config.check import check
     from streamweir.config.error import raise_all
     from streamweir.config.load import load_config
@@ -124,11 +128,11 @@ def _store_url(config_file: Path | None, environ: Mapping[str, str]) -> str:
     from streamweir.config.schema import Reader
 
     if config_file is None:
-        return Config().store.url
+        return Config().store
     try:
         tree = tomllib.loads(config_file.read_text(encoding="utf-8-sig"))
     except (OSError, ValueError):
-        return load_config(config_file, environ).store.url  # reports what is wrong
+        return load_config(config_file, environ).store  # reports what is wrong
     reader = Reader(environ)
     config = reader.read({name: table for name, table in tree.items() if name == "store"}, Config)
     raise_all(reader.problems, str(config_file))
@@ -137,4 +141,4 @@ def _store_url(config_file: Path | None, environ: Mapping[str, str]) -> str:
     if config.store.is_none:
         why = "there is no database. Set store.url to use this command"
         raise click.ClickException(f'{config_file}: store.url is "none": {why}')
-    return config.store.url
+    return config.store

@@ -53,6 +53,9 @@ def _since(_: click.Context, __: click.Parameter, text: str | None) -> int | Non
 @click.option("--key", metavar="K", help="Only this key (name or id).")
 @click.option("--model", metavar="M", help="Only requests for this model.")
 @click.option("--target", metavar="T", help="Only requests sent to this provider, or PROVIDER/MODEL.")
+@click.option("--user", "end_user", metavar="U", help="Only this end user, as the caller names it.")
+@click.option("--session", metavar="S", help="Only this session, as the caller names it.")
+@click.option("--tag", metavar="NAME=VALUE", help="Only requests with this tag.")
 @click.option("--verdict", metavar="V", help="Only this verdict: completed, client_gone, ...")
 @click.option("--failed", is_flag=True, help="Only requests that failed.")
 @click.option("--content", "with_content", is_flag=True, help="With ID: show the stored prompt and answer.")
@@ -82,6 +85,8 @@ def command(
         _show_one(access, id, workspace, with_content, as_json)
         return
 
+    more["end_user"] = _recorded(access, more["end_user"])
+
     async def work(store: "Store") -> None:
         wanted = await store.read(lambda conn: _filter(conn, workspace, key, failed, more), timeout_s=TIMEOUT_S)
         await (_follow(store, wanted, limit, as_json) if follow else _show_latest(store, wanted, limit, as_json))
@@ -91,6 +96,16 @@ def command(
     except KeyboardInterrupt:
         if not follow:
             raise
+
+
+def _recorded(access: StoreAccess, end_user: str | None) -> str | None:
+    from streamweir.config.error import ConfigError
+    from streamweir.policy.end_user import recorded_user
+
+    try:
+        return recorded_user(end_user, access.settings().end_user) if end_user is not None else None
+    except ConfigError as error:
+        raise click.ClickException(str(error)) from None
 
 
 def _filter(

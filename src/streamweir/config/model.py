@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from msgspec import Meta, Struct, structs
 
+from streamweir.policy.end_user import EndUserRule
 from streamweir.policy.key_limits import KeyLimits, PerMinute, Streams, with_limits
 from streamweir.policy.route import Strategy
 
@@ -119,6 +120,7 @@ class Store(_WithSecrets, frozen=True, kw_only=True, forbid_unknown_fields=True)
     prompt_bytes_per_token: Annotated[int, Meta(ge=1, le=4)] = 1
     outbox_bytes: Annotated[int, Meta(ge=2**20, le=2**40)] = 67_108_864
     redact: tuple[str, ...] = ()
+    end_user: EndUserRule = "plain"
 
     @property
     def is_none(self) -> bool:

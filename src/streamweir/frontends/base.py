@@ -159,6 +159,10 @@ class Frontend(ABC):
         """The conversation as clients of this API name it in the body, apart from `prompt_cache_key`."""
         return None
 
+    def end_user_in(self, request: ChatRequest, /) -> str | None:
+        """The user of the caller's that the body names: `user` is the older name of `safety_identifier`."""
+        return request.safety_identifier or request.user
+
     def parse_count(self, document: dict[str, Any], headers: Mapping[str, str], /) -> ChatRequest:
         """As `parse`, for a request to one of `count_paths`."""
         return self.parse(document, headers)

@@ -30,7 +30,7 @@ def conversation_of(
     """`model`: the requested name. None: nothing of the request can be in a cache of prompts."""
     if request.api == "embeddings":
         return None
-    session = request.prompt_cache_key or _session_of(request, frontend, headers)
+    session = request.prompt_cache_key or session_of(request, frontend, headers)
     texts = (
         ("session", _ends(session)) if session else (("prompt", *begin) if (begin := [*_beginning(request)]) else ())
     )
@@ -44,7 +44,8 @@ def conversation_of(
     return digest.digest()
 
 
-def _session_of(request: ChatRequest, frontend: Frontend, headers: Mapping[str, str]) -> str | None:
+def session_of(request: ChatRequest, frontend: Frontend, headers: Mapping[str, str]) -> str | None:
+    """As the client names it, in a header or in the body."""
     for name in frontend.session_headers:
         sent = headers.get(name)
         if sent:

@@ -15,7 +15,7 @@ from streamweir.frontends.identifier import ALNUM, digest_text
 from streamweir.frontends.members import dropped_header
 from streamweir.frontends.messages.encoder import PING, MessagesEncoder
 from streamweir.frontends.messages.errors import document_of, words_of
-from streamweir.frontends.messages.request import read_messages_request, session_of
+from streamweir.frontends.messages.request import end_user_of, read_messages_request, session_of
 from streamweir.frontends.messages.whole import encode_whole
 from streamweir.frontends.model_list import ListedModel, anthropic_list, anthropic_model
 from streamweir.wire import jsonio
@@ -46,6 +46,10 @@ class MessagesFrontend(Frontend):
 
     def session_in(self, request: ChatRequest, /) -> str | None:
         return session_of(request.native.body.get("metadata")) if request.native is not None else None
+
+    def end_user_in(self, request: ChatRequest, /) -> str | None:
+        """Not `safety_identifier` of the translated body, which is a digest of it."""
+        return end_user_of(request.native.body.get("metadata")) if request.native is not None else None
 
     def parse_count(self, document: dict[str, Any], headers: Mapping[str, str], /) -> ChatRequest:
         return read_messages_request(document, headers, needs_limit=False)

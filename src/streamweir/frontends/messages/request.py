@@ -25,6 +25,8 @@ _TIERS = {"auto": "auto", "standard_only": "default"}
 _OUTPUT = ("effort", "format")
 _THINKING = ("type", "budget_tokens", "display")
 _MAX_USER_ID = 1024
+_USERS = ("account_uuid", "device_id")
+"""Members of Claude Code's `user_id` that name who uses it, the best first."""
 
 OWN_NAMES = {
     # Members of the chat body, and their names in the caller's API.
@@ -212,15 +214,33 @@ def session_of(metadata: Any) -> str | None:
     Releases before 2.1.78 write `user_..._account_..._session_ID`, later ones an object as text. Since 2.1.86 there is
     a header, too. Any other `user_id` names a user, who has many conversations.
     """
-    user = metadata.get("user_id") if isinstance(metadata, dict) else None
-    if not isinstance(user, str) or len(user) > _MAX_USER_ID:
-        return None
-    if not user.startswith("{"):
-        before, _, session = user.rpartition("_session_")
-        return session or None if before.startswith("user_") else None
+    return _split_user(metadata)[1]
+
+
+def end_user_of(metadata: Any) -> str | None:
+    """`metadata.user_id`, of which Claude Code's also names a session: see `session_of`."""
+    return _split_user(metadata)[0]
+
+
+def _split_user(metadata: Any) -> tuple[str | None, str | None]:
+    """The user and the session in `metadata.user_id`."""
+    sent = metadata.get("user_id") if isinstance(metadata, dict) else None
+    if not isinstance(sent, str) or not sent:
+        return None, None
+    if len(sent) > _MAX_USER_ID:
+        return sent, None
+    if not sent.startswith("{"):
+        user, _, session = sent.rpartition("_session_")
+        return (user, session or None) if user.startswith("user_") else (sent, None)
     try:
-        document = jsonio.decode(user.encode("utf-8", "surrogatepass"))
+        document = jsonio.decode(sent.encode("utf-8", "surrogatepass"))
     except jsonio.InvalidJson:
-        return None
-    named = document.get("session_id") if isinstance(document, dict) else None
-    return named if isinstance(named, str) and named else None
+        return sent, None
+    if not isinstance(document, dict):
+        return sent, None
+    users = [document.get(name) for name in _USERS]
+    named = document.get("session_id")
+    return (
+        next((user for user in users if isinstance(user, str) and user), sent if named is None else None),
+        named if isinstance(named, str) and named else None,
+    )

@@ -27,7 +27,7 @@ from streamweir.server.accounting.account_limits import AccountLimits, AccountLi
 from streamweir.server.accounting.intervals import ProgressInterval
 from streamweir.server.accounting.keys import KeyDirectory
 from streamweir.server.accounting.limiter import LimitDecision, Limiter, MemoryLimiter
-from streamweir.server.accounting.request_row import row_of, row_of_open
+from streamweir.server.accounting.request_row import row_of, row_of_open, tags_text
 from streamweir.server.accounting.reservation import Reservation, ReservationRequest
 from streamweir.server.accounting.target_limiter import TargetLimiter
 from streamweir.server.http.answers import Refusal
@@ -348,6 +348,9 @@ class Accounting:
             prompt_tokens=request.prompt_tokens,
             idempotency=request.idempotency,
             body_digest=request.body_digest,
+            end_user=request.attribution.end_user,
+            session=request.attribution.session,
+            tags=tags_text(request.attribution.tags),
         )
         expected = request.output_tokens if request.output_tokens is not None else self._hold_tokens
         limit_request = LimitRequest(

@@ -24,6 +24,8 @@ from streamweir.wire import jsonio
 
 _MAX_NAMES = 50
 _OPENED = ("request_id", "at_ms", "instance", "workspace_id", "key_id", "key_name", "dialect", "model", "stream")
+_SAID = ("end_user", "session", "tags")
+"""What the caller says about a request."""
 
 
 class _Buckets(Struct, omit_defaults=True, kw_only=True):
@@ -44,6 +46,7 @@ class _Buckets(Struct, omit_defaults=True, kw_only=True):
 
 def row_of(record: RequestRecord, instance: str) -> Row:
     usage, gaps, completion_id, target = record.usage, record.gaps, record.completion_id, record.target
+    said = record.attribution
     return Row(
         request_id=record.id,
         at_ms=record.at_ms,
@@ -72,6 +75,9 @@ def row_of(record: RequestRecord, instance: str) -> Row:
         price=record.price,
         cost_rates=record.cost_rates,
         charge_rule=record.charge_rule,
+        end_user=said.end_user,
+        session=said.session,
+        tags=tags_text(said.tags),
         price_version=record.price_version,
         ttft_ms=round(record.ttft_s * 1000) if record.ttft_s is not None else None,
         chunks=gaps.count if gaps is not None else None,
@@ -97,8 +103,18 @@ def row_of(record: RequestRecord, instance: str) -> Row:
 
 def row_of_open(request: Hold | OpenRequest, verdict: Verdict, **more: Any) -> Row:
     """The row of a request without a record: what was stored when it was opened, and `more`."""
-    opened = {name: getattr(request, name) for name in _OPENED}
+    opened = {name: getattr(request, name) for name in (*_OPENED, *_SAID)}
     return Row(**opened, verdict=verdict.value, **more)
+
+
+def tags_text(tags: tuple[str, ...]) -> str | None:
+    """The tags of a request as they are stored."""
+    return _tags(tags) if tags else None
+
+
+@lru_cache(maxsize=256)
+def _tags(tags: tuple[str, ...]) -> str:
+    return _json(tags)
 
 
 def _model(record: RequestRecord) -> str | None:

@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from streamweir.core.usage import Usage
 from streamweir.policy.access import Key
+from streamweir.policy.attribution import NOTHING, Attribution
 from streamweir.policy.health import TargetId
 from streamweir.policy.limit_request import LimitRequest
 from streamweir.policy.prices import Quote, Rates, cost_of
@@ -54,6 +55,7 @@ class ReservationRequest(Struct, frozen=True, kw_only=True):
     body_digest: bytes | None = None
     measure: ReservationSizes | None = None
     """None: its size is the estimate."""
+    attribution: Attribution = NOTHING
 
 
 class Charge(NamedTuple):

@@ -257,6 +257,7 @@ class RequestHandler:
         self._prompt = chat.prompt
         record, runtime, now = self.record, self._runtime, time.monotonic()
         record.model, record.stream = chat.model or runtime.default_model, chat.stream
+        record.attribution = runtime.attribution.read(chat, self._frontend, headers)
         self._route = route = find_route(runtime, self.key, chat)
         if runtime.router.uses_affinity(route):
             self._conversation = conversation_of(self.key.id, route.id, chat, self._frontend, headers)
@@ -292,6 +293,7 @@ class RequestHandler:
             service_tier=chat.service_tier,
             idempotency=self._idempotency,
             body_digest=self._body_digest,
+            attribution=self.record.attribution,
             measure=ReservationSize(
                 self._runtime, self._vocabularies, self._parser, route, chat, self._builder.body_bytes
             ),

@@ -24,6 +24,7 @@ from streamweir.frontends.table import FRONTENDS
 from streamweir.pipeline.body_rules import BodyRules, rules_of
 from streamweir.pipeline.meter import Meter
 from streamweir.policy.access import KeyRing
+from streamweir.policy.attribution import Recorder
 from streamweir.policy.credentials import WeightedName, renaming
 from streamweir.policy.health import HealthSettings, TargetId
 from streamweir.policy.key_limits import KeyLimits, limits_in, limits_of
@@ -49,6 +50,7 @@ from streamweir.providers.registry import (
     responses_of,
     text_provider,
 )
+from streamweir.server.request.attribution import recorder_of
 from streamweir.server.request.file_keys import key_ring
 from streamweir.server.request.model_limits import ModelLimitsTable
 from streamweir.server.request.route_prices import RoutePrices
@@ -142,6 +144,7 @@ class RuntimeConfig(Struct, frozen=True, kw_only=True):
     wires: WireTable
     target_limits: TargetLimits | None
     """None: nothing is limited."""
+    attribution: Recorder
     reported_quotas: Quotas | None
     """What providers report of their own limits. None: no request has a choice of candidates."""
 
@@ -224,6 +227,7 @@ def build_runtime_config(
         secrets={name: tuple(map(Secret, secrets_for(config, name))) for name in providers},
         wires=WireTable(config, old.wires.learned if old is not None else None),
         target_limits=_target_limits(config),
+        attribution=recorder_of(config),
         reported_quotas=_reported_quotas(config, old),
     )
 

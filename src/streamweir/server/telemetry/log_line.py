@@ -15,6 +15,7 @@ from msgspec import Struct
 from streamweir.core.usage import Usage
 from streamweir.core.verdict import Verdict
 from streamweir.pipeline.settlement import UsageSource
+from streamweir.policy.attribution import NOTHING
 from streamweir.server.telemetry.attempt_members import known_members
 from streamweir.server.telemetry.record import AttemptRecord, RequestRecord
 from streamweir.server.telemetry.sanitize import clean, clean_id
@@ -69,6 +70,9 @@ class RequestLine(Struct, kw_only=True, omit_defaults=True, gc=False):
     key: str | None = None
     dialect: str | None = None
     model: str | None = None
+    end_user: str | None = None
+    session: str | None = None
+    tags: tuple[str, ...] = ()
     target: str | None = None
     attempts: list[AttemptPart] | None = None
     stream: bool
@@ -119,6 +123,9 @@ def line_of(record: RequestRecord, level: str, now: float, node: str | None, wor
         line.dialect = clean(record.dialect)
     if record.model:
         line.model = clean(record.model)
+    if record.attribution is not NOTHING:
+        said = record.attribution
+        line.end_user, line.session, line.tags = said.end_user, said.session, said.tags
     if record.attempts:
         line.attempts = [_attempt(attempt) for attempt in record.attempts[:MAX_ITEMS]]
         line.target = line.attempts[-1].target

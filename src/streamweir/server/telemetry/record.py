@@ -6,6 +6,7 @@ from streamweir.core.call_trace import CallTrace
 from streamweir.core.usage import Usage
 from streamweir.core.verdict import Verdict
 from streamweir.pipeline.settlement import UsageSource
+from streamweir.policy.attribution import NOTHING, Attribution
 from streamweir.server.telemetry.timeline import Timeline
 
 
@@ -63,6 +64,8 @@ class RequestRecord(Struct, kw_only=True, gc=False):
     workspace_id: str | None = None
     model: str | None = None
     """As requested, or the default model."""
+    attribution: Attribution = NOTHING
+    """What the caller says about it, as it may be recorded."""
     stream: bool = False
     attempts: list[AttemptRecord] = field(default_factory=list)
     status: int = 0

@@ -258,7 +258,9 @@ class Row(Struct, frozen=True, kw_only=True, omit_defaults=True):
     end_user: Annotated[
         str | None,
         LogColumn(
-            about="The caller's user that it was made for, as the caller names it.",
+            about="The caller's user that it was made for, as the caller names it, or a digest (`[store] end_user`).",
+            log="end_user",
+            filters=("end_user",),
             max_length=MAX_NAME_LENGTH,
         ),
     ] = None
@@ -266,12 +268,14 @@ class Row(Struct, frozen=True, kw_only=True, omit_defaults=True):
         str | None,
         LogColumn(
             about="The session that it belongs to, as the caller names it.",
+            log="session",
+            filters=("session",),
             max_length=MAX_NAME_LENGTH,
         ),
     ] = None
     tags: Annotated[
         str | None,
-        LogColumn(about="The caller's tags: `name=value`.", json="list", api=list[str]),
+        LogColumn(about="The caller's tags: `name=value`.", log="tags", filters=("tag",), json="list", api=list[str]),
     ] = None
 
 

@@ -242,22 +242,28 @@ usage_quarters = _usage("usage_quarters", "quarter")
 usage_hours = _usage("usage_hours", "hour", Index("usage_of_key", "key_id", "hour"))
 usage_days = _usage("usage_days", "day")
 
+ATTRIBUTION = ("workspace_id", "key_id", "kind", "value")
+"""The columns by which attributed usage is counted, besides the day."""
+
 attribution_days = Table(
     "attribution_days",
     metadata,
-    # Sums of requests by what callers say about them, by day. Kept like `usage_days`, sessions like the requests.
+    # Sums of requests by what callers say about them, by day. A request has one row of the kinds `end_user` (its value
+    # is empty if it has none) and `api`, one for its session and one for each of its tags. Kept like `usage_days`;
+    # sessions and tags like the requests.
     Column("day", BigInteger, primary_key=True),
-    Column("workspace_id", String, primary_key=True),
-    Column("key_id", String, primary_key=True),
-    Column("kind", String, primary_key=True),  # end_user | tag | session | api
-    Column("value", String, primary_key=True),
-    Column("requests", BigInteger, nullable=False),
-    Column("errors", BigInteger, nullable=False),
-    Column("prompt_tokens", BigInteger, nullable=False),
-    Column("completion_tokens", BigInteger, nullable=False),
-    Column("cost", BigInteger, nullable=False),
-    Column("price", BigInteger, nullable=False),
+    *(Column(each, String, primary_key=True) for each in ATTRIBUTION),  # kind: end_user | tag | session | api
+    Column("digest", String),  # of an end user, as accounts have it (`policy.end_user`)
+    *(Column(each, BigInteger, nullable=False) for each in SUMS),
     Index("attribution_of_value", "workspace_id", "kind", "value", "day"),
+    Index(
+        "attribution_of_user",
+        "workspace_id",
+        "digest",
+        "day",
+        sqlite_where=text("digest IS NOT NULL"),
+        postgresql_where=text("digest IS NOT NULL"),
+    ),
     sqlite_with_rowid=False,
 )
 

@@ -18,7 +18,6 @@ no settlement.
 
 from collections.abc import Collection, Iterable, Sequence
 from itertools import repeat
-from operator import add
 from typing import Any
 
 from msgspec import Struct, structs
@@ -26,15 +25,15 @@ from sqlalchemy import Connection, select
 from sqlalchemy import Row as ResultRow
 
 from streamweir.policy.budget import key_accounts, workspace_account
-from streamweir.policy.latency import bucket_of
 from streamweir.store.db.request_log import Row
 from streamweir.store.db.sql import LookupByIds
-from streamweir.store.db.tables import SUMS, TTFT, ledger, open_requests, requests
+from streamweir.store.db.tables import ledger, open_requests, requests
 from streamweir.store.journal.entries import Entry, Extend, Hold, Progress, Settle
 from streamweir.store.ledger import accounts
 from streamweir.store.ledger.accounts import HOUR_MS
+from streamweir.store.ledger.counting import UsageCounts
 from streamweir.store.ledger.plain_text import with_plain_text
-from streamweir.store.ledger.rows import RowBatch, Rows
+from streamweir.store.ledger.rows import RowBatch
 
 
 class RequestState(Struct):
@@ -113,13 +112,9 @@ def _post(state: RequestState, row: ResultRow[*tuple[Any, ...]]) -> None:
         state.held -= row.amount
 
 
-Counts = dict[tuple[Any, ...], list[int]]
-"""By time, workspace, key, model and provider: the sums and latency buckets of the usage tables."""
 _ProgressValues = tuple[str | None, int, int | None, int | None, int | None]
 """The progress of a request: target, tokens, time of the report, time of the first token, time of the last piece."""
 _UNKNOWN: _ProgressValues = (None, 0, None, None, None)
-MINUTE_MS = 60_000
-_COUNTED = len(SUMS) + len(TTFT)
 IDEMPOTENCY_MS = 24 * HOUR_MS
 """How long an Idempotency-Key is remembered."""
 
@@ -211,7 +206,7 @@ class _Batch:
         """The existing accounts of the workspaces and keys of this batch."""
         self._accounts_of: dict[tuple[str, int], list[str]] = {}
         """Accounts by key and hour, filled on demand."""
-        self._minutes: Counts = {}
+        self._usage = UsageCounts()
         self._rows_to_write = RowBatch()
 
     def read(self, conn: Connection, check_existing: bool) -> None:
@@ -328,7 +323,7 @@ class _Batch:
             (rows.idempotency_freed if entry.frees_idempotency else rows.idempotency_completed).append(
                 (state.key_id, state.idempotency, id)
             )
-        self._count(entry, row, state)
+        self._usage.add(entry, row, state.at_ms, state.workspace_id, state.key_id or "")
         rows.targets.add(entry, row, state.at_ms)
         self.result.settled += 1
 
@@ -368,32 +363,10 @@ class _Batch:
             found = self._accounts_of[key] = sorted(_possible_accounts([key]) & self._accounts)
         return found
 
-    def _count(self, entry: Settle, row: Row, state: RequestState) -> None:
-        provider = row.target.partition("/")[0] if row.target is not None else ""
-        minute = (state.at_ms // MINUTE_MS, state.workspace_id, state.key_id or "", row.model or "", provider)
-        sums = self._minutes.get(minute)
-        if sums is None:
-            sums = self._minutes[minute] = [0] * _COUNTED
-        sums[0] += 1
-        sums[1] += row.error is not None
-        sums[2] += row.prompt_tokens or 0
-        sums[3] += entry.cached_tokens
-        sums[4] += row.completion_tokens or 0
-        sums[5] += entry.reasoning_tokens
-        sums[6] += row.cost or 0
-        sums[7] += row.price is None
-        sums[8] += row.price or 0
-        sums[9] += row.cost is None
-        if row.stream and row.ttft_ms is not None:
-            sums[len(SUMS) + bucket_of(row.ttft_ms)] += 1
-
     def write(self, conn: Connection) -> None:
         rows = self._rows_to_write
         rows.requests = [structs.astuple(row) for row in self._rows.values()]
-        quarters = _aggregate(self._minutes, 15)
-        hours = _aggregate(quarters, 4)
-        rows.minutes, rows.quarters = _usage_rows(self._minutes), _usage_rows(quarters)
-        rows.hours, rows.days = _usage_rows(hours), _usage_rows(_aggregate(hours, 24))
+        self._usage.put_into(rows)
         for id, state in self._states.items():
             if state.hold is not None and state.settlement is None:
                 rows.opened.append(_open_row(state, state.hold, self._progress.pop(id, _UNKNOWN)))
@@ -408,20 +381,6 @@ class _Batch:
 def _possible_accounts(keys: Collection[tuple[str, int]]) -> set[str]:
     """The accounts of keys at an hour: one for each kind of period."""
     return {id for key_id, hour in keys for id in key_accounts(key_id, hour * (HOUR_MS // 1000))}
-
-
-def _aggregate(counts: Counts, times: int) -> Counts:
-    """Sums the counts up in units that are `times` as long."""
-    found: Counts = {}
-    for (at, *which), sums in counts.items():
-        group = (at // times, *which)
-        before = found.get(group)
-        found[group] = sums if before is None else list(map(add, before, sums))
-    return found
-
-
-def _usage_rows(counts: Counts) -> Rows:
-    return [(*group, *sums) for group, sums in counts.items()]
 
 
 def _open_row(state: RequestState, hold: Hold, progress: _ProgressValues) -> tuple[Any, ...]:
@@ -446,4 +405,7 @@ def _open_row(state: RequestState, hold: Hold, progress: _ProgressValues) -> tup
         hold.idempotency,
         first_ms,
         last_ms,
+        hold.end_user,
+        hold.session,
+        hold.tags,
     )

@@ -34,6 +34,7 @@ from streamweir.store.db.tables import (
     usage_quarters,
 )
 from streamweir.store.ledger.target_sums import TargetSums
+from streamweir.store.requests.attribution import add_attributed
 
 Rows = list[tuple[Any, ...]]
 
@@ -58,6 +59,9 @@ _OPEN = (
     "idempotency",
     "first_ms",
     "last_ms",
+    "end_user",
+    "session",
+    "tags",
 )
 _LEDGER = ("at_ms", "kind", "workspace_id", "key_id", "request_id", "amount", "cost", "price")
 _IDEMPOTENCY = ("key_id", "digest", "body_digest", "request_id", "until_ms")
@@ -146,6 +150,7 @@ class RowBatch(Struct):
     hours: Rows = []
     days: Rows = []
     targets: TargetSums = field(default_factory=TargetSums)
+    attributed: Rows = []
     idempotency_opened: Rows = []
     idempotency_completed: Rows = []
     idempotency_freed: Rows = []
@@ -163,9 +168,14 @@ class RowBatch(Struct):
         _hours.run(conn, sorted(self.hours))
         _days.run(conn, sorted(self.days))
         self.targets.write(conn)
+        add_attributed.run(conn, sorted(self.attributed, key=_first_five))
         _idempotency_opened.run(conn, self.idempotency_opened)
         _idempotency_completed.run(conn, self.idempotency_completed)
         _idempotency_freed.run(conn, self.idempotency_freed)
+
+
+def _first_five(row: tuple[Any, ...]) -> Any:
+    return row[:5]  # the primary key: a digest may be None
 
 
 def _last(row: tuple[Any, ...]) -> Any:

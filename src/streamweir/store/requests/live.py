@@ -35,6 +35,10 @@ class OpenRequest(Struct, frozen=True, kw_only=True):
     """When the first token of a stream was sent."""
     last_ms: int | None
     """When its last piece was sent, to within a second."""
+    end_user: str | None
+    """Like the next two: what the caller says about it."""
+    session: str | None
+    tags: str | None
     node: str | None
     """The name of the node that runs it."""
 

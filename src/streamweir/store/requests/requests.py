@@ -2,8 +2,8 @@
 
 A reader can be restricted to a workspace: ids of others are not found, as if they did not exist. Pages go backwards
 from the newest arrival, each from the end of the last one, so that new rows neither shift nor repeat any. A filter by
-time, workspace, key or id is fast, however long the log is; other filters scan the entries of an index
-(`tables.requests`), a limited number per page. Nothing is written here; content is elsewhere.
+time, workspace, key, end user, session or id is fast, however long the log is; other filters scan the entries of an
+index (`tables.requests`), or rows (a tag), a limited number per page. Nothing is written here; content is elsewhere.
 """
 
 import base64
@@ -31,7 +31,7 @@ MIN_ID_PREFIX = 12
 _LARGEST = 2**63 - 1
 _LISTS = tuple(column.name for column in COLUMNS if column.about.json == "list")
 _OBJECTS = tuple(column.name for column in COLUMNS if column.about.json == "dict")
-_OWN_RULES = ("target", "stream")
+_OWN_RULES = ("target", "stream", "end_user", "session")
 _EQUAL = tuple(c.name for c in COLUMNS if c.name in c.about.filters and c.name not in _OWN_RULES)
 """Columns with a filter for equality under their own name."""
 _columns = requests.c
@@ -51,6 +51,7 @@ class RequestRow(Row, frozen=True, kw_only=True):
     flags: list[Any]  # type: ignore[assignment]
     dropped: list[Any]  # type: ignore[assignment]
     strip: dict[str, Any] | None  # type: ignore[assignment]
+    tags: list[Any]  # type: ignore[assignment]
 
     def members(self) -> dict[str, Any]:
         """By name, in the order of the table; the node after the process."""
@@ -88,6 +89,11 @@ class RequestFilter(Struct, frozen=True, kw_only=True):
     since_ms: int | None = None
     until_ms: int | None = None
     """Exclusive."""
+    end_user: str | None = None
+    """As it is recorded."""
+    session: str | None = None
+    tag: str | None = None
+    """`name=value`, or a name for one without a value."""
     id: str | None = None
     """A request id or its beginning, of `MIN_ID_PREFIX` characters or more, or a completion id."""
 
@@ -159,11 +165,15 @@ def conditions(
 
 
 def _owners(wanted: RequestFilter) -> list[ColumnElement[bool]]:
-    within = _equal({_columns.workspace_id: wanted.workspace_id})
-    if wanted.key_id is None:
-        return within
-    # A key has fewer rows than its workspace: the index of the workspace must not be chosen.
-    return [_columns.key_id == plain(wanted.key_id), *(case((each, 1), else_=0) == 1 for each in within)]
+    # From the fewest rows to the most: the index of a later one must not be chosen.
+    owners: dict[ColumnElement[Any], str | None] = {
+        _columns.session: wanted.session,
+        _columns.end_user: wanted.end_user,
+        _columns.key_id: wanted.key_id,
+        _columns.workspace_id: wanted.workspace_id,
+    }
+    found = _equal(owners)
+    return [*found[:1], *(case((each, 1), else_=0) == 1 for each in found[1:])]
 
 
 def _span(wanted: RequestFilter, after: _Position | None, last: _Position | None = None) -> list[ColumnElement[bool]]:
@@ -200,6 +210,9 @@ def _other_conditions(wanted: RequestFilter) -> list[ColumnElement[bool]]:
         found.append(_columns.cost >= _bounded(wanted.min_cost))
     if wanted.max_cost is not None:
         found.append(_columns.cost <= _bounded(wanted.max_cost))
+    if wanted.tag is not None:  # as a member of the JSON list; `LIKE` of SQLite ignores the case
+        member = msgspec.json.encode(plain(wanted.tag)).decode()
+        found += [_columns.tags.is_not(None), func.replace(_columns.tags, member, "") != _columns.tags]
     return found
 
 

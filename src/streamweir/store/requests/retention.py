@@ -2,8 +2,9 @@
 
 One process at a time purges, in small transactions with pauses between them, so that other writers wait for one of them
 at most. Deleted are requests, their contents, expired idempotency keys, sessions, the names of processes, and usage by
-the minute and by the quarter of an hour. The ledger, usage by the hour and by the day, and the audit log are kept
-permanently. Erasing a key keeps its requests without personal data: the caller, its address, and the content.
+the minute, by the quarter of an hour, by session, and (much later) by tag. The ledger, other usage by the hour and by
+the day, and the audit log are kept permanently. Erasing a key keeps its requests without personal data: the caller, its
+address, what it says about requests, and the content. The sums of its end users are kept under their digests.
 """
 
 import asyncio
@@ -15,9 +16,11 @@ from itertools import accumulate
 from msgspec import Struct
 from sqlalchemy import Column, ColumnElement, Connection, delete, exists, func, select, tuple_, update
 
+from streamweir.policy.end_user import ANONYMOUS, PREFIX
 from streamweir.store.db.base import Store, StoreUnavailable
 from streamweir.store.db.counter import release_lease, take_lease
 from streamweir.store.db.tables import (
+    attribution_days,
     contents,
     idempotency,
     instances,
@@ -28,6 +31,7 @@ from streamweir.store.db.tables import (
     usage_quarters,
 )
 from streamweir.store.journal.entries import plain
+from streamweir.store.requests.attribution import ATTRIBUTED, add_attributed
 from streamweir.store.requests.content import clear_content_flags, mark_erasure
 from streamweir.store.requests.instances import now_of
 
@@ -35,6 +39,8 @@ DAY_MS = 86_400_000
 FINE_USAGE_MS = 50 * 3_600_000
 """How long usage is kept by the minute and the quarter: a day, the day before for comparison, and the time between two
 purges."""
+TAG_DAYS = 400
+"""How long usage is kept by tag: more than a year, but not for good, because each request may have another tag."""
 MAX_ROWS = 500
 MAX_CONTENT_BYTES = 4 << 20
 """In one transaction, which deletes at least one content."""
@@ -53,6 +59,8 @@ class Purged(Struct, frozen=True, kw_only=True):
     instances: int = 0
     usage_minutes: int = 0
     usage_quarters: int = 0
+    usage_sessions: int = 0
+    usage_tags: int = 0
 
 
 class Erased(Struct, frozen=True, kw_only=True):
@@ -103,6 +111,9 @@ async def erase_key(store: Store, key_id: str, now_ms: int, *, pause_s: float = 
         count, after = await store.write(partial(erase_requests, key_id=key_id, after=after))
         rows_cleared += count
         await asyncio.sleep(pause_s)
+    for day in await store.read(attributed_days):
+        await store.write(partial(erase_attribution, key_id=key_id, day=day))
+        await asyncio.sleep(pause_s)
     return Erased(requests=rows_cleared, contents=contents_deleted)
 
 
@@ -118,9 +129,26 @@ def erase_requests(conn: Connection, key_id: str, after: tuple[int, int]) -> tup
         requests.c.key_id == plain(key_id), position > tuple_(*after)
     )
     found = conn.execute(statement.order_by(requests.c.at_ms, requests.c.seq).limit(MAX_ROWS)).all()
-    cleared = {"peer": None, "client": None, "client_id": None, "dropped": None, "has_content": False}
+    names = ("peer", "client", "client_id", "dropped", "end_user", "session", "tags")
+    cleared = {**dict.fromkeys(names), "has_content": False}
     conn.execute(update(requests).where(requests.c.seq.in_([seq for _, seq in found])).values(**cleared))
     return len(found), (found[-1] if len(found) == MAX_ROWS else None)
+
+
+def attributed_days(conn: Connection) -> list[int]:
+    return list(conn.scalars(select(attribution_days.c.day).distinct().order_by(attribution_days.c.day)))
+
+
+def erase_attribution(conn: Connection, key_id: str, day: int) -> None:
+    """Of one day: sessions and tags are deleted, end users are replaced by their digests."""
+    columns = attribution_days.c
+    of_key = (columns.day == day, columns.key_id == plain(key_id))
+    conn.execute(delete(attribution_days).where(*of_key, columns.kind.in_(("session", "tag"))))
+    named = (columns.kind == "end_user", columns.digest != ANONYMOUS, columns.value != PREFIX + columns.digest)
+    found = conn.execute(select(*(columns[name] for name in ATTRIBUTED)).where(*of_key, *named)).all()
+    conn.execute(delete(attribution_days).where(*of_key, *named))
+    # The digest may have a row already: `end_user` of the store was changed on that day.
+    add_attributed.run(conn, sorted((*row[:4], PREFIX + row.digest, *row[5:]) for row in found))
 
 
 def _purge_some(step: "_Step", holder: str, now_ms: int, before_ms: int, conn: Connection) -> int | None:
@@ -164,6 +192,15 @@ def _purge_usage(conn: Connection, now_ms: int, _before_ms: int, unit: Column[in
     return conn.execute(delete(unit.table).where(is_old if last is None else unit <= last)).rowcount
 
 
+def _purge_attribution(conn: Connection, now_ms: int, before_ms: int, kind: str, days: int | None) -> int:
+    """`days`: None: as long as requests."""
+    day = attribution_days.c.day
+    last_ms = before_ms if days is None else now_ms - days * DAY_MS
+    is_old = (day < last_ms // DAY_MS, attribution_days.c.kind == kind)
+    oldest = conn.scalar(select(func.min(day)).where(*is_old))
+    return 0 if oldest is None else conn.execute(delete(attribution_days).where(day == oldest, *is_old)).rowcount
+
+
 _Step = Callable[[Connection, int, int], int]
 _STEPS: dict[str, _Step] = {
     "requests": _purge_requests,
@@ -173,6 +210,8 @@ _STEPS: dict[str, _Step] = {
     "instances": _purge_instances,
     "usage_minutes": partial(_purge_usage, unit=usage_minutes.c.minute, unit_ms=60_000),
     "usage_quarters": partial(_purge_usage, unit=usage_quarters.c.quarter, unit_ms=900_000),
+    "usage_sessions": partial(_purge_attribution, kind="session", days=None),
+    "usage_tags": partial(_purge_attribution, kind="tag", days=TAG_DAYS),
 }
 
 

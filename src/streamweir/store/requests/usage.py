@@ -11,7 +11,7 @@ from operator import add
 from typing import Any, Literal
 
 from msgspec import Struct
-from sqlalchemy import BigInteger, ColumnElement, Connection, Table, case, cast, exists, func, null, select
+from sqlalchemy import BigInteger, Column, ColumnElement, Connection, Table, case, cast, exists, func, null, select
 
 from streamweir.core.errors import CallerError
 from streamweir.policy.latency import BUCKETS
@@ -73,7 +73,7 @@ class UsageSum(Struct, frozen=True, kw_only=True):
 
 class UsageGroup(Struct, frozen=True, kw_only=True):
     group: str | None
-    """A key's id, a model or a provider. None: all, or all others."""
+    """A key's id, a model, a provider, or what callers say about requests. None: all, or all others."""
     sum: UsageSum
 
 
@@ -110,7 +110,7 @@ def step_ms(step: Step) -> int:
 def sum_usage(conn: Connection, wanted: UsageFilter, step: Step) -> UsageSum:
     """For the same period as `read_usage`."""
     plan = _PLANS[step]
-    return _sum(conn.execute(select(*_sums(plan.table.c)).where(*_conditions(plan, wanted))).one())
+    return _sum(conn.execute(select(*sums_of(plan.table.c)).where(*_conditions(plan, wanted))).one())
 
 
 def read_usage(conn: Connection, wanted: UsageFilter, step: Step, by: Grouping = "total", *, groups: int = 20) -> Usage:
@@ -125,8 +125,12 @@ def read_usage(conn: Connection, wanted: UsageFilter, step: Step, by: Grouping =
     ).where(*_conditions(plan, wanted))
     # An inner select, because a database does not see that two expressions with parameters are equal.
     columns = inner.subquery().c
-    rows = conn.execute(select(columns.at, columns.group, *_sums(columns)).group_by(columns.at, columns.group)).all()
-    found = [((at * step_ms(step), group), counts) for at, group, *counts in rows]
+    rows = conn.execute(select(columns.at, columns.group, *sums_of(columns)).group_by(columns.at, columns.group))
+    return usage_of([((at * step_ms(step), group), counts) for at, group, *counts in rows])
+
+
+def usage_of(found: Sequence[tuple[tuple[int, str | None], _Counts]]) -> Usage:
+    """From the counts of each step (its time) and group."""
     by_group = {group: _sum(counts) for group, counts in _sum_by(found, lambda group_key: group_key[1])}
     return Usage(
         total=_sum(dict(_sum_by(found, lambda _: None)).get(None, (0,) * (len(SUMS) + len(TTFT)))),
@@ -153,12 +157,21 @@ def _group(conn: Connection, plan: _Plan, wanted: UsageFilter, by: Grouping, max
     if by == "total":
         return null()
     columns = plan.table.c
-    column: ColumnElement[str] = columns[_COLUMNS[by]]
+    column = columns[_COLUMNS[by]]
+    largest = largest_groups(conn, column, _conditions(plan, wanted), max_groups)
+    return column if largest is None else case((column.in_(largest), column), else_=None)
+
+
+def largest_groups(
+    conn: Connection, column: Column[str], where: Sequence[ColumnElement[bool]], max_groups: int
+) -> list[str] | None:
+    """The values of a column with the largest sums, if there are more than `max_groups`. None: there are not."""
+    columns = column.table.c
     order = (func.sum(columns.price).desc(), func.sum(columns.requests).desc(), column)
     max_groups = max(1, min(max_groups, MAX_GROUPS))
-    largest = select(column).where(*_conditions(plan, wanted)).group_by(column).order_by(*order).limit(max_groups + 1)
+    largest = select(column).where(*where).group_by(column).order_by(*order).limit(max_groups + 1)
     found = list(conn.scalars(largest))
-    return column if len(found) <= max_groups else case((column.in_(found[:max_groups]), column), else_=None)
+    return None if len(found) <= max_groups else found[:max_groups]
 
 
 def _conditions(plan: _Plan, wanted: UsageFilter) -> list[ColumnElement[bool]]:
@@ -181,8 +194,8 @@ def _first(at_ms: int, plan: _Plan) -> int:
     return -(-max(0, min(at_ms, 2**62)) // (plan.unit_ms * plan.units)) * plan.units
 
 
-def _sums(columns: Any) -> list[ColumnElement[int]]:
-    return [func.coalesce(cast(func.sum(columns[name]), BigInteger), 0).label(name) for name in (*SUMS, *TTFT)]
+def sums_of(columns: Any, names: Sequence[str] = (*SUMS, *TTFT)) -> list[ColumnElement[int]]:
+    return [func.coalesce(cast(func.sum(columns[name]), BigInteger), 0).label(name) for name in names]
 
 
 def _sum_by(
@@ -205,4 +218,6 @@ def _by_price(sums: dict[str | None, UsageSum]) -> Callable[[str | None], tuple[
 
 
 def _sum(counts: Sequence[int]) -> UsageSum:
-    return UsageSum(**dict(zip(SUMS, counts, strict=False)), ttft=tuple(counts[len(SUMS) :]))
+    """Without times to the first token if there are none."""
+    sums: dict[str, Any] = dict(zip(SUMS, counts, strict=False))
+    return UsageSum(**sums, ttft=tuple(counts[len(SUMS) :])) if len(counts) > len(SUMS) else UsageSum(**sums)

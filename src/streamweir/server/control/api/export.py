@@ -38,9 +38,10 @@ class ExportQuery(RequestMembers, frozen=True, kw_only=True):
 
 async def export_requests(call: Call[ExportQuery, Nothing]) -> Stream:
     query, actor, at_ms = call.query, call.actor, call.at_ms
+    rule = call.context.runtime().config.store.end_user
 
     def begin(conn: Connection) -> RequestFilter:
-        wanted = filter_of(query, actor.workspace_filter(conn, query.workspace))
+        wanted = filter_of(query, actor.workspace_filter(conn, query.workspace), rule)
         audit.append(conn, actor.name, "requests.export", "requests", _audit_detail(query), wanted.workspace_id, at_ms)
         return wanted
 

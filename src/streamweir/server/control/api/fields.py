@@ -30,6 +30,10 @@ Scope = Literal["chat", "models", "admin"]
 Scopes = Annotated[tuple[Scope, ...], Meta(min_length=1, max_length=16)]
 Period = Literal["day", "week", "month", "total"]
 WorkspaceName = Annotated[str, Meta(max_length=256, description="A workspace, by name or id.")]
+EndUser = Annotated[
+    str,
+    Meta(description='An end user, as the caller named it. With `end_user` of the store "hash" its digest works, too.'),
+]
 
 PAGE = 50
 

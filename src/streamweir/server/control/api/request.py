@@ -11,9 +11,10 @@ from typing import Annotated, Literal
 from msgspec import Meta, Struct
 from sqlalchemy import Connection
 
+from streamweir.policy.end_user import EndUserRule, recorded_user
 from streamweir.policy.redact import Frame
 from streamweir.server.control.api.detail import RequestDetail, view_detail
-from streamweir.server.control.api.fields import PAGE, Cursor, Dollars, Limit, Moment, WorkspaceName, nano
+from streamweir.server.control.api.fields import PAGE, Cursor, Dollars, EndUser, Limit, Moment, WorkspaceName, nano
 from streamweir.server.control.api.operation import Call, Nothing, Operation, Page
 from streamweir.server.control.api.view import LiveView, RequestView, view_live, view_request
 from streamweir.server.control.routing import Access
@@ -43,6 +44,9 @@ class RequestMembers(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     max_cost_usd: Dollars | None = None
     since_ms: Moment | None = None
     until_ms: Moment | None = None
+    end_user: EndUser | None = None
+    session: Annotated[str, Meta(description="The session, as the caller named it.")] | None = None
+    tag: Annotated[str, Meta(description="A tag of the caller: `name=value`, or a name without a value.")] | None = None
     id: Annotated[str, Meta(description="A request id, its beginning, or the id in the chunks.")] | None = None
 
 
@@ -81,8 +85,8 @@ class Deleted(Struct, kw_only=True):
     deleted: bool
 
 
-def filter_of(query: RequestMembers, workspace_id: str | None) -> RequestFilter:
-    """Within a workspace; None: within all."""
+def filter_of(query: RequestMembers, workspace_id: str | None, rule: EndUserRule) -> RequestFilter:
+    """Within a workspace; None: within all. `rule`: how end users are recorded."""
     least, most = query.min_cost_usd, query.max_cost_usd
     return RequestFilter(
         workspace_id=workspace_id,
@@ -100,15 +104,18 @@ def filter_of(query: RequestMembers, workspace_id: str | None) -> RequestFilter:
         max_cost=nano(most, "max_cost_usd") if most is not None else None,
         since_ms=query.since_ms,
         until_ms=query.until_ms,
+        end_user=recorded_user(query.end_user, rule),
+        session=query.session,
+        tag=query.tag,
         id=query.id,
     )
 
 
 async def list_requests(call: Call[RequestQuery, Nothing]) -> Page[RequestView]:
-    query, actor = call.query, call.actor
+    query, actor, rule = call.query, call.actor, call.context.runtime().config.store.end_user
 
     def work(conn: Connection) -> requests.Page:
-        wanted = filter_of(query, actor.workspace_filter(conn, query.workspace))
+        wanted = filter_of(query, actor.workspace_filter(conn, query.workspace), rule)
         return requests.list_requests(conn, wanted, cursor=query.cursor, limit=query.limit)
 
     await call.context.flush_accounting()

@@ -225,7 +225,7 @@ export interface RequestView {
   price_usd: string | null;
   /** Of a request that went wrong: the rule by which it was charged. */
   charge_rule: string | null;
-  /** The caller's user that it was made for, as the caller names it. */
+  /** The caller's user that it was made for, as the caller names it, or a digest (`[store] end_user`). */
   end_user: string | null;
   /** The session that it belongs to, as the caller names it. */
   session: string | null;
@@ -332,7 +332,7 @@ export interface UsageSeries {
   since_ms: number;
   until_ms: number;
   step: "day" | "hour" | "minute" | "quarter" | "two_hours";
-  by: "key" | "model" | "provider" | "total";
+  by: "api" | "end_user" | "key" | "model" | "provider" | "session" | "tag" | "total";
   total: UsageView;
   groups: GroupView[];
   series: PointView[];

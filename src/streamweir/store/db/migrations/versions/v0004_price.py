@@ -11,6 +11,18 @@ down_revision = "0003"
 
 _USAGE = ("usage_minutes", "usage_quarters", "usage_hours", "usage_days")
 _TARGET_SUMS = ("requests", "prompt_tokens", "cached_tokens", "completion_tokens", "cost", "uncosted")
+_SUMS = (
+    "requests",
+    "errors",
+    "prompt_tokens",
+    "cached_tokens",
+    "completion_tokens",
+    "reasoning_tokens",
+    "cost",
+    "unpriced",
+    "price",
+    "uncosted",
+)
 
 
 def upgrade() -> None:
@@ -40,7 +52,7 @@ def _add_columns() -> None:
     for column in ("charge_rule", "end_user", "session"):
         op.add_column("requests", sa.Column(column, sa.String))
     for column in ("end_user", "session"):
-        is_known = sa.text(f"{column} IS NOT NULL")
+        is_known = sa.column(column).is_not(None)
         op.create_index(
             f"requests_of_{column}",
             "requests",
@@ -64,13 +76,19 @@ def _make_attribution() -> None:
         sa.Column("key_id", sa.String, primary_key=True),
         sa.Column("kind", sa.String, primary_key=True),
         sa.Column("value", sa.String, primary_key=True),
-        *(
-            sa.Column(name, sa.BigInteger, nullable=False)
-            for name in ("requests", "errors", "prompt_tokens", "completion_tokens", "cost", "price")
-        ),
+        sa.Column("digest", sa.String),
+        *(sa.Column(name, sa.BigInteger, nullable=False) for name in _SUMS),
         sqlite_with_rowid=False,
     )
     op.create_index("attribution_of_value", "attribution_days", ["workspace_id", "kind", "value", "day"])
+    has_digest = sa.text("digest IS NOT NULL")
+    op.create_index(
+        "attribution_of_user",
+        "attribution_days",
+        ["workspace_id", "digest", "day"],
+        sqlite_where=has_digest,
+        postgresql_where=has_digest,
+    )
 
 
 def _make_target_days() -> None:
