@@ -1,7 +1,7 @@
 """What may be kept of what callers say about requests: secrets are masked, and what the operator wants masked.
 
 A text is an id more often than not, so a long opaque one is kept, unless it looks like a key. The secrets of the
-configuration and the patterns of `store.redact` are masked as in stored content.
+configuration and the patterns of the operator (`[store] redact`) are masked as in stored content.
 """
 
 import re
