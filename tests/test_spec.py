@@ -162,6 +162,7 @@ def cells_of(dialect: Dialect) -> dict[str, str]:
         "D27": "required" if request.model_required else "optional",
         "D28": "always streams" if request.always_streams else "default false",
         "D29": str(request.max_choices),
+        "D30": "when asked for" if dialect.shows_cost else "never",
     }
 
 

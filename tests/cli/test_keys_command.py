@@ -87,6 +87,8 @@ def test_all_settings_of_a_new_key(commands: Commands) -> None:
         (["--log-content"], {"log_content": True}),
         (["--show-routing"], {"show_routing": True}),
         (["--no-show-routing"], {}),
+        (["--show-cost"], {"show_cost": True}),
+        (["--no-show-cost"], {}),
         (["--name", "none"], {"name": "none"}),
     ],
 )

@@ -25,6 +25,7 @@ EVERYTHING: dict[str, Any] = {
     "budget_period": "week",
     "log_content": True,
     "show_routing": True,
+    "show_cost": True,
 }
 
 
@@ -206,6 +207,7 @@ SENSELESS: list[tuple[dict[str, Any], str]] = [
     ({"budget_usd": 1, "budget_period": "year"}, "budget_period"),
     ({"log_content": "yes"}, "log_content"),
     ({"show_routing": 1}, "show_routing"),
+    ({"show_cost": 1}, "show_cost"),
     ({"expires_ms": 1}, "expires_ms"),
     ({"expires_ms": 10**18}, "expires_ms"),
     ({"expires_ms": -1}, "expires_ms"),

@@ -51,7 +51,10 @@ async def test_they_get_ids_and_workspaces(database: str, tmp_path: Path) -> Non
 @each_database
 async def test_what_did_not_change_is_not_written(database: str, tmp_path: Path) -> None:
     async with store_on(database, tmp_path) as store:
-        keys = [key("a", rpm=5), key("b", workspace_id="team", models=("x", "y*"), log_content=True, show_routing=True)]
+        keys = [
+            key("a", rpm=5),
+            key("b", workspace_id="team", models=("x", "y*"), log_content=True, show_routing=True, show_cost=True),
+        ]
         await put(store, *keys)
         before = await dump(store)
         assert [each.id for each in await put(store, *keys, at_ms=NOW + 5)] == ["file:a", "file:b"]

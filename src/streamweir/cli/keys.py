@@ -63,6 +63,7 @@ def command() -> None:
 )
 @click.option("--log-content", is_flag=True, help="Store prompts and answers.")
 @click.option("--show-routing", is_flag=True, help="Show target, attempts and cost in headers of answers.")
+@click.option("--show-cost", is_flag=True, help="Show what the caller pays in the usage of answers.")
 @json_option
 @store_options
 def create(
@@ -156,6 +157,7 @@ def show(access: StoreAccess, key: str, workspace: str | None, as_json: bool) ->
 @click.option(
     "--show-routing/--no-show-routing", default=None, help="Show target, attempts and cost in headers, or not."
 )
+@click.option("--show-cost/--no-show-cost", default=None, help="Show what the caller pays in the usage, or not.")
 @json_option
 @store_options
 def change(access: StoreAccess, key: str, workspace: str | None, all_models: bool, as_json: bool, **more: Any) -> None:
@@ -268,6 +270,7 @@ def _facts(key: "KeyRecord", workspace: str) -> list[tuple[str, str]]:
         ("budget", _budget(key)),
         ("content", "may be logged" if key.log_content else "is not logged"),
         ("routing", "is shown in headers" if key.show_routing else "is not shown"),
+        ("cost", "is shown in the usage of answers" if key.show_cost else "is not shown"),
         ("created", moment(key.created_ms)),
         ("expires", moment(key.expires_ms)),
     ]

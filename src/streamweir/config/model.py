@@ -286,6 +286,7 @@ class Key(_NamesAndLimits, frozen=True, kw_only=True, forbid_unknown_fields=True
     workspace: Name | None = None
     log_content: bool = False
     show_routing: bool = False
+    show_cost: bool = False
 
 
 class Routing(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

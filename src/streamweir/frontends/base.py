@@ -74,6 +74,14 @@ class Reply(Struct, frozen=True, kw_only=True):
     """Called at the end if usage must be sent and the upstream reported none."""
     encoding: Encoding = "float"
     """Of vectors."""
+    price_of: Callable[[Usage], float | None] | None = None
+    """What the caller pays for a usage, in dollars, if it is shown that."""
+
+
+def with_cost(shown: dict[str, Any], usage: Usage, reply: Reply) -> dict[str, Any]:
+    """The usage object `shown` of a complete answer, with what the caller pays for it, if that is shown and known."""
+    cost = reply.price_of(usage) if reply.price_of is not None else None
+    return shown if cost is None else {**shown, "cost": cost}
 
 
 class StreamEncoder(Protocol):
@@ -146,6 +154,8 @@ class Frontend(ABC):
     """The same before the first frame of a stream that is passed on unchanged."""
     has_own_headers: bool = False
     """`own_headers` must be called for every answer."""
+    shows_cost: bool = True
+    """Its usage may have a member `cost`."""
     in_playground: bool = True
     """Its requests are conversations, which the console's playground can have."""
     body_factor: int = 1

@@ -74,6 +74,8 @@ def take_canonical(body: bytes, record: Record, choices: int | None = None) -> b
 
     `choices`: the number of requested choices; None: unknown.
     """
+    if record.price_of is not None:
+        return None
     try:
         answer = _decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):

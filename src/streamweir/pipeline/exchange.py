@@ -359,7 +359,8 @@ class WholeExchange:
 
     def pass_large(self, body: bytes) -> bytes | None:
         """The body as it came, after its last event. None: it is written anew, or not at all."""
-        if self.ended or self._native is None or not self._native.passes_large or self._large_id is None:
+        native, shows_price = self._native, self._meter.record.price_of is not None
+        if self.ended or native is None or not native.passes_large or shows_price or self._large_id is None:
             return None
         return self.finish_large(WholeBody(self._large_id, body))
 
@@ -446,4 +447,4 @@ def _behind(reply: Reply, tap: Tap, delivered: Delivered | None) -> Reply:
 def _with_id_and_count(reply: Reply, frontend: Frontend, meter: Meter) -> Reply:
     """The reply with the gateway's own id and count, which encoding may need."""
     id = reply.id or frontend.make_id(reply.entropy)
-    return structs.replace(reply, id=id, count_usage=meter.count_usage)
+    return structs.replace(reply, id=id, count_usage=meter.count_usage, price_of=meter.record.price_of)

@@ -73,6 +73,8 @@ class ReplyData(Struct, frozen=True, kw_only=True):
     pinned: bool
     created: int | None
     usage: Usage
+    price: float | None
+    """What the caller pays, in dollars. None: it is not shown, or not known."""
     encoding: Encoding = "float"
 
 
@@ -98,6 +100,7 @@ def reply_data_of(frontend: str, reply: Reply, usage: Usage) -> ReplyData:
         pinned=reply.pinned,
         created=reply.created,
         usage=usage,
+        price=reply.price_of(usage) if reply.price_of is not None else None,
         encoding=reply.encoding,
     )
 
@@ -126,7 +129,8 @@ class LargeAnswer:
         """`frontend`: the one named in `reply_data`."""
         members = structs.asdict(reply_data)
         _, now, usage = members.pop("frontend"), members.pop("now"), members.pop("usage")
-        reply = Reply(**members, now=lambda: now)
+        price = members.pop("price")
+        reply = Reply(**members, now=lambda: now, price_of=lambda _: price)
         completion = self._accumulator.fold()
         completion.usage = usage
         return frontend.write_whole(completion, reply)

@@ -15,6 +15,13 @@ from streamweir.core.errors import StreamweirError, UpstreamError
 from streamweir.core.events import FinishReason, StreamFailed
 from streamweir.core.usage import has_invalid_count
 from streamweir.pipeline.meter import Record, note
+from streamweir.pipeline.usage_cost import (
+    body_with_price,
+    frame_with_price,
+    frame_without_cost,
+    has_usage,
+    settled_price,
+)
 from streamweir.providers.anthropic.decode import AnthropicDecoder
 from streamweir.providers.anthropic.error import error_in
 from streamweir.providers.anthropic.frame import NO_INDEX, StreamEvent, decode_stream_event
@@ -113,8 +120,10 @@ class MessagesTap:
         elif kind == "message_start":
             if not self._take_start(event.message or {}, frame):
                 return self._fail(truncated())
+            frame = frame_without_cost(frame, "message")
         elif kind == "message_delta":
             self._report(event.usage)
+            frame = frame_without_cost(frame)
             if event.delta is not None and event.delta.stop_reason:
                 self._reason, self._finish = event.delta.stop_reason, frame
                 return self._hold(frame)
@@ -211,9 +220,18 @@ class MessagesTap:
         if self._wants_last:
             record.anomaly = record.is_interim = True
         self.ended = record.completed = True
+        if record.price_of is not None:
+            self._show_price()
         held = b"".join([each.raw for each in self._end_frames])
         self._end_frames.clear()
         return held + (frame.raw if frame.terminated else frame.raw.rstrip(b"\r\n") + b"\n\n")
+
+    def _show_price(self) -> None:
+        """In the last usage."""
+        frames = self._end_frames
+        at = next((at for at in reversed(range(len(frames))) if has_usage(frames[at])), None)
+        if at is not None:
+            frames[at] = frame_with_price(frames[at], settled_price(self.record))
 
 
 def _is_utf8(raw: bytes) -> bool:
@@ -235,4 +253,4 @@ def take_message(body: bytes, record: Record, _choices: int | None = None) -> by
     for each in AnthropicDecoder().read_whole(value):
         note(record, each)
     record.completion_id = text_of(value, "id")
-    return body
+    return body_with_price(body, record)

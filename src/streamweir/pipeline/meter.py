@@ -113,6 +113,8 @@ class Record(Struct):
     """A choice has no finish, but the answer is complete."""
     bounds: UsageBounds | None = None
     secrets: Collection[str] = ()
+    price_of: Callable[[Usage], float | None] | None = None
+    """What the caller pays for a usage, in dollars, if it is shown that."""
 
     @property
     def written(self) -> int:

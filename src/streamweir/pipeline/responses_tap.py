@@ -14,6 +14,7 @@ from msgspec.json import Decoder
 from streamweir.core.errors import StreamweirError
 from streamweir.core.events import ReasoningDelta, StreamCompleted, StreamFailed, StreamStarted
 from streamweir.pipeline.meter import Record, note
+from streamweir.pipeline.usage_cost import body_with_price, frame_with_price, settled_price
 from streamweir.providers.base import invalid_frame, truncated
 from streamweir.providers.failure import error_in_dataless_block
 from streamweir.providers.responses.decode import ENDS, ResponsesDecoder, decode_whole
@@ -116,6 +117,7 @@ class ResponsesTap:
                 self.has_reasoned = True
             elif kind is StreamCompleted:
                 self.ended = True
+                frame = frame_with_price(frame, settled_price(self.record), "response")
                 return frame.raw if frame.terminated else frame.raw.rstrip(b"\r\n") + b"\n\n"
         self._start = start  # of a frame that did not end the answer: it may be read again
         if self.has_finished:
@@ -166,4 +168,4 @@ def take_response(body: bytes, record: Record, _choices: int | None = None) -> b
         note(record, each)
         if type(each) is StreamStarted:
             record.completion_id = each.id
-    return body
+    return body_with_price(body, record)

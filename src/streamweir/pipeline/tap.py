@@ -17,6 +17,7 @@ from streamweir.core.events import MAX_CHOICES, FinishReason
 from streamweir.core.usage import Usage
 from streamweir.frontends.identifier import is_unique
 from streamweir.pipeline.meter import Record, Text
+from streamweir.pipeline.usage_cost import PROVIDER_COST, frame_with_price
 from streamweir.providers.openai.usage import read_usage
 from streamweir.wire import jsonio
 from streamweir.wire.sse import DONE, Frame
@@ -279,8 +280,16 @@ class ChatTap:
         )  # `has_finished`, at less than its price
         if not must_release or report is None or not _adds_up(report, usage) or not self.record.is_plausible(report):
             return None
+        if self._cuts_usage:
+            self._usage = report
+            self.held.append((frame, b""))
+            return b""
+        if not PROVIDER_COST.isdisjoint(usage):
+            return None  # what the provider asks is not the caller's business: the encoder leaves it out
+        price_of = self.record.price_of
+        shown = frame if price_of is None else frame_with_price(frame, price_of(report))
         self._usage = report
-        self.held.append((frame, b"" if self._cuts_usage else frame.raw))
+        self.held.append((frame, shown.raw))
         return b""
 
     def _end(self) -> bytes | None:

@@ -38,6 +38,8 @@ class Key(KeyLimits, frozen=True, kw_only=True):
     log_content: bool = False
     show_routing: bool = False
     """Headers of its answers tell the target, the number of attempts and the cost."""
+    show_cost: bool = False
+    """The usage in its answers has the price of the request, as `cost`."""
     revoked_at: float | None = None
     has_limits: bool = False
     """Whether it has one of the limits in `KeyLimits`. Derived from them."""

@@ -22,6 +22,7 @@ AIVENE = Dialect(
     },
     usage=UsageRule.ON_REQUEST,
     prompt_details={"cached_tokens": "cache_read", "cache_write_tokens": "cache_write"},
+    shows_cost=False,
     error_members=("message", "type"),
     error_overrides={
         **{

@@ -102,6 +102,9 @@ class Dialect(Struct, frozen=True, kw_only=True):
     full_details: bool = False
     """Details as an OpenAI-style provider reported them; without such a report all members, 0 if unknown."""
 
+    shows_cost: bool = True
+    """`cost` in the usage, where the key or the request asks for it."""
+
     whole_tool_calls: bool = False
     """A call is one frame, sent when its arguments are complete."""
     legacy_function_call: bool = False

@@ -31,7 +31,7 @@ from streamweir.core.events import (
     UsageReported,
 )
 from streamweir.core.usage import Usage
-from streamweir.frontends.base import Reply
+from streamweir.frontends.base import Reply, with_cost
 from streamweir.frontends.chat.dialect import Dialect, UsageRule, call_id, identity_of
 from streamweir.frontends.chat.errors import stream_envelope
 from streamweir.frontends.chat.usage import usage_object
@@ -261,7 +261,8 @@ class Encoder:
         includes_usage = self._dialect.includes_usage(requested)
         usage: dict[str, Any] | UnsetType = UNSET
         if includes_usage:
-            usage = usage_object(self._usage or self._reply.count_usage(), self._dialect)
+            counted = self._usage or self._reply.count_usage()
+            usage = with_cost(usage_object(counted, self._dialect), counted, self._reply)
         if self._dialect.usage is UsageRule.ON_FINISH:
             self._chunk.usage = usage
             held = [(choice, choice.finish) for choice in self._choices.values() if choice.finish is not None]

@@ -27,6 +27,7 @@ class ChatFrontend(Frontend):
         self.paths = (_PATH, f"/{dialect.name}{_PATH}")
         self.native_wire = dialect.native_wire
         self.always_includes_usage = dialect.usage is UsageRule.ALWAYS
+        self.shows_cost = dialect.shows_cost
         self._dialect = dialect
 
     def parse(self, document: dict[str, Any], _: Mapping[str, str], /) -> ChatRequest:

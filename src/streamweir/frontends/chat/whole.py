@@ -10,7 +10,7 @@ from msgspec import UNSET
 
 from streamweir.core.completion import Completion, FoldedChoice
 from streamweir.core.events import FinishReason
-from streamweir.frontends.base import Reply
+from streamweir.frontends.base import Reply, with_cost
 from streamweir.frontends.chat.dialect import Dialect, call_id, identity_of
 from streamweir.frontends.chat.usage import usage_object
 from streamweir.wire import jsonio
@@ -26,7 +26,8 @@ def encode_whole(completion: Completion, dialect: Dialect, reply: Reply) -> byte
     if dialect.labels and started.service_tier is not UNSET:
         body["service_tier"] = started.service_tier
     body["choices"] = [_choice(choice, id, dialect, reply) for choice in completion.choices]
-    body["usage"] = usage_object(completion.usage or reply.count_usage(), dialect)
+    usage = completion.usage or reply.count_usage()
+    body["usage"] = with_cost(usage_object(usage, dialect), usage, reply)
     body.update((name, value) for name, value in completion.extras.items() if name in dialect.extras)
     return jsonio.encode(body)
 

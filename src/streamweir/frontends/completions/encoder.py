@@ -20,7 +20,7 @@ from streamweir.core.events import (
     UsageReported,
 )
 from streamweir.core.usage import Usage
-from streamweir.frontends.base import Reply
+from streamweir.frontends.base import Reply, with_cost
 from streamweir.frontends.error import stream_error_members
 from streamweir.frontends.identifier import ALNUM, digest_text, is_unique
 from streamweir.wire import jsonio, sse
@@ -86,7 +86,8 @@ class CompletionsEncoder:
     def _usage_chunk(self) -> list[bytes]:
         if not self._reply.include_usage:
             return []
-        return [_frame({**self._head, "choices": [], "usage": _usage(self._usage or self._reply.count_usage())})]
+        usage = _usage(self._usage or self._reply.count_usage(), self._reply)
+        return [_frame({**self._head, "choices": [], "usage": usage})]
 
 
 def encode_whole(completion: Completion, reply: Reply) -> tuple[str, bytes]:
@@ -101,7 +102,7 @@ def encode_whole(completion: Completion, reply: Reply) -> tuple[str, bytes]:
         }
         for choice in completion.choices
     ]
-    usage = _usage(completion.usage or reply.count_usage())
+    usage = _usage(completion.usage or reply.count_usage(), reply)
     return str(head["id"]), jsonio.encode({**head, "choices": choices, "usage": usage})
 
 
@@ -115,12 +116,13 @@ def _head(started: StreamStarted, reply: Reply) -> dict[str, Any]:
     }
 
 
-def _usage(usage: Usage) -> dict[str, int]:
-    return {
+def _usage(usage: Usage, reply: Reply) -> dict[str, Any]:
+    shown = {
         "prompt_tokens": usage.prompt_tokens,
         "completion_tokens": usage.completion_tokens,
         "total_tokens": usage.total_tokens,
     }
+    return with_cost(shown, usage, reply)
 
 
 def _frame(document: dict[str, Any]) -> bytes:

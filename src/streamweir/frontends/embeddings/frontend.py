@@ -11,7 +11,7 @@ from streamweir.core.embedding import Encoding
 from streamweir.core.errors import StreamweirError
 from streamweir.core.events import EmbeddingRead
 from streamweir.core.request import ChatRequest
-from streamweir.frontends.base import ErrorResponse, Frontend, Reply, StreamEncoder, WholeBody
+from streamweir.frontends.base import ErrorResponse, Frontend, Reply, StreamEncoder, WholeBody, with_cost
 from streamweir.frontends.embeddings.request import read_embeddings_request
 from streamweir.frontends.error import write_openai_error
 from streamweir.wire import floats, jsonio
@@ -45,7 +45,9 @@ class EmbeddingsFrontend(Frontend):
             "object": "list",
             "data": data,
             "model": completion.started.model or reply.target_model or reply.model,
-            "usage": {"prompt_tokens": usage.prompt_tokens, "total_tokens": usage.total_tokens},
+            "usage": with_cost(
+                {"prompt_tokens": usage.prompt_tokens, "total_tokens": usage.total_tokens}, usage, reply
+            ),
         }
         return WholeBody("", jsonio.encode(body))
 

@@ -25,7 +25,7 @@ from streamweir.core.events import (
     UsageReported,
 )
 from streamweir.core.usage import Usage
-from streamweir.frontends.base import Reply
+from streamweir.frontends.base import Reply, with_cost
 from streamweir.frontends.messages.block import NO_INDEX, Blocks, Document
 from streamweir.frontends.messages.errors import document_of
 from streamweir.frontends.messages.stop import Stop, stop_of
@@ -119,7 +119,8 @@ class MessagesEncoder:
     def _write_completion(self, _: StreamCompleted) -> list[bytes]:
         frames = self._write(self._blocks.close())
         stop = self._stop()
-        usage = usage_object(self._usage or self._reply.count_usage(), with_buckets=False)
+        counted = self._usage or self._reply.count_usage()
+        usage = with_cost(usage_object(counted, with_buckets=False), counted, self._reply)
         delta = {"stop_reason": stop.reason, "stop_sequence": stop.sequence}
         frames.append(_frame({"type": "message_delta", "delta": delta, "usage": usage}))
         frames.append(_frame({"type": "message_stop"}))

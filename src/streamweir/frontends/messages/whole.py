@@ -5,7 +5,7 @@ The content is the fold of the same blocks that a stream contains, in the same o
 
 from streamweir.core.completion import Completion, FoldedChoice, Run
 from streamweir.core.events import FinishReason
-from streamweir.frontends.base import Reply
+from streamweir.frontends.base import Reply, with_cost
 from streamweir.frontends.messages.block import Blocks, Document
 from streamweir.frontends.messages.encoder import message_document
 from streamweir.frontends.messages.stop import stop_of
@@ -26,7 +26,9 @@ def encode_whole(completion: Completion, reply: Reply) -> bytes:
         has_calls=bool(choice.calls),
         has_refusal=choice.refusal is not None,
     )
-    return jsonio.encode(message_document(reply, content, stop, completion.usage or reply.count_usage()))
+    usage = completion.usage or reply.count_usage()
+    message = message_document(reply, content, stop, usage)
+    return jsonio.encode({**message, "usage": with_cost(message["usage"], usage, reply)})
 
 
 def _documents(blocks: Blocks, choice: FoldedChoice, reply: Reply) -> list[Document]:

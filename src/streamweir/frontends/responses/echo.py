@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from streamweir.core.usage import Usage
-from streamweir.frontends.base import Reply
+from streamweir.frontends.base import Reply, with_cost
 from streamweir.frontends.responses.usage import usage_object
 from streamweir.wire import jsonio
 
@@ -107,7 +107,12 @@ class ResponseState:
             "top_logprobs": values["top_logprobs"],
             "top_p": values["top_p"],
             "truncation": "disabled",
-            "usage": usage_object(usage) if usage is not None else None,
+            "usage": self._usage(usage, error) if usage is not None else None,
             "user": values["user"],
             "metadata": values["metadata"],
         }
+
+    def _usage(self, usage: Usage, error: Document | None) -> Document:
+        """What is settled for an answer that failed is not known yet."""
+        shown = usage_object(usage)
+        return with_cost(shown, usage, self._reply) if error is None else shown

@@ -14,6 +14,7 @@ from streamweir.core.errors import StreamweirError
 from streamweir.core.request import ChatRequest
 from streamweir.frontends.base import Frontend
 from streamweir.pipeline.meter import Meter
+from streamweir.policy.access import Key
 from streamweir.policy.health import Candidate, TargetId
 from streamweir.providers.base import UpstreamRequest
 from streamweir.server.accounting.reservation import Reservation
@@ -29,6 +30,7 @@ from streamweir.server.request.request_headers import read_timeout
 from streamweir.server.request.request_size import estimate_prompt
 from streamweir.server.request.routing_headers import cost_headers, routing_headers
 from streamweir.server.request.runtime import RuntimeConfig
+from streamweir.server.request.shown_cost import asks_for_cost, price_in_dollars, read_usage_option
 from streamweir.server.telemetry.record import RequestRecord
 
 
@@ -40,6 +42,7 @@ class AttemptBuilder:
         "_record",
         "_response",
         "_runtime",
+        "_shows_cost",
         "_shows_routing",
         "_vocabularies",
         "body_bytes",
@@ -56,10 +59,8 @@ class AttemptBuilder:
         observer: AttemptObserver,
         vocabularies: Vocabularies,
         parser: Executor,
-        *,
-        shows_routing: bool,
+        key: Key,
     ) -> None:
-        """`shows_routing`: the caller is told the target, the attempts and the cost."""
         self._runtime = runtime
         self._frontend = frontend
         self._record = record
@@ -67,16 +68,29 @@ class AttemptBuilder:
         self._observer = observer
         self._vocabularies = vocabularies
         self._parser = parser
-        self._shows_routing = shows_routing
+        self._shows_routing = key.show_routing
+        """The caller is told the target, the attempts and the cost."""
+        self._shows_cost = key.show_cost
+        """The price is in the usage, where the API allows it."""
         self.body_bytes = 0
         """The size of the caller's body."""
         self.capture: Capture | None = None
         self.timeout_s: float | None = None
         """The caller's own limit for the whole request."""
 
-    def read_timeout(self, headers: Mapping[str, str]) -> None:
+    def read_headers(self, headers: Mapping[str, str]) -> None:
         """Raises `CallerError`. `headers`: of the caller's request."""
         self.timeout_s = read_timeout(headers)
+        if "x-streamweir-cost" in headers:
+            self._shows_cost = self._shows_cost or asks_for_cost(headers)
+
+    def read_options(self, chat: ChatRequest) -> ChatRequest:
+        """What the body says about the answer, apart from its API. Returns the request without it."""
+        if "usage" not in chat.body:
+            return chat
+        chat, wanted = read_usage_option(chat, shows_cost=self._frontend.shows_cost)
+        self._shows_cost = self._shows_cost if wanted is None else wanted
+        return chat
 
     def repair(
         self, chat: ChatRequest | None, target: TargetId, error: StreamweirError, *, is_folded: bool
@@ -117,7 +131,12 @@ class AttemptBuilder:
             headers += routing_headers(self._record)
         if frontend.has_own_headers:
             headers = frontend.own_headers(headers, id, request.dropped, time.time())
-        exchange, meter = make_exchange(runtime, chat, target, frontend, id, request, prompt_tokens, tokenizer)
+        price_of = None
+        if self._shows_cost and frontend.shows_cost and reservation is not None:
+            price_of = partial(price_in_dollars, reservation, self._record)
+        exchange, meter = make_exchange(
+            runtime, chat, target, frontend, id, request, prompt_tokens, tokenizer, price_of
+        )
         parts = AttemptParts(
             exchange,
             meter,

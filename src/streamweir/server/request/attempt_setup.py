@@ -5,11 +5,14 @@ All of them are made from the request and the `RuntimeConfig` that it began with
 
 import re
 import time
+from collections.abc import Callable
+from functools import partial
 
 from msgspec import structs
 
 from streamweir.core.remote_content import REMOTE_MEMBERS, references_remote_content
 from streamweir.core.request import ChatRequest, NativeRequest
+from streamweir.core.usage import Usage
 from streamweir.frontends.base import Frontend, Reply
 from streamweir.pipeline.exchange import Exchange, WholeExchange
 from streamweir.pipeline.folded_exchange import FoldedExchange
@@ -167,11 +170,13 @@ def make_exchange(
     request: UpstreamRequest,
     prompt_tokens: int,
     tokenizer: Tokenizer | None,
+    price_of: Callable[[Meter, Usage], float | None] | None = None,
 ) -> tuple[Exchange | WholeExchange, Meter]:
     """`request`: for the provider. The size of its body bounds a plausible report of prompt tokens.
 
     `prompt_tokens`: the estimate that was reserved.
     `tokenizer`: the model's own, which counts if usage must be sent to the caller and the provider reported none.
+    `price_of`: what the caller pays, in dollars, if it is shown that.
     """
     wire = request.wire
     provider_wire = runtime.chat_wire(target, wire) if chat.api == "chat" else runtime.other_wire(target, chat, wire)
@@ -188,6 +193,8 @@ def make_exchange(
         count_prompt = PromptCount(tokenizer, chat.prompt)
         count = tokenizer.count_on_loop
         meter = Meter(prompt_tokens, count, count_prompt=count_prompt, bounds=bounds, secrets=secrets)
+    if price_of is not None:
+        meter.record.price_of = partial(price_of, meter)
     kind = Exchange if chat.stream else FoldedExchange if request.is_folded else WholeExchange
     return kind(provider_wire.provider, frontend, reply, plan(provider_wire.native_wire, frontend, reply), meter), meter
 

@@ -27,4 +27,5 @@ def _key(key: KeyConfig) -> Key:
         workspace_id=key.workspace or DEFAULT_WORKSPACE,
         log_content=key.log_content,
         show_routing=key.show_routing,
+        show_cost=key.show_cost,
     )

@@ -116,9 +116,7 @@ class RequestHandler:
         self._headers: Headers = ()
         self._observer = observer
         self._parser = parser
-        self._builder = AttemptBuilder(
-            runtime, frontend, record, response, observer, vocabularies, parser, shows_routing=key.show_routing
-        )
+        self._builder = AttemptBuilder(runtime, frontend, record, response, observer, vocabularies, parser, key)
         self._relay: Relay | None = None
         self._task: asyncio.Task[None] | None = None
         self._stop_reason: StreamweirError | None = None
@@ -317,11 +315,11 @@ class RequestHandler:
         body, request.body = request.body, b""
         self._builder.body_bytes = len(body)
         self._idempotency, self._body_digest = read_idempotency(request.headers, body)
-        self._builder.read_timeout(request.headers)
+        self._builder.read_headers(request.headers)
         headers, request.headers, request.admitted = request.headers, {}, None
         if self.key.log_content:
             self._builder.capture = Capture(body, self._request.arrived_s)
-        return await read_chat(body, headers, self._frontend, self._parser)
+        return self._builder.read_options(await read_chat(body, headers, self._frontend, self._parser))
 
     async def _try_candidates(self, candidates: Candidates) -> None:
         while True:

@@ -11,6 +11,7 @@ from streamweir.pipeline.meter import Meter
 from streamweir.policy.budget import dollars_of
 from streamweir.server.accounting.reservation import Reservation
 from streamweir.server.http.message import Headers
+from streamweir.server.request.shown_cost import price_of
 from streamweir.server.telemetry.record import RequestRecord
 
 _PLAIN = "/:@!$&'()*+,;=[]|~ "
@@ -29,12 +30,7 @@ def routing_headers(record: RequestRecord) -> Headers:
 def cost_headers(reservation: Reservation | None, meter: Meter, record: RequestRecord) -> Headers:
     """For a whole answer that is complete. Empty if its usage must still be counted, or it has no price."""
     usage = meter.known_usage()
-    if reservation is None or usage is None:
-        return ()
-    tier = meter.record.service_tier
-    if tier is None and "service_tier" not in record.dropped:
-        tier = reservation.request.service_tier
-    price = reservation.compute_charge(record.target, usage, tier).price
+    price = price_of(reservation, record, meter, usage) if reservation is not None and usage is not None else None
     if price is None:
         return ()
     return (("x-streamweir-cost", format(dollars_of(price), "f").rstrip("0").rstrip(".") or "0"),)

@@ -88,6 +88,7 @@ def _state(row: RowMapping) -> KeyState:
         budget_period=record.budget_period or "total",
         log_content=record.log_content,
         show_routing=record.show_routing,
+        show_cost=record.show_cost,
         expires_at=record.expires_ms / 1000 if record.expires_ms is not None else None,
         revoked_at=record.revoked_ms / 1000 if record.revoked_ms is not None else None,
     )

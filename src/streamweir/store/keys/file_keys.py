@@ -147,6 +147,7 @@ def _spec(key: Key) -> KeySpec:
         budget_period=key.budget_period if key.budget_nano is not None else None,
         log_content=key.log_content,
         show_routing=key.show_routing,
+        show_cost=key.show_cost,
         expires_ms=round(key.expires_at * 1000) if key.expires_at is not None else None,
     )
 

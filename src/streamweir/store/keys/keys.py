@@ -62,6 +62,7 @@ class KeyRecord(_NamesAndLimits, frozen=True, kw_only=True):
     budget_period: str | None
     log_content: bool
     show_routing: bool
+    show_cost: bool
     expires_ms: int | None
     created_ms: int
     revoked_ms: int | None

@@ -49,6 +49,7 @@ class KeySpec(_NamesAndLimits, frozen=True, kw_only=True, forbid_unknown_fields=
     """Of a budget; `total` by default."""
     log_content: bool = False
     show_routing: bool = False
+    show_cost: bool = False
     expires_ms: int | None = None
 
 
@@ -61,6 +62,7 @@ class KeyChange(LimitChanges, frozen=True, kw_only=True, forbid_unknown_fields=T
     budget_period: str | None | UnsetType = UNSET
     log_content: bool | UnsetType = UNSET
     show_routing: bool | UnsetType = UNSET
+    show_cost: bool | UnsetType = UNSET
     expires_ms: int | None | UnsetType = UNSET
 
 

@@ -22,6 +22,7 @@ const KEY: Key = {
   held_usd: "0",
   log_content: false,
   show_routing: false,
+  show_cost: false,
   expires_ms: 1_900_000_012_345,
   created_ms: 1,
   revoked_ms: null,

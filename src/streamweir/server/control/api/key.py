@@ -61,6 +61,7 @@ class NewKey(KeyLimits, frozen=True, kw_only=True, forbid_unknown_fields=True):
     budget_period: Period | None = None
     log_content: bool = False
     show_routing: bool = False
+    show_cost: bool = False
     expires_ms: Moment | None = None
 
 
@@ -75,6 +76,7 @@ class KeyPatch(LimitChanges, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     budget_period: Period | None | UnsetType = UNSET
     log_content: bool | UnsetType = UNSET
     show_routing: bool | UnsetType = UNSET
+    show_cost: bool | UnsetType = UNSET
     expires_ms: Moment | None | UnsetType = UNSET
 
 

@@ -79,6 +79,7 @@ class KeyView(_NamesAndLimits, frozen=True, kw_only=True):
     held_usd: str | None
     log_content: bool
     show_routing: bool
+    show_cost: bool
     expires_ms: int | None
     created_ms: int
     revoked_ms: int | None

@@ -15,6 +15,7 @@ export interface KeyForm extends Record<LimitName, string> {
   budget_period: string;
   log_content: boolean;
   show_routing: boolean;
+  show_cost: boolean;
   expires: string; // as <input type="datetime-local"> has it, in the reader's zone
 }
 
@@ -29,6 +30,7 @@ export const NEW_KEY: KeyForm = {
   budget_period: "month",
   log_content: false,
   show_routing: false,
+  show_cost: false,
   expires: "",
 };
 
@@ -48,6 +50,7 @@ export function formOf(key: Key): KeyForm {
     budget_period: key.budget_period ?? "month",
     log_content: key.log_content,
     show_routing: key.show_routing,
+    show_cost: key.show_cost,
     expires: key.expires_ms === null ? "" : localMoment(key.expires_ms),
   };
 }
@@ -82,6 +85,7 @@ export function membersOf(form: KeyForm): { members: Members; problems: FormProb
     budget_period: budget ? form.budget_period : null,
     log_content: form.log_content,
     show_routing: form.show_routing,
+    show_cost: form.show_cost,
     expires_ms: expires,
   };
   return { members, problems };

@@ -65,6 +65,7 @@ export interface KeyView {
   held_usd: string | null;
   log_content: boolean;
   show_routing: boolean;
+  show_cost: boolean;
   expires_ms: number | null;
   created_ms: number;
   revoked_ms: number | null;
@@ -88,6 +89,7 @@ export interface NewKey {
   budget_period?: BudgetPeriod | null;
   log_content?: boolean;
   show_routing?: boolean;
+  show_cost?: boolean;
   expires_ms?: number | null;
 }
 
@@ -103,6 +105,7 @@ export interface KeyPatch {
   budget_period?: BudgetPeriod | null;
   log_content?: boolean;
   show_routing?: boolean;
+  show_cost?: boolean;
   expires_ms?: number | null;
 }
 

@@ -43,6 +43,7 @@ export function KeyDetail(props: { id: string; nameOf: (workspace: string) => st
               ["Budget", <Spend apiKey={key} />],
               ["Content", key.log_content ? "stored" : "not stored"],
               ["Routing", key.show_routing ? "shown in headers of answers" : "not shown to callers"],
+              ["Cost", key.show_cost ? "shown in the usage of answers" : "shown on request"],
               ["Created", <At at={key.created_ms} />],
               ["Expires", key.expires_ms === null ? "never" : <At at={key.expires_ms} />],
               key.revoked_ms === null ? null : ["Revoked", <At at={key.revoked_ms} />],

@@ -157,6 +157,9 @@ function FormDialog(props: {
         <Check label="Show routing in answers" isChecked={form.show_routing} onChange={(show_routing) => change({ show_routing })}>
           Headers of each answer tell the provider and model, the number of attempts, and the cost of an answer that is not streamed.
         </Check>
+        <Check label="Show the cost in answers" isChecked={form.show_cost} onChange={(show_cost) => change({ show_cost })}>
+          The usage in each answer has the member cost: what the caller pays for it.
+        </Check>
         {isElsewhere && <Problem error={error} />}
         <div class="dialog-actions">
           {hasTried && Object.keys(problems).length > 0 && <span class="bad small">Fix the errors above.</span>}
