@@ -5,6 +5,7 @@ one dialect, whose document names every member of a usage, has none.
 """
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -43,13 +44,13 @@ PATHS = {
     "completions": "/v1/completions",
 }
 CHAT = tuple(PATHS)[:4]
-STREAMS = {
+STREAMS: dict[str, Callable[[], bytes]] = {
     "openai": openai_stream,
     "anthropic": anthropic_stream,
     "gemini": gemini_stream,
     "openai-responses": responses_stream,
 }
-WHOLES = {
+WHOLES: dict[str, Callable[[], bytes]] = {
     "openai": openai_whole,
     "anthropic": anthropic_whole,
     "gemini": gemini_whole,

@@ -80,6 +80,7 @@ class Accounting:
         self.writer = writer
         self._progress = None if writer is None else ProgressInterval(writer)
         self._limiter = limiter
+        self.rates_used = limiter.rates_used
         self.targets = targets or TargetLimiter()
         self._hold_tokens = hold_tokens
         self.can_enforce_limits = can_enforce_limits

@@ -70,6 +70,10 @@ class Limiter(Protocol):
         here."""
         ...
 
+    async def rates_used(self, key_id: str) -> tuple[int, int, int] | None:
+        """The requests and tokens of the last minute, and the streams at the moment. None: not known now."""
+        ...
+
     def renew(self, request_ids: Iterable[str]) -> None: ...
 
     def send_heartbeat(self) -> None:
@@ -152,6 +156,9 @@ class MemoryLimiter:
 
     def check_rate(self, key: Key) -> Decision | None:
         return self._limits.find_refusal(key.id, key, time.monotonic())
+
+    async def rates_used(self, key_id: str) -> tuple[int, int, int] | None:
+        return self._limits.usage(key_id, time.monotonic())
 
     def renew(self, request_ids: Iterable[str]) -> None:
         self._limits.renew(request_ids, time.monotonic())

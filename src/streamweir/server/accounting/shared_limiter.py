@@ -153,6 +153,14 @@ class SharedLimiter:
     def check_rate(self, key: Key) -> Decision | None:  # noqa: ARG002 (what others have used is not known here)
         return None
 
+    async def rates_used(self, key_id: str) -> tuple[int, int, int] | None:
+        if self._shared is None:  # each process has its share, and knows only what it has admitted itself
+            return self._local.usage(key_id, time.monotonic())
+        try:
+            return (await self._shared.usage([key_id]))[0]
+        except SharedUnavailable:
+            return None
+
     def renew(self, request_ids: Iterable[str]) -> None:
         every = list(request_ids)
         self._local.renew([each for each in every if each in self._local_ids], time.monotonic())

@@ -17,7 +17,6 @@ from pathlib import Path
 from socket import socket
 from ssl import SSLContext
 
-from msgspec import structs
 from starlette.types import Scope
 
 from streamweir.background import BackgroundTasks
@@ -25,7 +24,6 @@ from streamweir.config.model import Config
 from streamweir.config.model import Provider as ProviderConfig
 from streamweir.console.assets import Assets
 from streamweir.core.errors import GatewayFault, StreamweirError
-from streamweir.core.verdict import Verdict
 from streamweir.policy.access import Key
 from streamweir.policy.pricebook import PriceBook
 from streamweir.server.accounting.accounting import without_store
@@ -51,16 +49,10 @@ from streamweir.server.http.pressure import LagProbe, Level, retry_after_s, used
 from streamweir.server.process.background import background_tasks, connect_readiness
 from streamweir.server.process.bootstrap import AccountingRuntime, redactor_of
 from streamweir.server.relay.observer import GatewayObserver
-from streamweir.server.request.admission import (
-    Admission,
-    Resource,
-    admit,
-    may_read_metrics,
-    parse_path,
-)
+from streamweir.server.request.admission import READ_ONLY, Admission, Resource, admit, may_read_metrics, parse_path
 from streamweir.server.request.early_responses import EarlyResponses
 from streamweir.server.request.key_wait import KeyWaits
-from streamweir.server.request.models import answer_models
+from streamweir.server.request.lookups import Lookups
 from streamweir.server.request.overload import Overload
 from streamweir.server.request.playground import Playground
 from streamweir.server.request.registry import RequestRegistry
@@ -68,7 +60,6 @@ from streamweir.server.request.runtime import RuntimeConfig, build_runtime_confi
 from streamweir.server.telemetry import log
 from streamweir.server.telemetry.metrics import Metrics
 from streamweir.server.telemetry.record import RequestRecord
-from streamweir.store.db.clock import now_ms
 from streamweir.upstream.base import Upstream
 
 _BODY_CHECK_S = 0.05
@@ -143,6 +134,13 @@ class Gateway:
             metrics=self.metrics,
             observer=self._observer,
             overload=self._overload,
+        )
+        self._lookups = Lookups(
+            self.accounting,
+            storage.store if storage is not None else None,
+            self._early_responses,
+            self._requests.run,
+            self._requests.find_running,
         )
         maintenance = self._maintenance = self._make_maintenance(storage, config) if storage is not None else None
         lookup = KeyLookup(self.accounting.directory, maintenance.load_changes) if maintenance is not None else None
@@ -341,10 +339,11 @@ class Gateway:
             return True
         try:
             admission = admit(request, where, self._runtime, self.accounting, self._why_closed(), time.time())
-            if where.resource is not Resource.MODELS:
+            has_body = where.resource not in READ_ONLY
+            if has_body:
                 self._check_capacity(admission.key)
             request.admitted = admission
-            if where.resource is not Resource.MODELS and (request.length is None or request.length > SMALL_BODY):
+            if has_body and (request.length is None or request.length > SMALL_BODY):
                 self.bodies.hold(request, admission.key.id)
         except Refusal as refusal:
             if refusal.error.code in _WITHOUT_VALID_KEY:
@@ -355,7 +354,7 @@ class Gateway:
         except Exception as reason:  # noqa: BLE001 (a bug: it ends this request, and is reported)
             response.send(self._early_responses.fault(request, reason))
             return True
-        if where.resource is Resource.MODELS:
+        if not has_body:
             self.serve(request, response)
             return True
         response.on_gone = partial(self._early_responses.caller_gone, request)
@@ -369,8 +368,8 @@ class Gateway:
                 response.send(probe_answer(request.path, self.readiness))
             elif not isinstance(admission, Admission):
                 self._bridge.serve(request, response)
-            elif admission.where.resource is Resource.MODELS:
-                self._show_models(request, response, admission)
+            elif admission.where.resource in READ_ONLY:
+                self._lookups.show(request, response, admission)
             else:
                 if admission.generation != self.accounting.directory.generation:  # the key may have been revoked since
                     admission = admit(request, admission.where, admission.runtime, self.accounting, None, time.time())
@@ -391,17 +390,6 @@ class Gateway:
         if error.code == "overloaded":
             self._overload.count("connection")
         return self._early_responses.answer(request, error)
-
-    def _show_models(self, request: Request, response: Response, admission: Admission) -> None:
-        runtime, key, frontend, model = admission.runtime, admission.key, admission.frontend, admission.where.model
-        try:
-            answer = answer_models(runtime, key, frontend, model, request.query, now_ms())
-        except StreamweirError as error:
-            response.send(self._early_responses.answer(request, error))
-            return
-        headers = answer.headers + frontend.own_headers((), request.id, (), time.time())
-        response.send(structs.replace(answer, headers=headers))
-        self._early_responses.settle(request, answer.status, Verdict.COMPLETED, frontend, key)
 
     def _request_ended(self, record: RequestRecord) -> None:
         self._report(record)

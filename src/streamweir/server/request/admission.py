@@ -35,18 +35,22 @@ class Resource(StrEnum):
     CHAT = "chat"
     MODELS = "models"
     COUNT = "count_tokens"
+    KEY = "key"
+    GENERATIONS = "generations"
 
 
-_METHODS = {Resource.CHAT: ("POST",), Resource.COUNT: ("POST",), Resource.MODELS: ("GET", "HEAD")}
+READ_ONLY = frozenset({Resource.MODELS, Resource.KEY, Resource.GENERATIONS})
+_OF_THE_KEY_ITSELF = frozenset({Resource.KEY, Resource.GENERATIONS})
+"""For every valid key, whatever its scopes."""
 
 
 class ResourcePath(Struct, frozen=True):
-    """A path of the data plane. `model` is the id in `/v1/models/{id}`."""
+    """A path of the data plane. `item` is the id in `/v1/models/{id}` or `/v1/generations/{id}`."""
 
     frontend: Frontend | None
     """None: the key's frontend, else the configured one."""
     resource: Resource | None
-    model: str = ""
+    item: str = ""
 
 
 class Admission(Struct, frozen=True, kw_only=True):
@@ -74,6 +78,10 @@ def parse_path(path: str) -> ResourcePath | None:
     frontend = next(filter(None, map(FRONTENDS.by_path.get, _above(path))), frontend)
     if rest == "models" or rest.startswith("models/"):
         return ResourcePath(frontend, Resource.MODELS, rest.removeprefix("models").removeprefix("/"))
+    if rest == "key":
+        return ResourcePath(frontend, Resource.KEY)
+    if rest.startswith("generations/"):
+        return ResourcePath(frontend, Resource.GENERATIONS, rest.removeprefix("generations/"))
     return ResourcePath(frontend, None)
 
 
@@ -98,7 +106,7 @@ def admit(
     if where.resource is None:
         frontend = where.frontend or runtime.frontend
         raise Refusal(frontend.unknown_path(request.method, request.path))
-    allowed = _METHODS[where.resource]
+    allowed = ("GET", "HEAD") if where.resource in READ_ONLY else ("POST",)
     if request.method not in allowed:
         if request.headers.get("upgrade", "").lower() == "websocket":  # by this status Codex uses HTTP at once
             message = f"WebSockets are not served here: use {' or '.join(allowed)}."
@@ -136,7 +144,7 @@ def _admit_key(
     accounting: Accounting,
 ) -> Admission:
     scope = Resource.CHAT if resource is Resource.COUNT else resource
-    if scope not in key.scopes:
+    if scope not in key.scopes and scope not in _OF_THE_KEY_ITSELF:
         raise Refusal(CallerError("insufficient_permissions", f"This key has no scope '{scope}'."))
     if resource is Resource.COUNT:
         _check_body_format(headers)

@@ -5,8 +5,10 @@ request ends is decided in `server.request.request`. When it is over, its settle
 """
 
 import asyncio
+from collections.abc import Coroutine
 from concurrent.futures import Executor
 from functools import partial
+from typing import Any
 
 from streamweir.core.errors import CallerError, GatewayFault, StreamweirError
 from streamweir.core.verdict import Verdict
@@ -44,7 +46,8 @@ class RequestRegistry:
         self._overload = overload
         self._tasks: dict[RequestHandler, asyncio.Task[None]] = {}
         self._counting = TokenCounting(vocabularies, parser)
-        self._counts: set[asyncio.Task[None]] = set()
+        self._others: set[asyncio.Task[None]] = set()
+        """Tasks of requests that are not chats."""
         self._all_over = asyncio.Event()
         self._all_over.set()
 
@@ -73,27 +76,39 @@ class RequestRegistry:
 
     def count(self, request: Request, response: Response, admission: Admission) -> None:
         """Counts the tokens of a request. Nothing is settled."""
-        task = asyncio.get_running_loop().create_task(self._counting.run(request, response, admission))
-        self._counts.add(task)
-        response.on_gone = partial(_cancel, task)
-        task.add_done_callback(partial(self._count_ended, request.id, response))
+        self.run(request, response, self._counting.run(request, response, admission))
 
-    def _count_ended(self, request_id: str, response: Response, task: asyncio.Task[None]) -> None:
-        self._counts.discard(task)
+    def run(self, request: Request, response: Response, work: Coroutine[Any, Any, None]) -> None:
+        """Answers a request that is not a chat. It is cancelled if the caller disconnects."""
+        task = asyncio.get_running_loop().create_task(work)
+        self._others.add(task)
+        response.on_gone = partial(_cancel, task)
+        task.add_done_callback(partial(self._other_ended, request.id, response))
+
+    def find_running(self, key_id: str, completion_id: str) -> str | None:
+        """The id of the request of a key whose answer has this completion id."""
+        for handler in self._tasks:
+            meter = handler.meter if handler.key.id == key_id else None
+            if meter is not None and meter.record.completion_id == completion_id:
+                return handler.record.id
+        return None
+
+    def _other_ended(self, request_id: str, response: Response, task: asyncio.Task[None]) -> None:
+        self._others.discard(task)
         if not task.cancelled() and (reason := task.exception()) is not None:
             self._observer.fault(reason, request_id)
             response.cut()
 
     async def wait_ended(self) -> None:
         """Waits until no request is running, and all are settled."""
-        if self._counts:
-            await asyncio.wait(self._counts)
+        if self._others:
+            await asyncio.wait(self._others)
         await self._all_over.wait()
         await self._settlements.wait_settled()
 
     async def cancel(self) -> None:
         """Cancels all requests, because the process ends."""
-        tasks = [*self._tasks.values(), *self._counts]
+        tasks = [*self._tasks.values(), *self._others]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)

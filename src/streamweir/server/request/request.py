@@ -72,7 +72,6 @@ class RequestHandler:
         "_headers",
         "_idempotency",
         "_is_cut",
-        "_meter",
         "_observer",
         "_parser",
         "_pending",
@@ -87,6 +86,7 @@ class RequestHandler:
         "_task",
         "_vocabularies",
         "key",
+        "meter",
         "record",
         "reservation",
         "slot",
@@ -124,7 +124,7 @@ class RequestHandler:
         self._chat: ChatRequest | None = None
         self._conversation: bytes | None = None
         """If it chooses among candidates, and is remembered with the one that answers."""
-        self._meter: Meter | None = None
+        self.meter: Meter | None = None
         self._prompt: Prompt | None = None
         """To count its tokens when the request is over."""
         self._is_cut = False
@@ -157,7 +157,7 @@ class RequestHandler:
             self._refuse(error)
             error.__traceback__ = None  # as above
         except asyncio.CancelledError:
-            relay, meter = self._relay, self._meter
+            relay, meter = self._relay, self.meter
             if relay is not None and meter is not None and (relay.is_delivered or self._is_cut):
                 # The process ends after the end of the answer: it is recorded as it was sent.
                 self._settle(relay, meter)
@@ -212,7 +212,7 @@ class RequestHandler:
         self._allowance = None  # it refers to this object
         if self._room is not None:
             self._room.release()
-        record, pending, capture, meter = self.record, self._pending, self._builder.capture, self._meter
+        record, pending, capture, meter = self.record, self._pending, self._builder.capture, self.meter
         content = count = None
         if capture is not None and meter is not None:
             content = partial(content_of, capture, meter, self._request.id, self.key, self.reservation, record.at_ms)
@@ -242,7 +242,7 @@ class RequestHandler:
 
     def _record_usage(self) -> None:
         """Records the usage of the last attempt, if its upstream received the request and did not refuse it."""
-        relay, meter = self._relay, self._meter
+        relay, meter = self._relay, self.meter
         if relay is not None and relay.is_billable and meter is not None:
             self._pending = meter.close(self.record.verdict)
             self.record.completion_id = self._pending.settlement.completion_id
@@ -396,7 +396,7 @@ class RequestHandler:
         if self.record.stream or request.is_folded:  # else the start of a whole answer is not known
             began_at = time.monotonic()
             relay.on_first_token = partial(report_first_token, self._runtime, self._observer, candidate, began_at)
-        self._relay, self._meter = relay, meter
+        self._relay, self.meter = relay, meter
         if self._runtime.reported_quotas is not None:
             note_attempt(self._runtime.reported_quotas, candidate, relay, reservation)
         if self._allowance is not None:

@@ -104,10 +104,12 @@ class Page(Struct, frozen=True):
     """The cursor of the next page, if there is one."""
 
 
-def find_request(conn: Connection, id: str, workspace_id: str | None = None) -> RequestRow | None:
+def find_request(
+    conn: Connection, id: str, workspace_id: str | None = None, *, key_id: str | None = None
+) -> RequestRow | None:
     """By the request id, else the newest with that completion id: an upstream may have used it more than once."""
     id = plain(id)
-    within = _equal({_columns.workspace_id: workspace_id})
+    within = _equal({_columns.workspace_id: workspace_id, _columns.key_id: key_id})
     found = read_rows(conn, select(requests).where(_columns.request_id == id, *within))
     if not found:
         by_completion = select(requests).where(_columns.completion_id == id, *within)
