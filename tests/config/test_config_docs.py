@@ -12,7 +12,7 @@ from streamweir.config.address import BUILT_IN, base_url_of
 from streamweir.config.check import kinds
 from streamweir.config.error import ConfigError
 from streamweir.config.load import load_config
-from streamweir.config.model import Config, Provider
+from streamweir.config.model import Config, Price, PriceTier, Provider, ServiceTier
 from streamweir.config.schema import default_of, describe, field_of
 from streamweir.providers.registry import has_responses, provider_names
 
@@ -20,6 +20,12 @@ DOCS = Path(__file__).parents[2] / "docs"
 PAGE = (DOCS / "configuration.md").read_text()
 TABLE = re.compile(r"^### `(?P<name>\[.*\])`\n\n(?P<rows>(?:\|.*\n)+)", re.MULTILINE)
 Rows = dict[str, tuple[str, str]]
+ONCE: dict[type, str] = {
+    Price: "models.price",
+    PriceTier: "models.price.tiers",
+    ServiceTier: "models.price.service_tiers",
+}
+"""The tables that several settings have, and where they are listed."""
 
 
 def shown(value: object) -> str:
@@ -49,6 +55,8 @@ def tables_of(info: inspect.StructType, path: str = "") -> Iterator[tuple[str, R
 
 
 def named(info: inspect.StructType, path: str, header: str) -> Iterator[tuple[str, Rows]]:
+    if ONCE.get(info.cls, path) != path:
+        return
     for name, rows in tables_of(info, path):
         yield name or header, rows
 

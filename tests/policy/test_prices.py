@@ -24,7 +24,6 @@ from streamweir.policy.prices import (
     number_of,
     price_of,
     rate_of,
-    rates_of_dollars,
 )
 from support.rate_strategies import flat_rates, tiered_rates
 
@@ -246,28 +245,6 @@ def test_an_amount_shown_is_the_exact_amount(nano: int) -> None:
     assert Decimal(repr(shown)) * USD == nano
     assert msgspec.json.decode(msgspec.json.encode(shown)) == shown
     assert rate_of(shown) == nano
-
-
-def test_the_operators_own_price() -> None:
-    assert rates_of_dollars(2.5, 10.0, 1.25) == Rates(input=2_500_000_000, output=10 * USD, cache_read=1_250_000_000)
-
-
-@pytest.mark.parametrize(
-    ("cache_write", "cache_write_1h", "expected"),
-    [
-        (3.75, None, 6 * USD),  # Anthropic's: 1.25 and 2 times its input
-        (3.75, 4.0, 4 * USD),
-        (3.75, 0.0, 0),
-        (None, 5.0, 5 * USD),
-        (0.0, None, 0),
-        (None, None, 3 * USD),  # as input
-    ],
-)
-def test_the_operators_price_of_an_hour_in_the_cache(
-    cache_write: float | None, cache_write_1h: float | None, expected: int
-) -> None:
-    rates = rates_of_dollars(3.0, 15.0, 0.3, cache_write, cache_write_1h)
-    assert cost_of(Usage(cache_write_1h=1_000_000), rates) == expected
 
 
 def test_what_is_shown_are_the_rates_that_are_known() -> None:

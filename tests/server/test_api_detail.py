@@ -43,6 +43,22 @@ def summed(detail: Any) -> Decimal:
 
 
 @each_database
+async def test_images_and_searches_have_lines(database: str, tmp_path: Path) -> None:
+    rates = Rates(input=USD, output=2 * USD, image_output=30 * USD, per_search=10_000_000)
+    usage = Usage(image_input=1000, image_output=1000, searches=3)
+    async with api_on(database, tmp_path) as api:
+        text = '{"input_uncached":0,"image_input":1000,"output":0,"image_output":1000,"searches":3}'
+        detail = await detail_of(api, cost_of(usage, rates), usage=text, rates=rates.text)
+        assert detail["cost_usd"] == "0.061"
+        shown = [(line["what"], line["tokens"], line["count"], line["amount_usd"]) for line in detail["bill"]]
+        assert shown == [
+            ("image_input", 1000, None, "0.001"),
+            ("image_output", 1000, None, "0.03"),
+            ("per_search", None, 3, "0.03"),
+        ]
+
+
+@each_database
 async def test_the_way_and_the_bill(database: str, tmp_path: Path) -> None:
     async with api_on(database, tmp_path) as api:
         attempts = '[{"target":"sim/m","error":null,"start_s":0.004,"duration_s":1.5,"resends":0}]'

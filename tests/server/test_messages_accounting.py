@@ -87,6 +87,30 @@ async def test_caches_are_billed_by_the_price_list(tmp_path: Path, is_streamed: 
         }
 
 
+@each_form
+async def test_searches_are_reserved_and_billed(tmp_path: Path, is_streamed: bool) -> None:
+    """As many as the request allows are reserved, and those that the provider reports are billed."""
+    told = {"input_tokens": 7, "output_tokens": 5, "server_tool_use": {"web_search_requests": 2}}
+    search = {"type": "web_search_20250305", "name": "web_search"}
+    rates = listed(CLAUDE)
+    assert rates.per_search == 10 * MILLI
+    async with keeping(passed(is_streamed, told), tmp_path, "", kind="anthropic") as setup:
+        secret = await setup.new_key(budget_nano=10_000 * MILLI)
+        for most in (3, 5):
+            tools = [{**search, "max_uses": most}]
+            reply = await ask(setup.gate, key=secret, model=f"up/{CLAUDE}", stream=is_streamed, tools=tools)
+            assert reply.status == 200
+        await setup.gate.settled(2)
+        before, row = await setup.rows()
+        assert row.held is not None
+        assert before.held is not None
+        assert row.held - before.held == 2 * rates.per_search, "of the two that it allows more"
+        assert before.held > 3 * rates.per_search
+        assert row.usage == {"input_uncached": 7, "output": 5, "searches": 2}
+        assert (row.prompt_tokens, row.completion_tokens) == (7, 5)
+        assert row.price == cost_of(Usage(input_uncached=7, output=5), rates) + 2 * rates.per_search
+
+
 async def get(setup: AccountingSetup, page: Page, path: str) -> Any:
     return json.loads(await get_bytes(setup, path, page.safe_fields))
 

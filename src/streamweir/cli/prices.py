@@ -189,8 +189,9 @@ def _kinds(tree: dict[str, Any]) -> list[dict[str, Any]]:
 
 def _of_file(config: "Config", table: "PriceTable", at_ms: int) -> Iterator[Line]:
     """What has a price that is not the list's: aliases with their fallbacks, and what is inside of this program."""
+    from streamweir.config.rate import rates_of
     from streamweir.config.route import routes_of
-    from streamweir.policy.prices import highest_rates, rates_of_dollars
+    from streamweir.policy.prices import highest_rates
     from streamweir.policy.pricetable import BUILT_IN, FREE
 
     for kind in sorted(BUILT_IN):
@@ -206,9 +207,7 @@ def _of_file(config: "Config", table: "PriceTable", at_ms: int) -> Iterator[Line
             own = prices.get(each.configured_id)
             if own is not None:
                 is_own = True
-                found.append(
-                    rates_of_dollars(own.input, own.output, own.cache_read, own.cache_write, own.cache_write_1h)
-                )
+                found.append(rates_of(own))
             else:
                 targets = [entry.target for entry in each.targets]
                 found += [table.find(kinds.get(target.provider, ""), target.model, at_ms) for target in targets]

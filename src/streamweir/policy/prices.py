@@ -246,30 +246,6 @@ def number_of(nano: int) -> int | float:
     return nano // NANO if nano % NANO == 0 else nano / NANO
 
 
-_HOUR_TO_MINUTES = Decimal("1.6")
-"""Anthropic's price for an hour in the cache (twice its input) divided by that for five minutes (1.25 times)."""
-
-
-def rates_of_dollars(
-    input: float,
-    output: float,
-    cache_read: float | None = None,
-    cache_write: float | None = None,
-    cache_write_1h: float | None = None,
-) -> Rates:
-    """The operator's own price, in dollars per million tokens. Only one provider has caches of an hour: if the rate for
-    that is not given, it is derived from the other one by that provider's proportion."""
-    if cache_write_1h is None and cache_write is not None:
-        cache_write_1h = float(Decimal(repr(cache_write)) * _HOUR_TO_MINUTES)
-    return Rates(
-        input=rate_of(input),
-        output=rate_of(output),
-        cache_read=None if cache_read is None else rate_of(cache_read),
-        cache_write=None if cache_write is None else rate_of(cache_write),
-        cache_write_1h=None if cache_write_1h is None else rate_of(cache_write_1h),
-    )
-
-
 def in_dollars(rates: Rates) -> dict[str, Any]:
     """For display: the known rates, in dollars per million tokens, and the amounts per request and search."""
     known = ((name, getattr(rates, name)) for name in TOKEN_RATES)

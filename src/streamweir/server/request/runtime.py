@@ -13,8 +13,9 @@ from msgspec import Struct, structs
 
 from streamweir.config.address import BUILT_IN, base_url_of
 from streamweir.config.error import ConfigError, member
-from streamweir.config.model import Config, Price, Secret, Timeouts
+from streamweir.config.model import Config, Secret, Timeouts
 from streamweir.config.model import Provider as ProviderConfig
+from streamweir.config.rate import rates_of
 from streamweir.config.route import routes_of
 from streamweir.config.secret import secrets_for
 from streamweir.core.errors import CallerError
@@ -29,7 +30,6 @@ from streamweir.policy.credentials import WeightedName, renaming
 from streamweir.policy.health import HealthSettings, TargetId
 from streamweir.policy.key_limits import KeyLimits, limits_in, limits_of
 from streamweir.policy.pricebook import PriceBook
-from streamweir.policy.prices import Rates, rates_of_dollars
 from streamweir.policy.pricetable import PriceTable
 from streamweir.policy.quota import Quotas
 from streamweir.policy.retry import RetryBudget
@@ -219,7 +219,7 @@ def build_runtime_config(
         quotes=RoutePrices(
             book,
             kinds,
-            {model.id: _rates(model.price) for model in config.models if model.price is not None},
+            {model.id: rates_of(model.price) for model in config.models if model.price is not None},
         ),
         model_limits=ModelLimitsTable(kinds, book, config.store, _outputs(config)),
         providers=providers,
@@ -414,10 +414,6 @@ def built_in_prices() -> PriceBook:
 def open_prices(data_dir: Path | None) -> PriceBook:
     """The newer of the installed price list and the one that `streamweir prices update` has stored."""
     return PriceBook(PriceTable(load_prices(data_dir)[0]))
-
-
-def _rates(price: Price) -> Rates:
-    return rates_of_dollars(price.input, price.output, price.cache_read, price.cache_write, price.cache_write_1h)
 
 
 def connections_of(runtime: RuntimeConfig) -> Iterator[tuple[str, int, int]]:
