@@ -19,7 +19,7 @@ from streamweir.store.db.tables import (
     ledger,
     open_requests,
     requests,
-    target_days,
+    target_hours,
     usage_days,
     usage_hours,
     usage_minutes,
@@ -48,7 +48,7 @@ from support.entries import (
 from support.stores import each_database
 
 USAGE_TABLES = (usage_minutes, usage_quarters, usage_hours, usage_days)
-TABLES = (accounts, ledger, open_requests, requests, *USAGE_TABLES, target_days, idempotency)
+TABLES = (accounts, ledger, open_requests, requests, *USAGE_TABLES, target_hours, idempotency)
 DAY_MS = 86_400_000
 LIFE: list[Entry] = [
     hold("a", 100, account=DAY, idempotency=b"key", body_digest=b"body"),
@@ -351,7 +351,7 @@ async def test_usage_is_summed_up_by_the_time_of_the_hold(database: str, tmp_pat
 @each_database
 async def test_what_a_provider_bills_is_summed_up_by_its_model_and_credential(database: str, tmp_path: Path) -> None:
     start = NOW_MS // DAY_MS * DAY_MS
-    day, tokens = start // DAY_MS, {"prompt_tokens": 5, "completion_tokens": 7, "cached_tokens": 2}
+    hour, tokens = start // 3_600_000, {"prompt_tokens": 5, "completion_tokens": 7, "cached_tokens": 2}
     async with books_on(database, tmp_path) as store:
         for id, cost, more in (
             ("a", 10, {"target": "p/org/m", "model": "alias", "price": 99}),
@@ -364,11 +364,11 @@ async def test_what_a_provider_bills_is_summed_up_by_its_model_and_credential(da
             await applied(store, [hold(id, at_ms=start)], [settle(id, cost, at_ms=start, **(tokens | more))])
         late = settle("g", 1, at_ms=start - 1, duration_ms=5, **tokens)
         await applied(store, [hold("g", at_ms=start - 1)], [late])
-        assert (await store.read(lambda conn: snapshot(conn, [target_days])))[0] == [
-            (day - 1, "p", "m", "", 1, 5, 2, 7, 1, 0),
-            (day, "p", "org/m", "", 2, 10, 4, 14, 10, 1),
-            (day, "p", "org/m", "second", 1, 5, 2, 7, 3, 0),
-            (day, "q", "m", "", 1, 0, 0, 0, 4, 0),
+        assert (await store.read(lambda conn: snapshot(conn, [target_hours])))[0] == [
+            (hour - 1, "p", "m", "", 1, 5, 2, 7, 1, 0),
+            (hour, "p", "org/m", "", 2, 10, 4, 14, 10, 1),
+            (hour, "p", "org/m", "second", 1, 5, 2, 7, 3, 0),
+            (hour, "q", "m", "", 1, 0, 0, 0, 4, 0),
         ]
 
 

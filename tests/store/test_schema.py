@@ -27,7 +27,7 @@ from streamweir.store.db.tables import (
     ledger,
     metadata,
     requests,
-    target_days,
+    target_hours,
     usage_days,
     usage_hours,
     usage_minutes,
@@ -93,7 +93,7 @@ async def test_migrations_make_the_tables_as_they_are_described(database: str, t
         described = await store.read(shape)
         migrated = await store.write(make_by_migrations)
         if database == "sqlite":
-            tables = (usage_minutes, usage_quarters, usage_hours, usage_days, attribution_days, target_days)
+            tables = (usage_minutes, usage_quarters, usage_hours, usage_days, attribution_days, target_hours)
             assert await store.read(without_rowid) == {table.name for table in tables}
     assert set(migrated) == {*metadata.tables, "alembic_version"}
     for table in described:
@@ -147,12 +147,12 @@ async def test_usage_by_the_day_is_made_of_what_is_there_by_the_hour(database: s
         await store.write(migrate)
         assert await store.read(found_revision) == HEAD
         minutes, quarters, hours, days = await store.read(look)
-        targets = await store.read(lambda conn: [tuple(row) for row in conn.execute(select(target_days))])
+        targets = await store.read(lambda conn: [tuple(row) for row in conn.execute(select(target_hours))])
         (key,) = await store.read(list_keys)
         prices = [await store.read(partial(prices_of, table=table)) for table in (requests, ledger)]
     assert (key.name, key.show_routing) == ("k", False)
     assert prices == [[10**15, 10**15, None, None], [10**15]], "the cost was the price"
-    assert targets == [(2, "p", "a/m", "", 2, 18, 7, 10, 10**15, 1)]
+    assert targets == [(71, "p", "a/m", "", 2, 18, 7, 10, 10**15, 1)]
     assert minutes == quarters == []
     assert [(row[0], row[13:]) for row in hours] == [(at, (10**15, 8, *nothing)) for at in (48, 71, 72)]
     assert days == [

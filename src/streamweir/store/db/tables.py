@@ -270,11 +270,12 @@ attribution_days = Table(
 TARGET = ("provider", "model", "credential")
 TARGET_SUMS = ("requests", "prompt_tokens", "cached_tokens", "completion_tokens", "cost", "uncosted")
 
-target_days = Table(
-    "target_days",
+target_hours = Table(
+    "target_hours",
     metadata,
-    # Sums of requests by what providers write their bills by. Kept like `usage_days`.
-    Column("day", BigInteger, primary_key=True),
+    # Sums of requests by what providers write their bills by. Kept like `usage_days`; by the hour, because the days of
+    # some begin elsewhere.
+    Column("hour", BigInteger, primary_key=True),
     Column("provider", String, primary_key=True),
     Column("model", String, primary_key=True),  # the provider's name for it
     Column("credential", String, primary_key=True),  # empty: the provider has one, or it is not known

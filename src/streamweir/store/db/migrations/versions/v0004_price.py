@@ -29,7 +29,7 @@ def upgrade() -> None:
     _separate_price()
     _add_columns()
     _make_attribution()
-    _make_target_days()
+    _make_target_hours()
     _make_alerts()
     _make_payments()
 
@@ -91,11 +91,11 @@ def _make_attribution() -> None:
     )
 
 
-def _make_target_days() -> None:
+def _make_target_hours() -> None:
     """Filled from the requests that are kept. Their credentials are only in the JSON of their attempts: left empty."""
-    days = op.create_table(
-        "target_days",
-        sa.Column("day", sa.BigInteger, primary_key=True),
+    hours = op.create_table(
+        "target_hours",
+        sa.Column("hour", sa.BigInteger, primary_key=True),
         *(sa.Column(name, sa.String, primary_key=True) for name in ("provider", "model", "credential")),
         *(sa.Column(name, sa.BigInteger, nullable=False) for name in _TARGET_SUMS),
         sqlite_with_rowid=False,
@@ -115,7 +115,7 @@ def _make_target_days() -> None:
         cached = sa.cast(sa.func.json_extract_path_text(sa.cast(rows.c.usage, sa.JSON), "cache_read"), sa.BigInteger)
     inner = (
         sa.select(
-            (rows.c.at_ms // 86_400_000).label("day"),
+            (rows.c.at_ms // 3_600_000).label("hour"),
             sa.func.substr(rows.c.target, 1, slash - 1).label("provider"),
             sa.func.substr(rows.c.target, slash + 1).label("model"),
             rows.c.prompt_tokens,
@@ -130,11 +130,11 @@ def _make_target_days() -> None:
         .subquery()
         .c
     )
-    group = (inner.day, inner.provider, inner.model)
+    group = (inner.hour, inner.provider, inner.model)
     sums = (sa.func.coalesce(sa.func.sum(inner[name]), 0) for name in _TARGET_SUMS[1:-1])
     uncosted = sa.func.sum(sa.case((inner.cost.is_(None), 1), else_=0))
     found = sa.select(*group, sa.literal(""), sa.func.count(), *sums, uncosted).group_by(*group)
-    op.execute(sa.insert(days).from_select(["day", "provider", "model", "credential", *_TARGET_SUMS], found))
+    op.execute(sa.insert(hours).from_select(["hour", "provider", "model", "credential", *_TARGET_SUMS], found))
 
 
 def _make_alerts() -> None:
