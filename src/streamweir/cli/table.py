@@ -68,7 +68,7 @@ def show_table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, right: 
     if sys.stdout.isatty():
         _draw(columns, cleaned, right)
         return
-    for line in _aligned(columns, cleaned, right):
+    for line in aligned(columns, cleaned, right):
         click.echo(line)
 
 
@@ -84,7 +84,8 @@ def show_json(value: Any) -> None:
     click.echo(json.dumps(msgspec.to_builtins(value), indent=2, ensure_ascii=True))
 
 
-def _aligned(columns: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[str]) -> list[str]:
+def aligned(columns: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[str]) -> list[str]:
+    """The lines of a table as plain text."""
     heads = [name.upper() for name in columns]
     widths = [max(len(cell) for cell in column) for column in zip(heads, *rows, strict=True)]
     lines = []
