@@ -12,7 +12,7 @@ from streamweir.config.address import BUILT_IN, base_url_of
 from streamweir.config.check import kinds
 from streamweir.config.error import ConfigError
 from streamweir.config.load import load_config
-from streamweir.config.model import Config, Price, PriceTier, Provider, ServiceTier
+from streamweir.config.model import Config, DatedPrice, PriceTier, Provider, ServiceTier
 from streamweir.config.schema import default_of, describe, field_of
 from streamweir.providers.registry import has_responses, provider_names
 
@@ -21,7 +21,7 @@ PAGE = (DOCS / "configuration.md").read_text()
 TABLE = re.compile(r"^### `(?P<name>\[.*\])`\n\n(?P<rows>(?:\|.*\n)+)", re.MULTILINE)
 Rows = dict[str, tuple[str, str]]
 ONCE: dict[type, str] = {
-    Price: "models.price",
+    DatedPrice: "models.price",
     PriceTier: "models.price.tiers",
     ServiceTier: "models.price.service_tiers",
 }
@@ -45,7 +45,7 @@ def tables_of(info: inspect.StructType, path: str = "") -> Iterator[tuple[str, R
     """Every table of the types by its TOML header, with type and default of each key."""
     rows = {}
     for field in info.fields:
-        rows[field.name] = describe(field.type), shown(default_of(field))
+        rows[field.encode_name] = describe(field.type), shown(default_of(field))
         inner, name = field_of(field.type).type, f"{path}.{field.name}".lstrip(".")
         if isinstance(inner, inspect.VarTupleType) and isinstance(inner.item_type, inspect.StructType):
             yield from named(inner.item_type, name, f"[[{name}]]")

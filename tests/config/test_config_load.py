@@ -12,11 +12,11 @@ from streamweir.config.error import ConfigError
 from streamweir.config.load import load_config
 from streamweir.config.model import (
     Config,
+    DatedPrice,
     Key,
     Limits,
     Log,
     Model,
-    Price,
     Provider,
     ProviderTimeouts,
     Server,
@@ -113,7 +113,7 @@ def test_what_the_design_shows(tmp_path: Path) -> None:
             Model(
                 id="gpt-4o",
                 targets=(Target(provider="openai", model="gpt-4o"), Target(provider="azure-eu", model="gpt4o")),
-                price=Price(input=2.5, output=10.0, cache_read=1.25, cache_write=2.5, cache_write_1h=4.0),
+                price=(DatedPrice(input=2.5, output=10.0, cache_read=1.25, cache_write=2.5, cache_write_1h=4.0),),
             ),
         ),
         keys=(

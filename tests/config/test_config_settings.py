@@ -6,9 +6,25 @@ from datetime import UTC, datetime
 import pytest
 from msgspec import Struct
 
-from streamweir.config.model import Config, Key, Limits, Log, Model, Price, Provider, Server, Shared, Store, Target, Tls
+from streamweir.config.model import (
+    Config,
+    DatedPrice,
+    GroupPrice,
+    Key,
+    Limits,
+    Log,
+    Model,
+    PriceGroup,
+    Provider,
+    Server,
+    Shared,
+    Store,
+    Target,
+    Tls,
+)
 from streamweir.config.secret import masked, masked_url
 from streamweir.config.settings import Setting, sections_of
+from streamweir.policy.charge_rule import ChargeRules
 
 EVERYTHING = Config(
     server=Server(
@@ -44,7 +60,15 @@ EVERYTHING = Config(
                     headers={"x-region": "hunter10-and-more"},
                 ),
             ),
-            price=Price(input=0.000001, output=100.0),
+            price=(DatedPrice(input=0.000001, output=100.0, starts=datetime(2027, 1, 2, tzinfo=UTC)),),
+        ),
+    ),
+    price_groups=(
+        PriceGroup(
+            name="resale",
+            markup_percent=20.0,
+            prices=(GroupPrice(model="a*", markup_percent=0.5),),
+            charge=ChargeRules(cut="nothing"),
         ),
     ),
     keys=(
@@ -117,8 +141,14 @@ def test_what_was_given_is_set() -> None:
         'models."a/b".targets[0].proxy': "http://****@proxy.example:3128",
         'models."a/b".targets[0].headers.x-region': "****",
         'models."a/b".targets[0].retries': "0",
-        'models."a/b".price.input': "0.000001",
-        'models."a/b".price.output': "100",
+        'models."a/b".price[0].input': "0.000001",
+        'models."a/b".price[0].output': "100",
+        'models."a/b".price[0].from': "2027-01-02T00:00:00+00:00",
+        "price_groups.resale.name": "resale",
+        "price_groups.resale.markup_percent": "20",
+        "price_groups.resale.prices[0].model": "a*",
+        "price_groups.resale.prices[0].markup_percent": "0.5",
+        "price_groups.resale.charge.cut": "nothing",
         "keys.ci.name": "ci",
         "keys.ci.key": "****ghij",
         "keys.ci.models": "",

@@ -9,9 +9,11 @@ from typing import Any
 
 import pytest
 
+from streamweir.policy.charge_rule import ChargeRules
+from streamweir.policy.price_group import DatedPrice, PriceGroup, Sale
 from streamweir.policy.pricebook import PriceBook
 from streamweir.policy.pricelist import InvalidPrices, PriceList, decode_list, encode_list, is_list, is_safe_pattern
-from streamweir.policy.prices import Rates, Service, Tier
+from streamweir.policy.prices import Rates, Service, Tier, decode_quote, encode_quote
 from streamweir.policy.pricetable import FREE, PROVIDER_IDS, PriceTable
 from streamweir.providers.registry import provider_names
 
@@ -372,35 +374,43 @@ def book() -> PriceBook:
     return PriceBook(PriceTable(listed(openai=models({"id": "gpt", "prices": prices}))))
 
 
+AT_COST = Sale(model="m")
+
+
 def test_a_quote_has_every_target_and_the_version_of_the_list() -> None:
-    quote = book().quote(TARGETS, None, NOW)
+    quote = book().quote(TARGETS, AT_COST, NOW)
     assert quote.version == "2026-11-15"
     assert quote.rates == {"eu/gpt": None, "direct/gpt": Rates(input=2 * USD, output=2 * USD)}
+    assert quote.prices is None
+    later = book().quote(TARGETS, AT_COST, at("2026-11-15T13:00"))
+    assert later.rates["direct/gpt"] == Rates(input=8 * USD, output=8 * USD)
 
 
-def test_the_operators_price_overrides_the_list_for_every_target() -> None:
+def test_the_operators_price_is_that_of_every_target_and_no_cost() -> None:
     own = Rates(input=1, output=2)
-    quote = book().quote(TARGETS, own, NOW)
+    quote = book().quote(TARGETS, Sale(model="m", own=(DatedPrice(rates=own),)), NOW)
     assert quote.version == "2026-11-15+config"
-    assert quote.rates == {"eu/gpt": own, "direct/gpt": own}
+    assert quote.rates == {"eu/gpt": None, "direct/gpt": Rates(input=2 * USD, output=2 * USD)}
+    assert quote.sold == quote.prices == {"eu/gpt": own, "direct/gpt": own}
 
 
 def test_built_in_providers_are_marked() -> None:
-    assert book().quote([("local", "local", "smollm2")], None, NOW).version == "built-in"
-    mixed = book().quote([("local", "local", "smollm2"), *TARGETS], None, NOW)
+    assert book().quote([("local", "local", "smollm2")], AT_COST, NOW).version == "built-in"
+    mixed = book().quote([("local", "local", "smollm2"), *TARGETS], AT_COST, NOW)
     assert mixed.version == "2026-11-15"
     assert mixed.rates["local/smollm2"] == FREE
 
 
-def test_a_quote_is_remembered_until_a_price_may_change() -> None:
-    prices = book()
-    assert prices.quote(TARGETS, None, NOW) is prices.quote(list(TARGETS), None, NOW + 59_999)
-    later = prices.quote(TARGETS, None, at("2026-11-15T13:00"))
-    assert later.rates["direct/gpt"] == Rates(input=8 * USD, output=8 * USD)
-
-
-def test_the_cache_of_quotes_is_bounded() -> None:
-    prices = PriceBook(PriceTable(listed()), max_quotes=3)
-    for number in range(10):
-        prices.quote([("a", "openai", str(number))], None, NOW)
-    assert len(prices._quotes) <= 3
+def test_a_combined_quote_has_a_price_for_every_target_of_all() -> None:
+    """A target that is in several has the cost and the price of the first."""
+    prices, own = book(), Rates(input=1, output=2)
+    rules = ChargeRules(cut="nothing")
+    group = PriceGroup(name="g", markup=100_000, rules=rules)
+    sold = prices.quote(TARGETS[1:], Sale(model="m", group=group), NOW)
+    others = prices.quote(TARGETS, Sale(model="n", own=(DatedPrice(rates=own),)), NOW)
+    quote = prices.combine([sold, others])
+    assert quote.prices == {"direct/gpt": Rates(input=4 * USD, output=4 * USD), "eu/gpt": own}
+    assert quote.rates == {"direct/gpt": Rates(input=2 * USD, output=2 * USD), "eu/gpt": None}
+    assert (quote.version, quote.rules) == ("2026-11-15+group:g", rules)
+    assert decode_quote(encode_quote(quote)) == quote
+    assert prices.combine([prices.quote(TARGETS, AT_COST, NOW)] * 2).prices is None

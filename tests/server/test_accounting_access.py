@@ -219,7 +219,7 @@ async def test_refusals_have_the_format_of_the_dialect(dialect: str, tmp_path: P
                 row = rows[-1]
                 assert row.request_id == record.id == reply.header("x-request-id")
                 assert (row.verdict, row.error, row.status) == ("rejected", expected.error, status), case
-                assert (row.cost, row.usage, row.attempts, row.target) == (None, None, [], None)
+                assert (row.price, row.usage, row.attempts, row.target) == (None, None, [], None)
                 assert (row.dialect, row.key_id) == (dialect, record.key_id)
         assert [kind for kind, _, _ in await setup.ledger()] == ["credit"]
         assert setup.up.accepted == 0
@@ -324,7 +324,7 @@ async def test_a_key_of_the_file_has_a_row_too(tmp_path: Path) -> None:
     async with keeping(whole(openai_whole()), tmp_path) as setup:
         assert await statuses(setup, KEY) == [200]
         row = await setup.row()
-        assert (row.key_id, row.key_name, row.workspace_id, row.cost) == ("file:test", "test", "default", 12 * MILLI)
+        assert (row.key_id, row.key_name, row.workspace_id, row.price) == ("file:test", "test", "default", 12 * MILLI)
 
 
 async def test_an_unpriced_model_costs_null_where_no_money_is_limited(tmp_path: Path) -> None:
@@ -333,7 +333,7 @@ async def test_an_unpriced_model_costs_null_where_no_money_is_limited(tmp_path: 
         reply = await setup.gate.ask(model="free", max_tokens=5)
         assert reply.status == 200
         row = await setup.row()
-        assert (row.verdict, row.cost, row.held, row.prompt_tokens, row.completion_tokens) == (
+        assert (row.verdict, row.price, row.held, row.prompt_tokens, row.completion_tokens) == (
             "completed",
             None,
             0,

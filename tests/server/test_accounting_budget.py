@@ -99,7 +99,7 @@ async def test_a_long_prompt_that_does_not_fit_by_its_bytes_is_counted_by_the_to
         assert reply.status == 200
         row = await setup.row()
         assert 4000 * MILLI < (row.held or 0) <= 8000 * MILLI
-        assert (row.flags, row.cost) == ([], 4105 * MILLI)
+        assert (row.flags, row.price) == ([], 4105 * MILLI)
 
 
 @pytest.mark.parametrize(("left", "is_counted"), [(100, False), (2000, True)])
@@ -124,7 +124,7 @@ async def test_digits_beyond_the_limit_are_cut_by_the_tokenizers_count(tmp_path:
         await setup.gate.ask(key=secret, model="m", stream=True, max_tokens=1000)
         row = await setup.row()
         assert row.error == "budget_exceeded"
-        assert (row.cost or 0) <= budget
+        assert (row.price or 0) <= budget
 
 
 @pytest.mark.parametrize("pictures", [0, 1, 6])

@@ -82,7 +82,7 @@ async def test_a_stream_is_kept_with_its_times(kind: str, tmp_path: Path) -> Non
         assert len(content.upstream_frames) >= 2
         assert not content.is_cut
         row = await setup.row()
-        assert (row.has_content, row.cost, row.verdict) == (True, 12 * MILLI, "completed")
+        assert (row.has_content, row.price, row.verdict) == (True, 12 * MILLI, "completed")
         assert (content.workspace_id, content.key_id, content.at_ms) == ("default", row.key_id, row.at_ms)
 
 
@@ -193,4 +193,4 @@ async def test_what_is_kept_is_bounded(tmp_path: Path) -> None:
         for part in (content.answer.encode(), joined(content.upstream_frames), joined(content.caller_frames)):
             assert len(part) <= MAX_BYTES
         assert len(content.answer) == MAX_BYTES
-        assert (await setup.row()).cost == 12 * MILLI
+        assert (await setup.row()).price == 12 * MILLI

@@ -79,7 +79,7 @@ async def test_the_most_expensive_target_is_held_and_the_one_that_answers_is_bil
         assert [each["target"] for each in row.attempts] == ["up/gpt-4o", "spare/gpt-4o-mini"]
         assert row.target == "spare/gpt-4o-mini"
         assert row.held == max_cost(dear, prompt, 20)
-        assert row.cost == cost_of(Usage(input_uncached=7, output=5), cheap)
+        assert row.price == cost_of(Usage(input_uncached=7, output=5), cheap)
         assert row.price_version == built_in_prices().table.version
         assert [kind for kind, _, _ in await setup.ledger()] == ["hold", "settle"]
 
@@ -96,9 +96,9 @@ async def test_a_price_is_that_of_the_admission(tmp_path: Path) -> None:
         setup.gate.gateway.reload(configured(providers(up=setup.up.base_url) + store + dearer))
         go_on.set()
         await client.read_until(b"[DONE]")
-        assert (await setup.row()).cost == 12 * MILLI
+        assert (await setup.row()).price == 12 * MILLI
         assert (await setup.gate.ask(model="m", stream=True)).status == 200
-        assert (await setup.row(2)).cost == 24 * MILLI
+        assert (await setup.row(2)).price == 24 * MILLI
 
 
 async def test_cached_and_reasoned_tokens_have_their_own_rates(tmp_path: Path) -> None:
@@ -115,7 +115,7 @@ async def test_cached_and_reasoned_tokens_have_their_own_rates(tmp_path: Path) -
         assert (await setup.gate.ask(model="m", max_tokens=50)).status == 200
         row = await setup.row()
         assert row.usage == {"input_uncached": 40, "cache_read": 60, "output": 20, "reasoning": 30}
-        assert row.cost == (40 + 6 + 150) * MILLI
+        assert row.price == (40 + 6 + 150) * MILLI
 
 
 async def test_q42_cached_tokens_that_are_no_part_of_the_prompt_are_billed(tmp_path: Path) -> None:
@@ -134,7 +134,7 @@ async def test_q42_cached_tokens_that_are_no_part_of_the_prompt_are_billed(tmp_p
         reply = await setup.gate.ask(model="m", stream=True, stream_options={"include_usage": True})
         row = await setup.row()
         assert row.usage == {"input_uncached": 7, "cache_read": 163, "output": 5}
-        assert row.cost == 7 * MILLI + 163 * MILLI // 10 + 15 * MILLI
+        assert row.price == 7 * MILLI + 163 * MILLI // 10 + 15 * MILLI
         assert frames_of(reply.body)[-2]["usage"]["prompt_tokens"] == row.prompt_tokens == 170
 
 
@@ -148,7 +148,7 @@ async def test_explicit_zero_is_zero(is_streamed: bool, tmp_path: Path) -> None:
         reply = await setup.gate.ask(model="m", stream=is_streamed)
         assert reply.status == 200
         row = await setup.row()
-        assert (row.cost, row.prompt_tokens, row.completion_tokens, row.usage_source) == (0, 0, 0, "provider")
+        assert (row.price, row.prompt_tokens, row.completion_tokens, row.usage_source) == (0, 0, 0, "provider")
         assert row.flags == []
 
 
@@ -179,7 +179,7 @@ async def test_absurd_numbers_are_flagged_and_never_billed(is_streamed: bool, tm
             assert (row.verdict, row.flags) == ("completed", ["usage_anomaly"]), usage
             assert row.usage_source in ("tokenizer", "estimate")
             assert row.completion_tokens in (5, 6)
-            assert row.cost == ((row.prompt_tokens or 0) + row.completion_tokens) * MILLI
+            assert row.price == ((row.prompt_tokens or 0) + row.completion_tokens) * MILLI
             assert shown_usage(reply.body, is_streamed) == (row.prompt_tokens, row.completion_tokens)
 
 
@@ -199,7 +199,7 @@ async def test_an_hour_in_the_cache_has_a_rate_of_its_own(tmp_path: Path) -> Non
             row = await setup.row()
             assert row.usage is not None
             assert (row.usage["cache_write_5m"], row.usage["cache_write_1h"]) == (10, 20)
-            assert row.cost == (7 + 5 + 10) * MILLI + 20 * rate * MILLI // 1000
+            assert row.price == (7 + 5 + 10) * MILLI + 20 * rate * MILLI // 1000
 
 
 BEYOND: list[tuple[tuple[int, int], tuple[int, int], list[str]]] = [
@@ -222,7 +222,7 @@ async def test_more_than_the_request_can_have_used_is_billed_up_to_the_bound(is_
             row = await setup.row(number)
             assert (row.verdict, row.flags, row.usage_source) == ("completed", flags, "provider")
             assert (row.prompt_tokens, row.completion_tokens) == billed == shown_usage(reply.body, is_streamed)
-            assert row.cost == sum(billed) * MILLI
+            assert row.price == sum(billed) * MILLI
 
 
 FRAMES: dict[str, Callable[..., list[bytes]]] = {
@@ -249,7 +249,7 @@ async def test_usage_for_content_outside_the_request_is_accepted(case: str, tmp_
         assert (await setup.gate.ask(model="m", stream=True, **members)).status == 200
         row = await setup.row()
         assert (row.prompt_tokens, row.usage_source) == (500_020, "provider")
-        assert row.cost == (500_020 + (row.completion_tokens or 0)) * MILLI
+        assert row.price == (500_020 + (row.completion_tokens or 0)) * MILLI
         assert row.flags == (["usage_anomaly"] if case == "none" else [])
 
 
@@ -274,7 +274,7 @@ async def test_what_is_shown_is_what_is_billed(dialect: str, usage: tuple[int, i
                 count += 1
                 row = await setup.row(count)
                 assert shown == (row.prompt_tokens, row.completion_tokens)
-                assert row.cost == (sum(shown) * MILLI if model == "m" else None)
+                assert row.price == (sum(shown) * MILLI if model == "m" else None)
                 if usage is not None:
                     assert (shown, row.usage_source) == (usage, "provider")
                 else:

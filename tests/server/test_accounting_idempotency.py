@@ -84,7 +84,7 @@ async def test_a_request_that_is_sent_again(dialect: str, tmp_path: Path) -> Non
         )
         for row in rows:
             if row.error is not None:
-                assert (row.verdict, row.cost, row.attempts) == ("rejected", None, [])
+                assert (row.verdict, row.price, row.attempts) == ("rejected", None, [])
         assert await setup.spent_and_held() == (12 * MILLI, 0)
         assert len(setup.up.requests) == 1
         second = await ask(setup, secret, None, dialect, **again)
@@ -159,7 +159,7 @@ async def test_what_cost_something_is_over_though_it_failed(tmp_path: Path) -> N
         secret = await setup.new_key()
         reply = await ask(setup, secret, stream=True)
         assert text_of(reply.body) == "".join(TEXTS[:2])
-        assert (await setup.row()).cost
+        assert (await setup.row()).price
         assert error_of(await ask(setup, secret, stream=True))["code"] == "idempotency_completed"
 
 

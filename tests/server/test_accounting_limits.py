@@ -67,7 +67,7 @@ async def assert_one_row_each(setup: AccountingSetup, refused: int, code: str) -
     assert [row.error for row in rows].count(code) == refused
     for row in rows:
         if row.error is not None:
-            assert (row.verdict, row.status, row.cost, row.attempts) == ("rejected", 429, None, [])
+            assert (row.verdict, row.status, row.price, row.attempts) == ("rejected", 429, None, [])
             assert await setup.ledger(row.request_id) == []
     assert len(setup.up.requests) == len(rows) - refused
 

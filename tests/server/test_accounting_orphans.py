@@ -102,7 +102,7 @@ class Scene:
         seen = await self.books.look()
         for id in ids:
             row = seen.rows[id]
-            found = (row.verdict, row.status, row.prompt_tokens, row.completion_tokens, row.usage_source, row.cost)
+            found = (row.verdict, row.status, row.prompt_tokens, row.completion_tokens, row.usage_source, row.price)
             assert found == ORPHANED
             assert row.target == "up/gpt-4o"
             assert row.held in HELD

@@ -123,8 +123,8 @@ async def test_g7_a_full_disk(small_disk: Path) -> None:
         completed = [row for row in rows if row.verdict == "completed"]
         assert sorted(row.request_id for row in completed) == sorted(each.id for each in gate.records if each.attempts)
         assert len(completed) == len(ships.up.requests)
-        assert all(row.error == "ledger_unavailable" and row.cost is None for row in rows if row not in completed)
-        assert await ships.spent_and_held() == (sum(row.cost or 0 for row in completed), 0)
+        assert all(row.error == "ledger_unavailable" and row.price is None for row in rows if row not in completed)
+        assert await ships.spent_and_held() == (sum(row.price or 0 for row in completed), 0)
 
 
 def may_write(pid: int, is_allowed: bool) -> None:

@@ -101,7 +101,7 @@ async def test_g9_the_database_becomes_unavailable_under_load(
             rows = await ships.rows()
             assert sorted(row.request_id for row in rows) == sorted(record.id for record in gate.records)
             assert [row.verdict for row in rows].count("completed") == len(ships.up.requests)
-            key_rows = [row for row in rows if row.key_id == setup.key_id(secret) and row.cost]
+            key_rows = [row for row in rows if row.key_id == setup.key_id(secret) and row.price]
             assert len(key_rows) == 2 + served
             assert metric(gate, "books_waiting") == metric(gate, "books_lag_seconds") == 0
             assert (await ask(gate)).status == 200

@@ -18,6 +18,7 @@ from streamweir.config.model import Key as KeyConfig
 from streamweir.core.errors import GatewayFault
 from streamweir.core.request import ChatRequest
 from streamweir.pipeline.settlement import Count
+from streamweir.policy.price_group import DatedPrice
 from streamweir.policy.prices import Rates, Service
 from streamweir.server.accounting.maintenance import settle_dead_instances
 from streamweir.server.accounting.token_count import Tokenizer
@@ -124,7 +125,7 @@ async def test_credit_that_comes_while_an_answer_runs_is_there_for_it(tmp_path: 
         finish.set()
         await client.read_until(b"[DONE]")
         row = await setup.row()
-        assert (row.verdict, row.cost) == ("completed", (PROMPT + 200) * MILLI)
+        assert (row.verdict, row.price) == ("completed", (PROMPT + 200) * MILLI)
 
 
 # Odd moments.
@@ -172,7 +173,7 @@ async def test_g6_at_any_moment_of_its_end_the_ledger_is_consistent(
         rows = await setup.rows()
         assert {row.verdict for row in rows} <= {verdict, "completed"}
         assert sorted(row.request_id for row in rows) == sorted(record.id for record in setup.gate.records)
-        assert all(row.cost in (0, None, COST, 10 * MILLI) for row in rows)
+        assert all(row.price in (0, None, COST, 10 * MILLI) for row in rows)
 
 
 @pytest.mark.parametrize("provider", ["", BILLS_ON], ids=["aborted", "read on"])
@@ -192,8 +193,8 @@ async def test_a_stream_that_ends_with_the_process_is_billed_for_what_was_sent(p
         client.close()
         assert row.verdict == ("client_gone" if provider else "shutdown")
         assert row.usage_source == "tokenizer"
-        assert row.cost is not None
-        assert row.cost > 0
+        assert row.price is not None
+        assert row.price > 0
 
 
 async def test_a_body_that_comes_while_the_gateway_closes_leaves_nothing_open(tmp_path: Path) -> None:
@@ -238,7 +239,7 @@ async def test_a_hanging_disk_does_not_block_forever(tmp_path: Path, monkeypatch
         finally:
             go_on.set()
         row = await setup.row()
-        assert (row.status, row.error, row.cost) == (503, "ledger_unavailable", 0)
+        assert (row.status, row.error, row.price) == (503, "ledger_unavailable", 0)
 
 
 async def test_g16_a_clock_change_does_not_make_a_process_dead(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -265,7 +266,7 @@ async def test_g16_a_clock_change_does_not_make_a_process_dead(tmp_path: Path, m
         await client.read_until(b"[DONE]")
         await ships.gates[0].settled()
         (row,) = await ships.rows()
-        assert (row.verdict, row.usage_source, row.cost) == ("completed", "provider", COST)
+        assert (row.verdict, row.usage_source, row.price) == ("completed", "provider", COST)
 
 
 # Who counts, and by what.
@@ -288,8 +289,8 @@ async def test_where_a_tokenizer_fails_the_rule_of_thumb_counts_and_nothing_stay
             assert (await setup.gate.ask(model="m", stream=True, key=secret)).status == 200
             row = await setup.row(count)
             assert row.usage_source == "estimate"
-            assert row.cost is not None
-            assert row.cost > 0
+            assert row.price is not None
+            assert row.price > 0
 
 
 @pytest.mark.diagonal
@@ -321,11 +322,12 @@ async def test_the_service_tier_that_was_given_is_the_one_that_is_billed(
     body = body.replace(TIER, told)
     async with keeping(stream(body), tmp_path) as setup:
         quotes = setup.gate.gateway.runtime.quotes
-        quotes._overrides = {"m": structs.replace(rates(1000), services=services)}
+        own = DatedPrice(rates=structs.replace(rates(1000), services=services))
+        quotes._own_prices = {"m": (own,)}
         tier = {} if asked_for is None else {"service_tier": asked_for}
         path = f"/{dialect}/v1/chat/completions"
         assert (await setup.gate.ask(path=path, model="m", stream=True, **tier)).status == 200
-        assert (await setup.row()).cost == 12 * rate * 10**9 // 10**6
+        assert (await setup.row()).price == 12 * rate * 10**9 // 10**6
 
 
 # What nobody foresaw.
@@ -337,7 +339,7 @@ async def test_prices_that_cannot_be_read_do_not_keep_an_orphan_from_its_end(tmp
         await settle_dead_instances(store, ["dead"])
         await store.read(assert_sound)
         row = await store.read(lambda conn: conn.execute(select(requests)).one())
-        assert (row.verdict, row.cost, row.price_version) == ("orphaned", None, None)
+        assert (row.verdict, row.price, row.price_version) == ("orphaned", None, None)
 
 
 def with_key(setup: AccountingSetup, **changed: str) -> KeyConfig:

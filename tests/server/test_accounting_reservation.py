@@ -53,9 +53,9 @@ async def test_the_hold_is_written_before_the_upstream_is_asked(is_streamed: boo
         assert hold.account == f"key:{setup.key_id(secret)}:total"
         assert (hold.key_id, hold.workspace_id, hold.model) == (setup.key_id(secret), "default", "m")
         assert (hold.stream, hold.dialect, hold.prompt_tokens) == (is_streamed, "openai", PROMPT)
-        assert decode_quote(hold.prices).rates == {"up/gpt-4o": Rates(input=10**12, output=10**12)}
+        assert decode_quote(hold.prices).sold == {"up/gpt-4o": Rates(input=10**12, output=10**12)}
         row = await setup.row()
-        assert (row.held, row.cost) == (hold.amount, 12 * MILLI)
+        assert (row.held, row.price) == (hold.amount, 12 * MILLI)
         assert await setup.ledger() == [
             ("hold", -hold.amount, None),
             ("settle", hold.amount - 12 * MILLI, 12 * MILLI),
@@ -168,7 +168,7 @@ async def test_an_upstream_that_refuses_costs_nothing(tmp_path: Path) -> None:
         assert (await setup.gate.ask(key=secret, model="m", max_tokens=20)).status == 400
         row = await setup.row()
         held = (max_prompt(model="m", max_tokens=20) + 20) * MILLI
-        assert (row.verdict, row.cost, row.usage, row.held) == ("rejected", 0, None, held)
+        assert (row.verdict, row.price, row.usage, row.held) == ("rejected", 0, None, held)
         assert await setup.ledger() == [("hold", -held, None), ("settle", held, 0)]
 
 
@@ -192,7 +192,7 @@ async def test_a_caller_that_leaves_before_the_upstream_is_called_costs_nothing(
         await setup.gate.settled()
         go_on.set()
         row = await setup.row()
-        assert (row.verdict, row.status, row.cost, row.usage) == ("client_gone", 499, 0, None)
+        assert (row.verdict, row.status, row.price, row.usage) == ("client_gone", 499, 0, None)
         held = (PROMPT + 20) * MILLI
         assert await setup.ledger() == [("hold", -held, None), ("settle", held, 0)]
         assert setup.up.accepted == 0
@@ -216,7 +216,7 @@ async def test_a_caller_that_leaves_before_the_first_token_pays_for_the_prompt(
         )
         assert row.prompt_tokens is not None
         assert row.prompt_tokens > 0
-        assert (row.held, row.cost) == ((PROMPT + 20) * MILLI, row.prompt_tokens * MILLI)
+        assert (row.held, row.price) == ((PROMPT + 20) * MILLI, row.prompt_tokens * MILLI)
 
 
 async def test_a_caller_that_leaves_in_the_middle_pays_for_what_it_got(tmp_path: Path) -> None:
@@ -227,7 +227,7 @@ async def test_a_caller_that_leaves_in_the_middle_pays_for_what_it_got(tmp_path:
         await setup.up.aborted(1)
         row = await setup.row()
         assert (row.verdict, row.completion_tokens, row.usage_source) == ("client_gone", 2, "tokenizer")
-        assert row.cost == (COUNTED + 2) * MILLI
+        assert row.price == (COUNTED + 2) * MILLI
 
 
 async def test_if_the_provider_still_bills_its_usage_is_waited_for(tmp_path: Path) -> None:
@@ -241,7 +241,7 @@ async def test_if_the_provider_still_bills_its_usage_is_waited_for(tmp_path: Pat
         assert await setup.spent_and_held() == (0, (PROMPT + 20) * MILLI)
         go_on.set()
         row = await setup.row()
-        assert (row.verdict, row.usage_source, row.cost) == ("client_gone", "provider", 12 * MILLI)
+        assert (row.verdict, row.usage_source, row.price) == ("client_gone", "provider", 12 * MILLI)
 
 
 async def test_an_upstream_that_never_answers_has_read_the_question(tmp_path: Path) -> None:
@@ -251,7 +251,7 @@ async def test_an_upstream_that_never_answers_has_read_the_question(tmp_path: Pa
         assert (await setup.gate.ask(model="m", stream=True)).status == 504
         row = await setup.row()
         assert (row.verdict, row.completion_tokens, row.usage_source) == ("first_token_timeout", 0, "tokenizer")
-        assert row.cost == COUNTED * MILLI
+        assert row.price == COUNTED * MILLI
 
 
 async def test_a_stream_that_breaks_off_is_counted(tmp_path: Path) -> None:
@@ -262,7 +262,7 @@ async def test_a_stream_that_breaks_off_is_counted(tmp_path: Path) -> None:
         assert (error["error"]["code"], done) == ("upstream_stream_truncated", "[DONE]")
         row = await setup.row()
         assert (row.verdict, row.completion_tokens, row.usage_source) == ("truncated", 2, "tokenizer")
-        assert row.cost == (COUNTED + 2) * MILLI
+        assert row.price == (COUNTED + 2) * MILLI
 
 
 async def test_items_that_only_a_native_provider_reads_are_reserved_for_too(tmp_path: Path) -> None:
@@ -303,7 +303,7 @@ async def test_an_upstream_that_does_not_keep_its_limit_is_held_more_for(tmp_pat
         assert extensions
         held = first - sum(amount for _, amount in extensions)
         assert kinds[-1] == ("settle", held - 277 * MILLI, 277 * MILLI)
-        assert (row.held, row.cost, row.verdict) == (held, 277 * MILLI, "completed")
+        assert (row.held, row.price, row.verdict) == (held, 277 * MILLI, "completed")
 
 
 async def test_without_a_limit_on_money_nothing_is_extended(tmp_path: Path) -> None:
@@ -311,7 +311,7 @@ async def test_without_a_limit_on_money_nothing_is_extended(tmp_path: Path) -> N
         assert text_of((await setup.gate.ask(model="m", stream=True)).body) == "".join(LONG)
         row = await setup.row()
         assert [kind for kind, _, _ in await setup.ledger()] == ["hold", "settle"]
-        assert (row.held, row.cost, row.flags) == ((PROMPT + 10) * MILLI, 87 * MILLI, [])
+        assert (row.held, row.price, row.flags) == ((PROMPT + 10) * MILLI, 87 * MILLI, [])
         assert "max_completion_tokens" not in setup.up.requests[0].json
 
 
@@ -326,5 +326,5 @@ async def test_an_answer_within_its_limit_is_never_cut_whatever_its_length(is_st
         secret = await setup.new_key(budget_nano=held)
         reply = await setup.gate.ask(key=secret, model="m", stream=is_streamed, max_tokens=30)
         row = await setup.row()
-        assert (reply.status, row.verdict, row.cost) == (200, "completed", 37 * MILLI)
+        assert (reply.status, row.verdict, row.price) == (200, "completed", 37 * MILLI)
         assert [kind for kind, _, _ in await setup.ledger(row.request_id)] == ["hold", "settle"]

@@ -40,7 +40,7 @@ async def test_a_limit_of_the_operator_is_never_more_than_was_reserved(
         row = await setup.row()
         assert row.held is not None
         assert row.held >= expected * MILLI
-        assert row.cost == 12 * MILLI
+        assert row.price == 12 * MILLI
 
 
 async def test_a_folded_answer_is_billed_as_it_is_reported(tmp_path: Path) -> None:
@@ -49,7 +49,7 @@ async def test_a_folded_answer_is_billed_as_it_is_reported(tmp_path: Path) -> No
         secret = await setup.new_key(budget_nano=1000 * MILLI)
         assert (await setup.gate.ask(key=secret, model="m", stream=False, max_tokens=20)).status == 200
         row = await setup.row()
-        assert (row.usage_source, row.cost, row.stream) == ("provider", 12 * MILLI, False)
+        assert (row.usage_source, row.price, row.stream) == ("provider", 12 * MILLI, False)
 
 
 async def test_an_attempt_that_was_cut_is_not_billed_beside_the_one_that_answers(tmp_path: Path) -> None:
@@ -58,5 +58,5 @@ async def test_an_attempt_that_was_cut_is_not_billed_beside_the_one_that_answers
         secret = await setup.new_key(budget_nano=1000 * MILLI)
         assert (await setup.gate.ask(key=secret, model="m", stream=False, max_tokens=20)).status == 200
         row = await setup.row()
-        assert (row.verdict, row.cost) == ("completed", 12 * MILLI)
+        assert (row.verdict, row.price) == ("completed", 12 * MILLI)
         assert len(setup.up.requests) == 2

@@ -119,7 +119,7 @@ async def test_an_answer_beyond_hold_and_balance_is_cut(dialect: str, bills_on: 
             assert row.usage_source == "tokenizer"
             assert 0 < (row.completion_tokens or 0) <= len(text)
             await setup.up.aborted(1)
-        assert row.cost == ((row.prompt_tokens or 0) + (row.completion_tokens or 0)) * MILLI
+        assert row.price == ((row.prompt_tokens or 0) + (row.completion_tokens or 0)) * MILLI
         assert setup.up.requests[0].json["max_completion_tokens"] == 10, "it was told its limit, and did not keep it"
         assert row.flags == ["max_tokens_set"]
         if bills_on:
@@ -136,7 +136,7 @@ async def test_an_upstream_that_does_not_keep_the_callers_limit_is_cut(tmp_path:
         assert len(assert_told(reply.body, "openai", BROKE["openai"])) <= MOST_DELIVERED
         row = await setup.row()
         await assert_stopped(setup, row, "budget_exceeded", 200)
-        assert (row.held, row.cost, row.flags) == (budget, sum(USED) * MILLI, [])
+        assert (row.held, row.price, row.flags) == (budget, sum(USED) * MILLI, [])
 
 
 @pytest.mark.parametrize("dialect", EACH_DIALECT)
@@ -149,7 +149,7 @@ async def test_a_whole_answer_that_is_billed_is_delivered(dialect: str, tmp_path
         assert reply.status == 200
         assert LONG[-1] in reply.body.decode()
         row = await setup.row()
-        assert (row.verdict, row.usage_source, row.cost) == ("completed", "provider", sum(USED) * MILLI)
+        assert (row.verdict, row.usage_source, row.price) == ("completed", "provider", sum(USED) * MILLI)
         told = setup.up.requests[0].json["max_completion_tokens"]
         assert 10 <= told <= 20, "what the budget pays for"
         assert row.flags == ["max_tokens_set"]
@@ -173,7 +173,7 @@ async def test_a_whole_answer_that_comes_as_a_stream_is_cut_as_it_grows(tmp_path
         assert error_of(reply)["code"] == "budget_exceeded"
         (record,) = await setup.gate.settled()
         assert record.held is not None
-        assert (record.cost or 0) <= record.held <= 2000 * MILLI
+        assert (record.price or 0) <= record.held <= 2000 * MILLI
         assert len(sent) < len(frames) // 4
 
 
@@ -188,7 +188,7 @@ async def test_an_answer_that_comes_in_one_piece_is_delivered(tmp_path: Path) ->
         reply = await setup.gate.ask(key=secret, model="m", stream=True)
         assert (reply.status, text_of(reply.body)) == (200, "".join(SHORT))
         row = await setup.row()
-        assert (row.verdict, row.usage_source, row.cost) == ("completed", "provider", sum(USED) * MILLI)
+        assert (row.verdict, row.usage_source, row.price) == ("completed", "provider", sum(USED) * MILLI)
 
 
 @each_dialect
@@ -204,7 +204,7 @@ async def test_so_is_an_end_that_comes_in_one_piece(dialect: str, tmp_path: Path
         body += await client.rest()
         assert text_of(body) == "".join(SHORT)
         row = await setup.row()
-        assert (row.verdict, row.usage_source, row.cost) == ("completed", "provider", sum(USED) * MILLI)
+        assert (row.verdict, row.usage_source, row.price) == ("completed", "provider", sum(USED) * MILLI)
         assert setup.up.aborts == []
 
 
@@ -229,7 +229,7 @@ async def test_a_translated_stream_is_cut_as_well(tmp_path: Path) -> None:
         reply = await setup.gate.ask(key=secret, model="m", stream=True)
         assert len(assert_told(reply.body, "openai", BROKE["openai"])) <= MOST_DELIVERED
         row = await setup.row()
-        assert (row.usage_source, row.cost) == ("provider", sum(USED) * MILLI)
+        assert (row.usage_source, row.price) == ("provider", sum(USED) * MILLI)
 
 
 async def test_the_balance_of_a_workspace_cuts_too(tmp_path: Path) -> None:
@@ -331,7 +331,7 @@ async def test_a_stream_that_is_ended(code: str, bills_on: bool, dialect: str, t
             assert (row.usage_source, row.prompt_tokens, row.completion_tokens) == ("provider", 7, 5)
         else:
             assert (row.usage_source, row.completion_tokens) == ("tokenizer", 2)
-        assert row.cost == ((row.prompt_tokens or 0) + (row.completion_tokens or 0)) * MILLI
+        assert row.price == ((row.prompt_tokens or 0) + (row.completion_tokens or 0)) * MILLI
 
 
 @pytest.mark.parametrize(
@@ -364,10 +364,10 @@ async def test_an_answer_that_has_not_begun_ends_with_an_error_status(
         row = await setup.row()
         await assert_stopped(setup, row, code, reply.status)
         if bills_on and not is_streamed:
-            assert (row.usage_source, row.cost) == ("provider", 12 * MILLI)
+            assert (row.usage_source, row.price) == ("provider", 12 * MILLI)
         else:
             assert (row.usage_source, row.completion_tokens) == ("tokenizer", 0)
-            assert row.cost == (row.prompt_tokens or 0) * MILLI > 0
+            assert row.price == (row.prompt_tokens or 0) * MILLI > 0
 
 
 def _has_head(setup: AccountingSetup) -> bool:

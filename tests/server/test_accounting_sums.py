@@ -260,10 +260,10 @@ def assert_agrees(row: RequestRow, account: Account) -> None:
     where = f"{account} {row}"
     if row.usage_source is None:
         assert counted == (None, None), where
-        assert row.cost == (None if row.held is None else 0), where
+        assert row.price == (None if row.held is None else 0), where
         assert account.kind in ("refused", "left early") or row.error == "no_available_deployment", where
         return
-    assert row.cost == row.prompt_tokens * 3000 + row.completion_tokens * 15000, where  # type: ignore[operator]
+    assert row.price == row.prompt_tokens * 3000 + row.completion_tokens * 15000, where  # type: ignore[operator]
     if row.usage_source == "provider":
         assert counted == account.told, where
         return

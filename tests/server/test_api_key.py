@@ -59,6 +59,7 @@ async def test_the_lifecycle_of_a_key(database: str, tmp_path: Path) -> None:
             "origin": "store",
             "last4": secret[-4:],
             **EVERYTHING,
+            "price_group": None,
             "spent_usd": "0",
             "held_usd": "0",
             "expires_ms": expires_ms,
@@ -256,7 +257,13 @@ async def test_workspaces(tmp_path: Path) -> None:
     async with api_on("postgres", tmp_path) as api:
         role = api.operator
         made = (await api.ask("POST", "/api/workspaces", body={"name": "three", "prepaid": True}, **role)).json()
-        assert made == {"id": made["id"], "name": "three", "prepaid": True, "created_ms": api.clock.at_ms}
+        assert made == {
+            "id": made["id"],
+            "name": "three",
+            "prepaid": True,
+            "created_ms": api.clock.at_ms,
+            "price_group": None,
+        }
         for path in (made["id"], "three"):
             assert (await api.ask("GET", f"/api/workspaces/{path}", **role)).json() == made
         changed = await api.ask("PATCH", "/api/workspaces/three", body={"name": "drei", "prepaid": False}, **role)

@@ -226,7 +226,7 @@ async def test_the_limit_is_reserved_for_every_choice(tmp_path: Path, is_streame
         reply = await complete(setup.gate, "t", key=secret, prompt=["one", "two"], max_tokens=50, stream=is_streamed)
         assert len(choices_of(reply, is_streamed)) == 2
         row = await setup.row()
-        assert (row.dialect, row.cost, row.flags) == ("completions", 18 * MILLI, ["by_chat"])
+        assert (row.dialect, row.price, row.flags) == ("completions", 18 * MILLI, ["by_chat"])
         (_, held, _), _ = await setup.ledger(row.request_id)
         assert -held >= 2 * 50 * MILLI
         assert [request.json["max_completion_tokens"] for request in setup.up.requests] == [50, 50]

@@ -41,8 +41,8 @@ async def test_the_built_in_prices_have_embeddings(tmp_path: Path) -> None:
         row = await setup.row()
         rates = built_in_prices().table.find("openai", SMALL, now_ms())
         assert rates is not None
-        assert (rates.output, row.cost) == (0, 1_000_000 * rates.input // FEMTO)
-        assert (row.cost, row.usage_source, row.flags) == (20 * MILLI, "provider", [])
+        assert (rates.output, row.price) == (0, 1_000_000 * rates.input // FEMTO)
+        assert (row.price, row.usage_source, row.flags) == (20 * MILLI, "provider", [])
         assert (row.prompt_tokens, row.completion_tokens, row.finish) == (1_000_000, 0, None)
 
 
@@ -58,11 +58,11 @@ async def test_hold_and_settlement(tmp_path: Path) -> None:
         secret = await setup.new_key(budget_nano=500 * MILLI)
         assert (await embed(setup.gate, "v", key=secret)).status == 200
         row = await setup.row()
-        assert (row.dialect, row.model, row.cost, row.verdict) == ("embeddings", "v", 6 * MILLI, "completed")
+        assert (row.dialect, row.model, row.price, row.verdict) == ("embeddings", "v", 6 * MILLI, "completed")
         kinds = await setup.ledger(row.request_id)
         assert [kind for kind, _, _ in kinds] == ["hold", "settle"]
-        assert -sum(amount for _, amount, _ in kinds) == row.cost == kinds[-1][2]
-        assert await setup.spent_and_held() == (row.cost, 0)
+        assert -sum(amount for _, amount, _ in kinds) == row.price == kinds[-1][2]
+        assert await setup.spent_and_held() == (row.price, 0)
 
 
 async def test_a_budget_that_the_bytes_exceed_and_the_tokens_do_not(tmp_path: Path) -> None:
@@ -72,7 +72,7 @@ async def test_a_budget_that_the_bytes_exceed_and_the_tokens_do_not(tmp_path: Pa
         secret = await setup.new_key(budget_nano=4000 * MILLI)
         reply = await embed(setup.gate, "v", key=secret, input=text)
         assert reply.status == 200, reply.body
-        assert (await setup.row()).cost == 2001 * MILLI
+        assert (await setup.row()).price == 2001 * MILLI
 
 
 async def test_a_budget_that_is_too_small(tmp_path: Path) -> None:
@@ -105,7 +105,7 @@ async def test_a_batch_is_one_booking(tmp_path: Path) -> None:
     async with keeping(chosen, tmp_path, MODEL, kind="cohere") as setup:
         assert (await embed(setup.gate, "v", input=["x"] * 100)).status == 200
         row = await setup.row()
-        assert (row.prompt_tokens, row.cost) == (20, 20 * MILLI)
+        assert (row.prompt_tokens, row.price) == (20, 20 * MILLI)
         assert [kind for kind, _, _ in await setup.ledger()] == ["hold", "settle"]
 
 
@@ -116,7 +116,7 @@ async def test_a_batch_that_fails_costs_nothing(tmp_path: Path) -> None:
 
     async with keeping(chosen, tmp_path, MODEL, kind="cohere") as setup:
         assert (await embed(setup.gate, "v", input=["x"] * 100)).status == 502
-        assert (await setup.row()).cost == 0
+        assert (await setup.row()).price == 0
         assert await setup.spent_and_held() == (0, 0)
 
 

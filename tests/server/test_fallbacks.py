@@ -489,7 +489,7 @@ async def test_the_target_that_answers_is_billed_by_the_price_of_its_model_and_t
         assert (await setup.gate.ask(key=secret, model="m", max_tokens=20)).status == 200
         row = await setup.row()
         assert (row.model, row.target, row.held) == ("m", target, held)
-        assert row.cost == tokens * price * MILLI // 1000
+        assert row.price == tokens * price * MILLI // 1000
         assert row.flags == ([] if target == "up/gpt-4o" else ["fallback"])
 
 

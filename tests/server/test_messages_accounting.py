@@ -69,14 +69,14 @@ async def test_caches_are_billed_by_the_price_list(tmp_path: Path, is_streamed: 
             + hour * rates.of_cache_write_1h()
             + 5 * rates.output
         )
-        assert (row.cost, 0) == divmod(by_hand, FEMTO)
-        assert row.cost == cost_of(usage, rates)
+        assert (row.price, 0) == divmod(by_hand, FEMTO)
+        assert row.price == cost_of(usage, rates)
         assert (row.prompt_tokens, row.completion_tokens, row.usage_source) == (12_003, 5, "provider")
         assert row.flags == []
         kinds = await setup.ledger(row.request_id)
         assert [kind for kind, _, _ in kinds] == ["hold", "settle"]
-        assert -sum(amount for _, amount, _ in kinds) == row.cost == kinds[-1][2]
-        assert (await setup.spent_and_held())[0] == row.cost
+        assert -sum(amount for _, amount, _ in kinds) == row.price == kinds[-1][2]
+        assert (await setup.spent_and_held())[0] == row.price
         page = await sign_in(setup.gate)
         detail = (await get(setup, page, f"/api/requests/{row.request_id}"))["request"]
         lines = {line["what"]: line["tokens"] for line in detail["bill"]}

@@ -39,7 +39,7 @@ async def test_each_name_goes_to_the_target_of_its_pattern_at_that_price(tmp_pat
             assert (await setup.gate.ask(model=name)).status == 200
         assert [seen.json["model"] for seen in setup.up.requests] == ["gpt-4o", "gpt-4o-mini", "gpt-4o"]
         rows = await setup.rows()
-        assert {row.model: row.cost for row in rows} == dict(
+        assert {row.model: row.price for row in rows} == dict(
             zip(names, (17 * MILLI, 17 * MILLI // 100, 17 * MILLI), strict=True)
         )
 

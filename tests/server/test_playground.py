@@ -120,7 +120,7 @@ async def test_the_key_pays(tmp_path: Path) -> None:
         key_id = setup.key_id(secret)
         reply = await page.chat(key_id, model="m", stream=True, max_tokens=50)
         row = await setup.row()
-        assert (row.key_id, row.key_name, row.cost, row.dialect) == (key_id, "payer", 12 * MILLI, "opentoken")
+        assert (row.key_id, row.key_name, row.price, row.dialect) == (key_id, "payer", 12 * MILLI, "opentoken")
         assert (row.request_id, row.has_content) == (reply.header("x-request-id"), True)
         held = row.held or 0
         assert await setup.ledger(row.request_id) == [

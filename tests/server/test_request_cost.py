@@ -73,5 +73,5 @@ def test_the_size_is_that_of_the_prompt_and_of_a_usual_answer(
     assert costs_of("m", **members) == [expected[0] * 1000, expected[1] * 1000, None]
 
 
-def test_the_operators_price_counts() -> None:
-    assert costs_of("n", max_tokens=3) == [None, 7 * 103 * 1000, 7 * 103 * 1000]
+def test_the_cost_counts_and_not_what_it_is_sold_for() -> None:
+    assert costs_of("n", max_tokens=3) == [None, (100 + 10 * 3) * 1000, None]

@@ -65,8 +65,8 @@ async def test_a_stream_from_its_admission_to_its_settlement(tmp_path: Path) -> 
         assert row.strip is not None
         assert row.ttft_ms <= row.strip["start_ms"] <= row.duration_ms
         assert (sum(row.strip["counts"]), row.chunks) == (2, 2)
-        assert row.cost == 12 * MILLI
-        assert bill_sum(row) == row.cost * FEMTO
+        assert row.price == 12 * MILLI
+        assert bill_sum(row) == row.price * FEMTO
 
 
 @pytest.mark.parametrize("kind", ["whole", "refused", "unpriced", "unknown"])
@@ -79,7 +79,7 @@ async def test_what_other_requests_have_of_it(kind: str, tmp_path: Path) -> None
         assert row.strip is None
         assert (row.admitted_ms is None) == (row.settled_ms is None) == (kind == "unknown")
         assert (row.rates is not None) == (kind == "whole"), "what nobody used was reckoned by nothing"
-        assert row.cost == {"whole": 12 * MILLI, "refused": 0}.get(kind)
+        assert row.price == {"whole": 12 * MILLI, "refused": 0}.get(kind)
 
 
 async def test_each_attempt_has_its_beginning(tmp_path: Path) -> None:
@@ -108,8 +108,8 @@ async def test_the_service_tier_of_the_cost(
         assert row.rates is not None
         rates = decode_rates(row.rates)
         assert rates.services, "each tier has rates of its own"
-        assert row.cost == cost_of(Usage(input_uncached=7, output=5), rates, kept)
-        assert bill_sum(row) == row.cost * FEMTO
+        assert row.price == cost_of(Usage(input_uncached=7, output=5), rates, kept)
+        assert bill_sum(row) == row.price * FEMTO
 
 
 async def test_a_secret_instead_of_a_service_tier_is_not_stored(tmp_path: Path) -> None:
@@ -124,8 +124,8 @@ async def test_usage_that_was_counted_has_a_bill_too(tmp_path: Path) -> None:
     async with keeping(stream(openai_stream(usage=None)), tmp_path) as setup:
         await setup.gate.ask(model="m", stream=True)
         row = await setup.row()
-        assert (row.usage_source, row.cost) != ("provider", None)
-        assert bill_sum(row) == (row.cost or 0) * FEMTO
+        assert (row.usage_source, row.price) != ("provider", None)
+        assert bill_sum(row) == (row.price or 0) * FEMTO
 
 
 async def test_what_operators_see_of_a_stream_while_it_runs(tmp_path: Path) -> None:
@@ -177,7 +177,7 @@ async def test_an_orphan_is_settled_by_what_was_noted(tmp_path: Path) -> None:
         assert seen.first_ms is not None
         assert row.ttft_ms == seen.first_ms - seen.at_ms
         assert row.rates is not None
-        assert row.cost == cost_of(Usage(input_uncached=PROMPT, output=1), decode_rates(row.rates))
+        assert row.price == cost_of(Usage(input_uncached=PROMPT, output=1), decode_rates(row.rates))
 
 
 async def test_a_target_that_has_changed_is_noted(tmp_path: Path) -> None:

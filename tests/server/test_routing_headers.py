@@ -46,8 +46,8 @@ async def test_a_whole_answer_tells_its_cost_as_it_is_booked(usage: tuple[int, i
     assert [reply.header(name) for name in NAMES[:2]] == ["up/m", "1"]
     cost = str(reply.header(NAMES[2]))
     assert usage is None or cost == "0.002"
-    assert record.cost is not None
-    assert Decimal(cost) * 10**9 == record.cost > 0
+    assert record.price is not None
+    assert Decimal(cost) * 10**9 == record.price > 0
 
 
 async def test_a_model_without_a_price_has_no_cost() -> None:

@@ -153,11 +153,11 @@ class AccountingSetup:
         return rows[-1]
 
     async def ledger(self, request_id: str | None = None) -> list[tuple[str, int, int | None]]:
-        """Kind, amount and cost of every row; of one request, where it is given."""
-        statement = select(ledger.c.kind, ledger.c.amount, ledger.c.cost).order_by(ledger.c.seq)
+        """Kind, amount and price of every row; of one request, where it is given."""
+        statement = select(ledger.c.kind, ledger.c.amount, ledger.c.price).order_by(ledger.c.seq)
         if request_id is not None:
             statement = statement.where(ledger.c.request_id == request_id)
-        return await self.read(lambda conn: [(kind, amount, cost) for kind, amount, cost in conn.execute(statement)])
+        return await self.read(lambda conn: [(kind, amount, price) for kind, amount, price in conn.execute(statement)])
 
     async def spent_and_held(self, workspace_id: str = "default") -> tuple[int, int]:
         sums = await self.read(lambda conn: balance_of(conn, workspace_id))

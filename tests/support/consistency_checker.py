@@ -241,7 +241,7 @@ class ConsistencyChecker:
         row = page.rows[sent.id]
         self.verdicts[row.verdict] += 1
         prompt, answer = row.prompt_tokens, row.completion_tokens
-        assert row.cost == page.costs[sent.id] == (prompt + answer) * MILLI
+        assert row.price == page.costs[sent.id] == (prompt + answer) * MILLI
         assert (row.stream, row.model) == (sent.stream, "m")
         assert not sent.is_stopped or row.verdict in (Verdict.SHUTDOWN, Verdict.ORPHANED)
         if row.verdict == Verdict.SHUTDOWN:
@@ -273,12 +273,12 @@ class ConsistencyChecker:
 
 
 def _read(conn: Connection) -> Page:
-    posted = conn.execute(select(ledger.c.request_id, ledger.c.kind, ledger.c.amount, ledger.c.cost)).all()
+    posted = conn.execute(select(ledger.c.request_id, ledger.c.kind, ledger.c.amount, ledger.c.price)).all()
     rows = conn.execute(select(requests)).all()
     return Page(
         holds={row.request_id: -row.amount // MILLI for row in posted if row.kind == "hold"},
         posted=Counter((row.request_id, row.kind) for row in posted),
-        costs={row.request_id: row.cost for row in posted if row.kind == "settle"},
+        costs={row.request_id: row.price for row in posted if row.kind == "settle"},
         rows={row.request_id: row for row in rows},
         logged=len(rows),
         open_ids=list(conn.scalars(select(open_requests.c.request_id))),

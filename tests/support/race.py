@@ -122,8 +122,8 @@ def assert_settled(rows: Sequence[RequestRow], code: str) -> None:
     served = [row for row in rows if row.verdict == "completed"]
     refused = [row for row in rows if row.verdict == "rejected"]
     assert (len(served), len(refused)) == (FITTING, CALLERS - FITTING)
-    assert [(row.held, row.cost, row.usage_source) for row in served] == [(HELD, COST, "provider")] * FITTING
-    assert {(row.error, row.cost, row.held) for row in refused} == {(code, None, None)}
+    assert [(row.held, row.price, row.usage_source) for row in served] == [(HELD, COST, "provider")] * FITTING
+    assert {(row.error, row.price, row.held) for row in refused} == {(code, None, None)}
 
 
 async def money_for_three(ships: Fleet, name: str, code: str) -> tuple[str, str]:

@@ -11,6 +11,7 @@ import click
 
 from streamweir.cli.argument import DOLLARS, LENGTH, NO_LIMIT, OrNone, moment_type
 from streamweir.cli.database import ACTOR, StoreAccess, json_option, store_options
+from streamweir.cli.price_group import warn_of_unknown_group
 from streamweir.cli.table import NONE, day, dollars, moment, number, show_facts, show_json, show_table
 from streamweir.policy.key_limits import KINDS
 from streamweir.store.db.clock import now_ms
@@ -64,6 +65,7 @@ def command() -> None:
 @click.option("--log-content", is_flag=True, help="Store prompts and answers.")
 @click.option("--show-routing", is_flag=True, help="Show target, attempts and cost in headers of answers.")
 @click.option("--show-cost", is_flag=True, help="Show what the caller pays in the usage of answers.")
+@click.option("--price-group", metavar="G", help="Price group of the configuration.  [default: the workspace's]")
 @json_option
 @store_options
 def create(
@@ -77,6 +79,7 @@ def create(
     if scopes:
         more["scopes"] = scopes
     spec = KeySpec(models=models or None, **more)
+    warn_of_unknown_group(access, spec.price_group)
     at_ms = now_ms()
 
     def work(conn: "Connection") -> "tuple[NewSecret, str]":
@@ -158,6 +161,7 @@ def show(access: StoreAccess, key: str, workspace: str | None, as_json: bool) ->
     "--show-routing/--no-show-routing", default=None, help="Show target, attempts and cost in headers, or not."
 )
 @click.option("--show-cost/--no-show-cost", default=None, help="Show what the caller pays in the usage, or not.")
+@click.option("--price-group", metavar="G|none", help="Price group of the configuration.")
 @json_option
 @store_options
 def change(access: StoreAccess, key: str, workspace: str | None, all_models: bool, as_json: bool, **more: Any) -> None:
@@ -175,6 +179,7 @@ def change(access: StoreAccess, key: str, workspace: str | None, all_models: boo
         wanted["models"] = None
     if not wanted:
         raise click.UsageError("nothing to change: see `streamweir keys change --help`")
+    warn_of_unknown_group(access, wanted.get("price_group"))
     at_ms = now_ms()
 
     def work(conn: "Connection") -> "tuple[KeyRecord, str]":
@@ -271,6 +276,7 @@ def _facts(key: "KeyRecord", workspace: str) -> list[tuple[str, str]]:
         ("content", "may be logged" if key.log_content else "is not logged"),
         ("routing", "is shown in headers" if key.show_routing else "is not shown"),
         ("cost", "is shown in the usage of answers" if key.show_cost else "is not shown"),
+        ("price group", key.price_group or "the workspace's"),
         ("created", moment(key.created_ms)),
         ("expires", moment(key.expires_ms)),
     ]

@@ -6,6 +6,7 @@ checked whole before it replaces anything; what it changes is said, for it is mo
 
 import hashlib
 import tomllib
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -47,12 +48,14 @@ def command() -> None:
 @command.command("show", short_help="Show the current prices.")
 @click.argument("models", nargs=-1, metavar="[MODEL]...")
 @click.option("--provider", metavar="P", help="Only this provider: a kind of the configuration, or a name of the list.")
+@click.option("--price-group", "group", metavar="G", help="Sold by this price group of the file.  [default: default]")
 @json_option
 @store_options
-def show(access: StoreAccess, models: tuple[str, ...], provider: str | None, as_json: bool) -> None:
+def show(access: StoreAccess, models: tuple[str, ...], provider: str | None, group: str | None, as_json: bool) -> None:
     """Show the current prices of every model, or of those whose name contains MODEL.
 
-    With --config, the aliases of the file come first, each with its own price or that of its most expensive target.
+    With --config, the aliases of the file come first, each with what it is sold for: by the price group, by its own
+    price, or at the cost of its most expensive target.
     """
     from streamweir.policy.pricetable import PROVIDER_IDS, PriceTable
 
@@ -60,7 +63,7 @@ def show(access: StoreAccess, models: tuple[str, ...], provider: str | None, as_
     table, at_ms = PriceTable(price_list), now_ms()
     lines = [
         line
-        for line in _of_file(_config(access), table, at_ms)
+        for line in _of_file(_config(access), table, at_ms, group)
         if provider in (None, line.provider)
         and (not models or any(name.lower() in line.model.lower() for name in models))
     ]
@@ -173,7 +176,8 @@ def _config(access: StoreAccess) -> "Config":
         except (OSError, ValueError):
             return load_config(file, environ)  # which says what is wrong with it, and where
         reader = Reader(environ)
-        config = reader.read({"models": tree.get("models", []), "providers": _kinds(tree)}, Config)
+        known = {name: tree.get(name, []) for name in ("models", "price_groups")}
+        config = reader.read({**known, "providers": _kinds(tree)}, Config)
         raise_all(reader.problems, str(file))
     except ConfigError as error:
         raise click.ClickException(str(error)) from None
@@ -187,33 +191,30 @@ def _kinds(tree: dict[str, Any]) -> list[dict[str, Any]]:
     return [{name: each[name] for name in ("name", "kind") if name in each} for each in found]
 
 
-def _of_file(config: "Config", table: "PriceTable", at_ms: int) -> Iterator[Line]:
+def _of_file(config: "Config", table: "PriceTable", at_ms: int, group: str | None) -> Iterator[Line]:
     """What has a price that is not the list's: aliases with their fallbacks, and what is inside of this program."""
-    from streamweir.config.rate import rates_of
+    from streamweir.config.price import own_prices, price_groups
     from streamweir.config.route import routes_of
+    from streamweir.policy.pricebook import PriceBook
     from streamweir.policy.prices import highest_rates
     from streamweir.policy.pricetable import BUILT_IN, FREE
+    from streamweir.server.request.route_prices import RoutePrices
 
     for kind in sorted(BUILT_IN):
         yield Line(kind, "*", FREE, "built-in")
-    kinds = {provider.name: provider.kind for provider in config.providers}
-    prices = {model.id: model.price for model in config.models if model.price is not None}
+    kinds = defaultdict(str, {provider.name: provider.kind for provider in config.providers})
+    prices = RoutePrices(PriceBook(table), kinds, own_prices(config), price_groups(config))
     routes = routes_of(config)
+    if group is not None and group not in prices.groups:
+        raise click.ClickException(f"there is no price group {group!r} in the configuration")
     for model in config.models:
         route = routes.resolve(model.id)
-        found: list[Rates | None] = []
-        is_own = False
-        for each in (route, *route.reachable) if route is not None else ():
-            own = prices.get(each.configured_id)
-            if own is not None:
-                is_own = True
-                found.append(rates_of(own))
-            else:
-                targets = [entry.target for entry in each.targets]
-                found += [table.find(kinds.get(target.provider, ""), target.model, at_ms) for target in targets]
-        known = [rates for rates in found if rates is not None]
-        highest = highest_rates(known) if known and len(known) == len(found) else None
-        yield Line("(alias)", model.id, highest, "config" if is_own else "list")
+        if route is None:
+            continue
+        quote, _ = prices.of(route, at_ms, group)
+        known = [rates for rates in quote.sold.values() if rates is not None]
+        highest = highest_rates(known) if known and len(known) == len(quote.sold) else None
+        yield Line("(alias)", model.id, highest, quote.version.partition("+")[2] or "list")
 
 
 def _matches(model: "Model", name: str) -> bool:

@@ -25,7 +25,7 @@ from streamweir.config.credential import check_credentials
 from streamweir.config.error import ConfigError, ConfigProblem, entry, member
 from streamweir.config.header import check_headers
 from streamweir.config.model import Config, Key, Model, Provider, Server
-from streamweir.config.rate import check_price
+from streamweir.config.price import check_prices
 from streamweir.config.route import routes_of
 from streamweir.config.weak_key import MIN_KEY_LENGTH, is_easy_to_guess
 from streamweir.frontends.table import FRONTENDS
@@ -57,6 +57,8 @@ def check(config: Config) -> list[ConfigProblem]:
         *(each for model in config.models for each in _model(model, config)),
         *_fallbacks(config),
         *check_contradictions(config.models),
+        *_duplicates("price_groups", "name", [group.name for group in config.price_groups]),
+        *check_prices(config),
         *_duplicates("keys", "name", [key.name for key in config.keys]),
         *(each for key in config.keys for each in _key(key)),
         *_equal_keys(config.keys),
@@ -230,8 +232,6 @@ def _model(model: Model, config: Config) -> Iterator[ConfigProblem]:
         if (target.provider, target.model) in seen:
             yield ConfigProblem(at, "is listed twice: use weight to give a target a larger share")
         seen.add((target.provider, target.model))
-    if model.price is not None:
-        yield from check_price(model.price, f"{where}.price")
 
 
 def _fallbacks(config: Config) -> Iterator[ConfigProblem]:

@@ -8,8 +8,9 @@ and its printed form contains no secret. Checks of several fields are in `config
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
-from msgspec import Meta, Struct, structs
+from msgspec import Meta, Struct, field, structs
 
+from streamweir.policy.charge_rule import DEFAULT_RULES, ChargeRules
 from streamweir.policy.end_user import EndUserRule
 from streamweir.policy.key_limits import KeyLimits, PerMinute, Streams, with_limits
 from streamweir.policy.route import Strategy
@@ -19,6 +20,7 @@ SecondsOrNone = Annotated[float, Meta(ge=0, le=86_400)]
 """0 disables the timeout."""
 Bytes = Annotated[int, Meta(ge=1024, le=2**30)]
 Dollars = Annotated[float, Meta(ge=0, le=1_000_000)]
+Percent = Annotated[float, Meta(ge=-100, le=100_000)]
 Name = Annotated[str, Meta(min_length=1, max_length=64)]
 Wire = Literal["chat", "responses"]
 Weight = Annotated[int, Meta(ge=1, le=1_000_000)]
@@ -295,6 +297,26 @@ class Target(_WithSecrets, frozen=True, kw_only=True, forbid_unknown_fields=True
     stream_whole: bool | None = None
 
 
+class DatedPrice(Price, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    starts: datetime | None = field(default=None, name="from")
+
+
+class GroupPrice(DatedPrice, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Of one model: a price, or a markup on its cost."""
+
+    model: str
+    input: Dollars | None = None  # type: ignore[assignment]
+    output: Dollars | None = None  # type: ignore[assignment]
+    markup_percent: Percent | None = None
+
+
+class PriceGroup(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    name: Name
+    markup_percent: Percent | None = None
+    prices: tuple[GroupPrice, ...] = ()
+    charge: ChargeRules = DEFAULT_RULES
+
+
 class Model(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     id: str
     targets: tuple[Target, ...]
@@ -304,7 +326,7 @@ class Model(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     context_fallbacks: tuple[str, ...] = ()
     content_filter_fallbacks: tuple[str, ...] = ()
     max_attempts: Attempts | None = None
-    price: Price | None = None
+    price: Annotated[tuple[DatedPrice, ...], Meta(extra={"or_one": True})] = ()
 
 
 class _KeyNames(_WithSecrets, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -333,6 +355,7 @@ class Key(_NamesAndLimits, frozen=True, kw_only=True, forbid_unknown_fields=True
     log_content: bool = False
     show_routing: bool = False
     show_cost: bool = False
+    price_group: Name | None = None
 
 
 class Routing(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -347,4 +370,5 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     routing: Routing = Routing()
     providers: tuple[Provider, ...] = ()
     models: tuple[Model, ...] = ()
+    price_groups: tuple[PriceGroup, ...] = ()
     keys: tuple[Key, ...] = ()

@@ -36,17 +36,20 @@ class Field(NamedTuple):
     type: inspect.Type
     is_optional: bool
     is_secret: bool
+    or_one: bool = False
+    """A list of tables that may also be a single table."""
 
 
 def field_of(info: inspect.Type) -> Field:
-    is_optional = is_secret = False
+    is_optional = is_secret = or_one = False
     if isinstance(info, inspect.UnionType):
         info, *_ = [kind for kind in info.types if not isinstance(kind, inspect.NoneType)]
         is_optional = True
     if isinstance(info, inspect.Metadata):
-        is_secret = bool(info.extra and info.extra.get("secret"))
+        extra = info.extra or {}
+        is_secret, or_one = bool(extra.get("secret")), bool(extra.get("or_one"))
         info = info.type
-    return Field(info, is_optional, is_secret)
+    return Field(info, is_optional, is_secret, or_one)
 
 
 def _has_secrets(info: inspect.Type) -> bool:
@@ -56,7 +59,10 @@ def _has_secrets(info: inspect.Type) -> bool:
 
 def describe(info: inspect.Type) -> str:
     """Describes a type, for messages and the reference page."""
-    match field_of(info).type:
+    field = field_of(info)
+    match field.type:
+        case inspect.VarTupleType() if field.or_one:
+            return "a table, or a list of tables"
         case inspect.BoolType():
             return "true or false"
         case inspect.IntType() as number:
@@ -118,6 +124,8 @@ class Reader:
         match field.type:
             case inspect.StructType() as struct:
                 return self._table(value, struct, where)
+            case inspect.VarTupleType(item_type=item) if field.or_one and isinstance(value, dict):
+                return (self._value(value, item, where),)
             case inspect.VarTupleType(item_type=item) if isinstance(value, list):
                 return tuple(self._all([(each, item, _entry_path(where, at, each)) for at, each in enumerate(value)]))
             case inspect.DictType(value_type=item) if isinstance(value, dict):
@@ -163,7 +171,7 @@ class Reader:
     def _table(self, value: object, info: inspect.StructType, where: str) -> Any:
         if not isinstance(value, dict):
             raise self._report(where, f"expected a table, got {_shown(value, False)}")
-        fields = {field.name: field for field in info.fields}
+        fields = {field.encode_name: field for field in info.fields}
         is_whole = True
         for name in [name for name in value if name not in fields]:
             self._report(member(where, name), "unknown key" + _hint(name, fields))
@@ -172,7 +180,7 @@ class Reader:
         for name, field in fields.items():
             try:
                 if name in value:
-                    members[name] = self._value(value[name], field.type, member(where, name))
+                    members[field.name] = self._value(value[name], field.type, member(where, name))
                 elif field.required:
                     self._report(member(where, name), f"missing: expected {describe(field.type)}")
                     is_whole = False

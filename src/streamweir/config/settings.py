@@ -63,7 +63,7 @@ def _table(struct: Struct, where: str) -> Iterator[Setting]:
 
 
 def _settings(value: Any, field: inspect.Field, where: str) -> Iterator[Setting]:
-    path, default = member(where, field.name), default_of(field)
+    path, default = member(where, field.encode_name), default_of(field)
     is_set = default is NODEFAULT or value != default
     if isinstance(value, Struct):
         yield from _table(value, path)

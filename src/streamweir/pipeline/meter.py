@@ -14,6 +14,7 @@ from typing import NamedTuple, Protocol
 
 from msgspec import Struct, field
 
+from streamweir.core.delivered import DeliveredPart
 from streamweir.core.errors import StreamweirError, hide_secrets
 from streamweir.core.events import (
     ChoiceFinished,
@@ -260,6 +261,7 @@ class Meter:
         record = self.record
         self._check_report()
         usage, source = self._shown or (record.usage, UsageSource.PROVIDER)
+        needs_count = self._shown is None and not record.usage_is_final
         settlement = Settlement(
             verdict=verdict,
             usage=usage or Usage(),
@@ -269,10 +271,13 @@ class Meter:
             finishes=dict(record.finishes),
             error=record.error,
             flags=record.flags(),
+            delivered=self._delivered_part() if self._is_detached and not needs_count else None,
         )
-        return PendingSettlement(
-            settlement, None if self._shown is not None or record.usage_is_final else self._countable_text()
-        )
+        return PendingSettlement(settlement, self._countable_text() if needs_count else None)
+
+    def _delivered_part(self) -> DeliveredPart:
+        text, reasoning = self.record.delivered, self.record.reasoning_text
+        return DeliveredPart(len(text.getvalue()), text.tell(), len(reasoning.getvalue()), reasoning.tell())
 
     def _countable_text(self) -> CountableText:
         record = self.record

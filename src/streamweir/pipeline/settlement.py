@@ -9,6 +9,7 @@ from enum import StrEnum
 
 from msgspec import Struct, structs
 
+from streamweir.core.delivered import DeliveredPart
 from streamweir.core.errors import StreamweirError
 from streamweir.core.events import FinishReason
 from streamweir.core.usage import Usage
@@ -54,6 +55,8 @@ class Settlement(Struct, frozen=True, kw_only=True):
     error: StreamweirError | None
     flags: tuple[str, ...] = ()
     """Anomalies: `usage_anomaly`, `usage_cut`, `missing_done`, `junk_after_done`, `finish_inferred`."""
+    delivered: DeliveredPart | None = None
+    """The part that the caller got of an answer that the usage covers. None: all of it, or all that was counted."""
 
 
 class CountableText(Struct, frozen=True, kw_only=True):

@@ -15,6 +15,7 @@ from msgspec import Meta, Struct
 
 from streamweir.core.usage import Usage
 from streamweir.policy.budget import NANO
+from streamweir.policy.charge_rule import ChargeRules
 
 _MILLION = 1_000_000
 
@@ -184,6 +185,8 @@ class Quote(Struct, frozen=True, omit_defaults=True):
     """Of the price: what it is sold for. None: it is sold at cost."""
     searches: int = 0
     """How many searches a reservation covers: see `pipeline.search_bound`."""
+    rules: ChargeRules | None = None
+    """What is charged if it goes wrong. None: the defaults."""
 
     @property
     def sold(self) -> dict[str, Rates | None]:

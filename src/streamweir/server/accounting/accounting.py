@@ -24,6 +24,7 @@ from streamweir.policy.limit_request import Decision, LimitRequest, headers_of
 from streamweir.policy.limits import LEASE_S
 from streamweir.policy.reserve import Need, Size, extension_sizes, fitting_size, limit_of, wanted_size
 from streamweir.server.accounting.account_limits import AccountLimits, AccountLimitsCache, charges_of
+from streamweir.server.accounting.charge import charge
 from streamweir.server.accounting.intervals import ProgressInterval
 from streamweir.server.accounting.keys import KeyDirectory
 from streamweir.server.accounting.limiter import LimitDecision, Limiter, MemoryLimiter
@@ -201,14 +202,8 @@ class Accounting:
         self._open.pop(reservation.hold.request_id, None)
         usage = record.usage
         record.held = reservation.held
-        # A dropped `service_tier` was not used. Else the requested one was, unless the provider reported another.
-        if record.service_tier is None and "service_tier" not in record.dropped:
-            record.service_tier = reservation.request.service_tier
-        charge = reservation.compute_charge(record.target, usage, record.service_tier)
-        record.cost, record.price = charge.cost, charge.price
-        record.rates, record.cost_rates = charge.rates_text, charge.cost_rates_text
+        charge(reservation, record)
         record.settled_s = time.monotonic() - record.arrived_s
-        record.price_version = reservation.request.quote.version
         record.workspace_id = reservation.workspace_id
         self._limiter.settle(
             reservation.hold.request_id, usage.total_tokens if usage is not None else 0, record.price or 0

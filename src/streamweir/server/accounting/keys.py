@@ -22,6 +22,7 @@ class Workspace(Struct, frozen=True, kw_only=True):
     prepaid: bool = False
     granted: int = 0
     """The sum of its credits, in nano-dollars."""
+    price_group: str | None = None
     is_unresolved: bool = False
     """It is new in the file, and the store has not assigned its id yet: nothing can be charged to it."""
 
@@ -40,6 +41,8 @@ class KeyDirectory:
         self._digests: dict[str, tuple[bytes, ...]] = {}  # of each stored key
         self._workspaces: dict[str, Workspace] = {}
         self._names: dict[str, str] = {}
+        self._price_groups: dict[str, str] = {}  # of the workspaces that have one
+        self._key_price_groups: dict[str, str] = {}  # of the stored keys that have one
         self.file_is_new = True
         """The keys of the file are not in the store yet."""
         self._refreshed_at = time.monotonic()
@@ -117,6 +120,16 @@ class KeyDirectory:
             return id_or_name
         return self._names.get(id_or_name, id_or_name)
 
+    def price_group_of(self, key: Key) -> str | None:
+        """Its own, else that of its workspace. None: neither has one."""
+        if key.price_group is not None or not self._price_groups:  # for every request
+            return key.price_group
+        return self._price_groups.get(self.workspace_id(key.workspace_id) or "")
+
+    def price_groups(self) -> set[str]:
+        """The names of all price groups that keys and workspaces of the store have."""
+        return {*self._key_price_groups.values(), *self._price_groups.values()}
+
     def apply(self, changes: Changes) -> list[Key]:
         """Applies changes of the store. Returns the keys that are revoked."""
         self._refreshed_at = time.monotonic()
@@ -125,6 +138,8 @@ class KeyDirectory:
             self._digests.clear()
             self._workspaces.clear()
             self._names.clear()
+            self._price_groups.clear()
+            self._key_price_groups.clear()
         if changes.version != self.version or changes.keys or changes.workspaces:
             self.generation += 1
         self.version = changes.version
@@ -138,7 +153,11 @@ class KeyDirectory:
                 name=workspace.name,
                 prepaid=workspace.prepaid,
                 granted=workspace.granted,
+                price_group=workspace.price_group,
             )
+            self._price_groups.pop(workspace.id, None)
+            if workspace.price_group is not None:
+                self._price_groups[workspace.id] = workspace.price_group
         for state in changes.keys:
             self._put(state)
         return [state.key for state in changes.keys if state.key.revoked_at is not None]
@@ -147,6 +166,9 @@ class KeyDirectory:
         key = state.key
         for digest in self._digests.pop(key.id, ()):
             self._stored.pop(digest, None)
+        self._key_price_groups.pop(key.id, None)
+        if key.price_group is not None and key.revoked_at is None:
+            self._key_price_groups[key.id] = key.price_group
         for digest, until in state.digests.items():
             self._stored[digest] = _Entry(key, until)
         self._digests[key.id] = tuple(state.digests)

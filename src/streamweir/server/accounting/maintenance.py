@@ -24,7 +24,8 @@ from streamweir.core.usage import Usage
 from streamweir.core.verdict import Verdict
 from streamweir.pipeline.settlement import UsageSource
 from streamweir.policy.access import Key
-from streamweir.policy.prices import Quote, cost_of, decode_quote
+from streamweir.policy.charge import Charge, by_rule, charge_of
+from streamweir.policy.prices import Quote, decode_quote
 from streamweir.server.accounting.accounting import Accounting
 from streamweir.server.accounting.intervals import DEFAULT_INTERVALS, Intervals
 from streamweir.server.accounting.request_row import row_of_open
@@ -244,15 +245,10 @@ def orphan(request: OpenRequest, _: int) -> Settle:
         quote = decode_quote(request.prices)
     except DecodeError:  # written by another version in another format: settled without a price
         quote = Quote("", {})
-    rates = quote.sold.get(request.target) if request.target is not None else None
-    cost_rates = quote.rates.get(request.target) if request.target is not None else None
-    cost = cost_of(usage, cost_rates) if cost_rates is not None else None
-    if rates is not None:
-        price: int | None = cost_of(usage, rates)
-    elif request.target is not None:
-        price = None
-    else:
-        price = quote.hold(usage.prompt_tokens, 0)
+    charge = charge_of(quote, request.target, usage)
+    if request.target is None:  # nothing is known of an attempt: as much as the prompt can cost
+        charge = Charge(None, quote.hold(usage.prompt_tokens, 0))
+    charge = by_rule(charge, quote, "cut", usage)
     row = row_of_open(
         request,
         Verdict.ORPHANED,
@@ -264,10 +260,11 @@ def orphan(request: OpenRequest, _: int) -> Settle:
         completion_tokens=usage.completion_tokens,
         usage_source=UsageSource.ESTIMATE.value,
         held=request.held,
-        cost=cost,
-        price=price,
-        rates=rates.text if rates is not None else None,
-        cost_rates=cost_rates.text if cost_rates is not None and cost_rates != rates else None,
+        cost=charge.cost,
+        price=charge.price,
+        charge_rule=charge.rule,
+        rates=charge.rates_text,
+        cost_rates=charge.cost_rates_text,
         price_version=quote.version or None,
     )
     return Settle(row=row, account=request.account, has_price=True)

@@ -9,12 +9,11 @@ from typing import NamedTuple, Protocol
 
 from msgspec import Struct
 
-from streamweir.core.usage import Usage
 from streamweir.policy.access import Key
 from streamweir.policy.attribution import NOTHING, Attribution
 from streamweir.policy.health import TargetId
 from streamweir.policy.limit_request import LimitRequest
-from streamweir.policy.prices import Quote, Rates, cost_of
+from streamweir.policy.prices import Quote
 from streamweir.policy.reserve import Need
 from streamweir.store.journal.entries import Hold
 from streamweir.store.journal.handle import WriteHandle
@@ -56,28 +55,6 @@ class ReservationRequest(Struct, frozen=True, kw_only=True):
     measure: ReservationSizes | None = None
     """None: its size is the estimate."""
     attribution: Attribution = NOTHING
-
-
-class Charge(NamedTuple):
-    """What a request costs and what it is sold for, in nano-dollars, with their rates. None: not known."""
-
-    cost: int | None
-    price: int | None
-    rates: Rates | None = None
-    """Of the price."""
-    cost_rates: Rates | None = None
-
-    @property
-    def rates_text(self) -> str | None:
-        return self.rates.text if self.rates is not None else None
-
-    @property
-    def cost_rates_text(self) -> str | None:
-        """None also if they are those of the price."""
-        return self.cost_rates.text if self.cost_rates is not None and self.cost_rates is not self.rates else None
-
-
-_NOTHING = Charge(0, 0)
 
 
 class AttemptProgress(NamedTuple):
@@ -129,15 +106,3 @@ class Reservation(Struct, eq=False):
         that is not known: the disk hangs."""
         if self.handle is not None:
             await self.handle.written(self.decision_s)
-
-    def compute_charge(self, target: str | None, usage: Usage | None, service_tier: str | None) -> Charge:
-        """Unused tokens cost nothing, whatever their price."""
-        if usage is None or target is None:
-            return _NOTHING
-        quote = self.request.quote
-        rates = quote.rates.get(target)
-        cost = cost_of(usage, rates, service_tier) if rates is not None else None
-        if quote.prices is None:
-            return Charge(cost, cost, rates, rates)
-        sold = quote.prices.get(target)
-        return Charge(cost, cost_of(usage, sold, service_tier) if sold is not None else None, sold, rates)

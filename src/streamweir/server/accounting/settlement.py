@@ -69,6 +69,7 @@ class Settlements:
             settlement = await self._count(ended)
             if settlement is not None:
                 record.usage, record.usage_source = settlement.usage, settlement.usage_source
+                record.delivered = settlement.delivered
             record.has_content = ended.content is not None and self._contents is not None
             self._finish(ended)
             if ended.content is not None and self._contents is not None:

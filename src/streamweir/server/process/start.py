@@ -132,6 +132,7 @@ async def build(start: StartOptions, embedded: EmbeddedModel | None = None) -> A
     )
     gateway.gather_metrics = start.metrics_of_all
     await gateway.open()
+    _warn_of_price_groups(gateway)
     _tune_garbage_collector()
     tls = _tls_context(config.server.tls)
 
@@ -144,6 +145,7 @@ async def build(start: StartOptions, embedded: EmbeddedModel | None = None) -> A
             if getattr(before, name) != getattr(after.server, name):
                 logger.warning("setting not reloaded: it needs a restart", setting=f"server.{name}")
         gateway.reload(after)
+        _warn_of_price_groups(gateway)
 
     return Assembly(
         gateway=gateway,
@@ -153,6 +155,12 @@ async def build(start: StartOptions, embedded: EmbeddedModel | None = None) -> A
         instance=storage.node.instance if storage is not None else None,
         instance_ended=gateway.accounting.instance_ended,
     )
+
+
+def _warn_of_price_groups(gateway: Gateway) -> None:
+    """Of keys and workspaces of the store: for those of the file it is an error in the file."""
+    for name in sorted(gateway.accounting.directory.price_groups() - gateway.runtime.quotes.groups.keys()):
+        logger.warning("price group not in the configuration: requests are refused", price_group=name)
 
 
 def _tune_garbage_collector() -> None:

@@ -28,4 +28,5 @@ def _key(key: KeyConfig) -> Key:
         log_content=key.log_content,
         show_routing=key.show_routing,
         show_cost=key.show_cost,
+        price_group=key.price_group,
     )

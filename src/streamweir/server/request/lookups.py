@@ -66,8 +66,9 @@ class Lookups:
 
     def _show_models(self, request: Request, response: Response, admission: Admission) -> None:
         runtime, key, frontend, model = admission.runtime, admission.key, admission.frontend, admission.where.item
+        group = self._accounting.directory.price_group_of(key)
         try:
-            answer = answer_models(runtime, key, frontend, model, request.query, now_ms())
+            answer = answer_models(runtime, key, group, frontend, model, request.query, now_ms())
         except StreamweirError as error:
             response.send(self._early_responses.answer(request, error))
             return

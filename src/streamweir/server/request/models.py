@@ -1,4 +1,4 @@
-"""`GET /v1/models`: the models that a key may use, and their prices.
+"""`GET /v1/models`: the models that a key may use, and what they are sold to it for.
 
 Listed are the models that are known in advance (`server.request.model_names`). If several targets can answer for a
 model, the highest of each of their rates is shown, so that no caller pays more than what was shown; if one of them has
@@ -19,12 +19,15 @@ from streamweir.server.request.model_names import OURS, known_models, unusable_m
 from streamweir.server.request.runtime import RuntimeConfig
 
 
-def answer_models(runtime: RuntimeConfig, key: Key, frontend: Frontend, model: str, query: str, at_ms: int) -> Answer:
-    """`model`: the part after `/v1/models/` in the URL; empty: all models. Raises `CallerError`."""
+def answer_models(
+    runtime: RuntimeConfig, key: Key, group: str | None, frontend: Frontend, model: str, query: str, at_ms: int
+) -> Answer:
+    """`group`: the price group of the key. `model`: the part after `/v1/models/` in the URL; empty: all models. Raises
+    `CallerError`."""
     if model:
-        return json_answer(frontend.write_model(_find(runtime, key, unquote(model), at_ms)))
+        return json_answer(frontend.write_model(_find(runtime, key, group, unquote(model), at_ms)))
     models = [
-        _listed(runtime, route, owner, at_ms)
+        _listed(runtime, route, group, owner, at_ms)
         for model, owner in known_models(runtime)
         if key.may_use(model) and (route := runtime.routes.resolve(model)) is not None
     ]
@@ -36,30 +39,32 @@ def model_ids(runtime: RuntimeConfig) -> list[str]:
     return [model for model, _ in known_models(runtime) if runtime.routes.resolve(model) is not None]
 
 
-def _find(runtime: RuntimeConfig, key: Key, model: str, at_ms: int) -> ListedModel:
+def _find(runtime: RuntimeConfig, key: Key, group: str | None, model: str, at_ms: int) -> ListedModel:
     """Any model that a request could name, listed or not. Raises `CallerError` if the key cannot use it."""
     route = runtime.routes.resolve(model)
     if route is None or not key.may_use(model):
         raise unusable_model(runtime, key, model)
     owner = OURS if route.pattern is not None else dict(known_models(runtime)).get(model)
     owner = owner or route.targets[0].target.provider
-    return _listed(runtime, route, owner, at_ms)
+    return _listed(runtime, route, group, owner, at_ms)
 
 
-def _listed(runtime: RuntimeConfig, route: Route, owner: str, at_ms: int) -> ListedModel:
+def _listed(runtime: RuntimeConfig, route: Route, group: str | None, owner: str, at_ms: int) -> ListedModel:
     limits = runtime.model_limits.of(route)
     return ListedModel(
         id=route.id,
         owner=owner,
-        pricing=_pricing(runtime, route, at_ms),
+        pricing=_pricing(runtime, route, group, at_ms),
         context_window=limits.answers[0].smallest_window,
         max_output_tokens=limits.longest,
     )
 
 
-def _pricing(runtime: RuntimeConfig, route: Route, at_ms: int) -> dict[str, Any] | None:
-    quote, _ = runtime.quotes.of(route, at_ms)
-    known = [rates for rates in quote.rates.values() if rates is not None]
-    if not known or len(known) < len(quote.rates):
+def _pricing(runtime: RuntimeConfig, route: Route, group: str | None, at_ms: int) -> dict[str, Any] | None:
+    if group is not None and group not in runtime.quotes.groups:
+        return None
+    quote, _ = runtime.quotes.of(route, at_ms, group)
+    known = [rates for rates in quote.sold.values() if rates is not None]
+    if not known or len(known) < len(quote.sold):
         return None
     return {"currency": "USD", "unit": "1M tokens", **in_dollars(highest_rates(known)), "version": quote.version}

@@ -276,7 +276,8 @@ class RequestHandler:
 
     async def _reserve(self, chat: ChatRequest, route: Route) -> None:
         """When it returns, the reservation is in the journal. Raises `Refusal`."""
-        quote, quote_text = self._runtime.quotes.of(route, self.record.at_ms)
+        group = self._accounting.directory.price_group_of(self.key)
+        quote, quote_text = self._runtime.quotes.of(route, self.record.at_ms, group)
         reservation_request = ReservationRequest(
             request_id=self._request.id,
             at_ms=self.record.at_ms,
@@ -443,6 +444,7 @@ class RequestHandler:
             self._pending = pending
         elif relay.is_billable:
             record.usage, record.usage_source = settlement.usage, settlement.usage_source
+            record.delivered = settlement.delivered
         record.finish = next(iter(settlement.finishes.values()), None)
         relay.complete_record(record)
         record.duration_s = time.monotonic() - self._request.arrived_s

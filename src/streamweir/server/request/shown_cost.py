@@ -14,6 +14,7 @@ from streamweir.core.request import ChatRequest
 from streamweir.core.usage import Usage
 from streamweir.pipeline.meter import Meter
 from streamweir.policy.budget import NANO
+from streamweir.policy.charge import charge_of
 from streamweir.server.accounting.reservation import Reservation
 from streamweir.server.telemetry.record import RequestRecord
 
@@ -41,7 +42,7 @@ def price_of(reservation: Reservation, record: RequestRecord, meter: Meter, usag
     tier = meter.record.service_tier
     if tier is None and "service_tier" not in record.dropped:
         tier = reservation.request.service_tier
-    return reservation.compute_charge(record.target, usage, tier).price
+    return charge_of(reservation.request.quote, record.target, usage, tier).price
 
 
 def price_in_dollars(reservation: Reservation, record: RequestRecord, meter: Meter, usage: Usage) -> float | None:

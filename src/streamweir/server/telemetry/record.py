@@ -3,6 +3,7 @@
 from msgspec import Struct, field
 
 from streamweir.core.call_trace import CallTrace
+from streamweir.core.delivered import DeliveredPart
 from streamweir.core.usage import Usage
 from streamweir.core.verdict import Verdict
 from streamweir.pipeline.settlement import UsageSource
@@ -103,7 +104,9 @@ class RequestRecord(Struct, kw_only=True, gc=False):
     price: int | None = None
     """What it is sold for, and charged. None: nothing was booked, or the model has no price."""
     charge_rule: str | None = None
-    """Of a request that went wrong: the rule by which it was charged."""
+    """Of a request that went wrong: the case and its rule, such as `caller_left:used`."""
+    delivered: DeliveredPart | None = None
+    """Of an answer with a reported usage: the part that was sent to the caller, if it may not be all of it."""
     price_version: str | None = None
     rates: str | None = None
     """The rates of the price: `policy.prices.Rates`, as JSON."""

@@ -30,6 +30,7 @@ class WorkspaceState(Struct, frozen=True, kw_only=True):
     prepaid: bool
     granted: int
     """The total of its credits, in nano-dollars."""
+    price_group: str | None = None
 
 
 class Changes(Struct, frozen=True, kw_only=True):
@@ -53,7 +54,13 @@ def changes_since(conn: Connection, version: int) -> Changes:
         .where(workspaces.c.version > version)
     )
     known = tuple(
-        WorkspaceState(id=row["id"], name=row["name"], prepaid=row["prepaid"], granted=row["granted"] or 0)
+        WorkspaceState(
+            id=row["id"],
+            name=row["name"],
+            prepaid=row["prepaid"],
+            granted=row["granted"] or 0,
+            price_group=row["price_group"],
+        )
         for row in found.mappings()
     )
     return Changes(version=now, keys=states, workspaces=known)
@@ -89,6 +96,7 @@ def _state(row: RowMapping) -> KeyState:
         log_content=record.log_content,
         show_routing=record.show_routing,
         show_cost=record.show_cost,
+        price_group=record.price_group,
         expires_at=record.expires_ms / 1000 if record.expires_ms is not None else None,
         revoked_at=record.revoked_ms / 1000 if record.revoked_ms is not None else None,
     )

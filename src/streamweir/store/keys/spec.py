@@ -50,6 +50,7 @@ class KeySpec(_NamesAndLimits, frozen=True, kw_only=True, forbid_unknown_fields=
     log_content: bool = False
     show_routing: bool = False
     show_cost: bool = False
+    price_group: str | None = None
     expires_ms: int | None = None
 
 
@@ -63,6 +64,7 @@ class KeyChange(LimitChanges, frozen=True, kw_only=True, forbid_unknown_fields=T
     log_content: bool | UnsetType = UNSET
     show_routing: bool | UnsetType = UNSET
     show_cost: bool | UnsetType = UNSET
+    price_group: str | None | UnsetType = UNSET
     expires_ms: int | None | UnsetType = UNSET
 
 
@@ -89,6 +91,8 @@ def checked(spec: KeySpec, at_ms: int, old: KeySpec | None = None) -> KeySpec:
         if value is not None and not 1 <= value <= kind.maximum:
             raise Invalid(f"{kind.name} must be between 1 and {kind.maximum}", kind.name)
     _check_budget(spec)
+    if spec.price_group is not None:
+        check_name(spec.price_group, "price_group")
     if spec.expires_ms is not None and (old is None or spec.expires_ms != old.expires_ms):
         if spec.expires_ms <= at_ms:
             raise Invalid("a key must expire in the future", "expires_ms")

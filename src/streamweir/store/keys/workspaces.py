@@ -28,16 +28,20 @@ class Workspace(Struct, frozen=True, kw_only=True):
     prepaid: bool
     """It can spend only its credit."""
     created_ms: int
+    price_group: str | None = None
+    """By what the requests of its keys are sold. None: the default."""
 
 
 class WorkspaceSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     name: str
     prepaid: bool = False
+    price_group: str | None = None
 
 
 class WorkspaceChange(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     name: str | UnsetType = UNSET
     prepaid: bool | UnsetType = UNSET
+    price_group: str | None | UnsetType = UNSET
 
 
 def has_default_workspace(conn: Connection) -> bool:
@@ -56,6 +60,7 @@ def open_default_workspace(conn: Connection, at_ms: int) -> None:
 
 def create_workspace(conn: Connection, spec: WorkspaceSpec, *, actor: str, at_ms: int) -> Workspace:
     check_name(spec.name)
+    _check_price_group(spec.price_group)
     version = advance(conn, CHANGES)
     _check_name_is_free(conn, spec.name)
     id = make_id("ws", token_bytes(ID_BYTES))
@@ -83,6 +88,8 @@ def change_workspace(
 ) -> Workspace:
     if change.name is not UNSET:
         check_name(change.name)
+    if change.price_group is not UNSET:
+        _check_price_group(change.price_group)
     version = advance(conn, CHANGES)
     row = conn.execute(select(workspaces).where(workspaces.c.id == plain(workspace_id))).mappings().one_or_none()
     if row is None:
@@ -100,21 +107,30 @@ def change_workspace(
 
 
 def read_workspace(row: RowMapping) -> Workspace:
-    return Workspace(id=row["id"], name=row["name"], prepaid=row["prepaid"], created_ms=row["created_ms"])
+    return Workspace(**{name: row[name] for name in Workspace.__struct_fields__})
 
 
-def check_name(name: str) -> None:
-    """For a workspace or a key: a name that can be typed, and looks the same wherever it is shown."""
+def check_name(name: str, param: str = "name") -> None:
+    """For a workspace, a key or a price group: a name that can be typed, and looks the same wherever it is shown."""
     if not 1 <= len(name) <= MAX_NAME_LENGTH:
-        raise Invalid(f"a name must have 1 to {MAX_NAME_LENGTH} characters, got {len(name)}", "name")
+        raise Invalid(f"a name must have 1 to {MAX_NAME_LENGTH} characters, got {len(name)}", param)
     if not name.isprintable() or name != name.strip():
-        raise Invalid("a name must be plain text without spaces at the start or end", "name")
+        raise Invalid("a name must be plain text without spaces at the start or end", param)
+
+
+def _check_price_group(name: str | None) -> None:
+    """Whether the file has it is not known here."""
+    if name is not None:
+        check_name(name, "price_group")
 
 
 def _insert(conn: Connection, id: str, spec: WorkspaceSpec, *, version: int, actor: str, at_ms: int) -> Workspace:
-    values: dict[str, Any] = {"id": id, "name": spec.name, "prepaid": spec.prepaid, "created_ms": at_ms}
+    detail: dict[str, Any] = {"name": spec.name, "prepaid": spec.prepaid}
+    if spec.price_group is not None:
+        detail["price_group"] = spec.price_group
+    values = {"id": id, "created_ms": at_ms, **detail}
     conn.execute(insert(workspaces).values(**values, version=version))
-    audit.append(conn, actor, "workspace.create", id, {"name": spec.name, "prepaid": spec.prepaid}, id, at_ms)
+    audit.append(conn, actor, "workspace.create", id, detail, id, at_ms)
     return Workspace(**values)
 
 

@@ -1,8 +1,8 @@
 """Keys over the API: create, show, change, rotate, revoke, and erase the stored content of one.
 
 The admin of a workspace can manage its keys, except those with the scope `admin`: only the operator creates and changes
-these, so no key can change itself or create one like itself. A secret is in one answer only. `store.keys.spec`
-validates the settings of a key.
+these, so no key can change itself or create one like itself. Only the operator chooses price groups, too. A secret is
+in one answer only. `store.keys.spec` validates the settings of a key.
 """
 
 from typing import Annotated, Any
@@ -29,7 +29,7 @@ from streamweir.server.control.api.fields import (
 )
 from streamweir.server.control.api.operation import Call, Nothing, Operation, Page, page_of
 from streamweir.server.control.api.view import KeyView, NewKeyView, view_key, view_new_key
-from streamweir.server.control.api.workspace import check_limits_are_kept
+from streamweir.server.control.api.workspace import check_limits_are_kept, check_price_group
 from streamweir.server.control.routing import Access
 from streamweir.store.db.counter import CHANGES, advance
 from streamweir.store.keys import audit, keys
@@ -62,6 +62,7 @@ class NewKey(KeyLimits, frozen=True, kw_only=True, forbid_unknown_fields=True):
     log_content: bool = False
     show_routing: bool = False
     show_cost: bool = False
+    price_group: Name | None = None
     expires_ms: Moment | None = None
 
 
@@ -77,6 +78,7 @@ class KeyPatch(LimitChanges, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     log_content: bool | UnsetType = UNSET
     show_routing: bool | UnsetType = UNSET
     show_cost: bool | UnsetType = UNSET
+    price_group: Name | None | UnsetType = UNSET
     expires_ms: Moment | None | UnsetType = UNSET
 
 
@@ -189,6 +191,8 @@ def _members(call: Call[Any, Any], body: NewKey | KeyPatch) -> dict[str, Any]:
     members = {name: value for name, value in structs.asdict(body).items() if value is not UNSET}
     if "admin" in members.get("scopes", ()) and not call.actor.is_operator:
         raise forbidden("Only the operator can grant the scope 'admin'.")
+    if "price_group" in members and (members["price_group"] is not None or isinstance(body, KeyPatch)):
+        check_price_group(call, members["price_group"])
     for name in _LIMITS:
         check_limits_are_kept(call.context, members.get(name) is not None, name)
     if "budget_usd" in members:

@@ -1,7 +1,8 @@
 """The current prices over the API: the aliases with their prices here, then the price list.
 
-Rates are exact dollars per million tokens, as text. An alias has the highest price of its targets, or the operator's
-own; without a known price it has none, which is not 0.
+Rates are exact dollars per million tokens, as text. An alias has what it is sold for to keys without a price group: the
+price of the group `default`, its own, or the highest cost of its targets. Without a known price it has none, which is
+not 0.
 """
 
 import asyncio
@@ -116,15 +117,15 @@ def _aliases(runtime: RuntimeConfig, at_ms: int) -> Iterator[PriceView]:
 def price_of(runtime: RuntimeConfig, route: Route, at_ms: int) -> tuple[Source, RatesView | None]:
     """The highest price of its targets, and its source. None: one of them has no price."""
     quote, _ = runtime.quotes.of(route, at_ms)
-    known = [rates for rates in quote.rates.values() if rates is not None]
-    is_known = known and len(known) == len(quote.rates)
+    known = [rates for rates in quote.sold.values() if rates is not None]
+    is_known = known and len(known) == len(quote.sold)
     return _source(quote.version), view_rates(highest_rates(known)) if is_known else None
 
 
 def _source(version: str) -> Source:
     if version == "built-in":
         return "built-in"
-    return "config" if version.endswith("+config") else "list"
+    return "config" if "+" in version else "list"
 
 
 def _matches(provider: str, model: str, query: PriceQuery) -> bool:

@@ -80,6 +80,8 @@ class KeyView(_NamesAndLimits, frozen=True, kw_only=True):
     log_content: bool
     show_routing: bool
     show_cost: bool
+    price_group: str | None
+    """By what its requests are sold. None: as its workspace says."""
     expires_ms: int | None
     created_ms: int
     revoked_ms: int | None

@@ -4,13 +4,17 @@ A workspace is identified by its name or its id. Limits are refused here, and fo
 without shared state: then no process could enforce them.
 """
 
+from typing import Any
+
 from msgspec import UNSET, Struct, UnsetType
 
 from streamweir.core.errors import CallerError
+from streamweir.server.control.api.actor import forbidden
 from streamweir.server.control.api.context import Context
 from streamweir.server.control.api.fields import PAGE, Cursor, Limit, Name
 from streamweir.server.control.api.operation import Call, Nothing, Operation, Page, page_of
 from streamweir.server.control.routing import Access
+from streamweir.store.db.errors import quoted
 from streamweir.store.keys import workspaces
 from streamweir.store.keys.workspaces import Workspace, WorkspaceChange, WorkspaceSpec, find_workspace
 
@@ -23,11 +27,13 @@ class WorkspaceQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 class NewWorkspace(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     name: Name
     prepaid: bool = False
+    price_group: Name | None = None
 
 
 class WorkspacePatch(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     name: Name | UnsetType = UNSET
     prepaid: bool | UnsetType = UNSET
+    price_group: Name | None | UnsetType = UNSET
 
 
 async def list_workspaces(call: Call[WorkspaceQuery, Nothing]) -> Page[Workspace]:
@@ -42,7 +48,8 @@ async def list_workspaces(call: Call[WorkspaceQuery, Nothing]) -> Page[Workspace
 
 async def create_workspace(call: Call[Nothing, NewWorkspace]) -> Workspace:
     check_limits_are_kept(call.context, call.body.prepaid, "prepaid")
-    spec = WorkspaceSpec(name=call.body.name, prepaid=call.body.prepaid)
+    check_price_group(call, call.body.price_group)
+    spec = WorkspaceSpec(name=call.body.name, prepaid=call.body.prepaid, price_group=call.body.price_group)
     actor, at_ms = call.actor.name, call.at_ms
     return await call.context.change(lambda conn: workspaces.create_workspace(conn, spec, actor=actor, at_ms=at_ms))
 
@@ -55,7 +62,9 @@ async def show_workspace(call: Call[Nothing, Nothing]) -> Workspace:
 async def change_workspace(call: Call[Nothing, WorkspacePatch]) -> Workspace:
     wanted, actor, at_ms = call.path["id"], call.actor, call.at_ms
     check_limits_are_kept(call.context, call.body.prepaid is True, "prepaid")
-    change = WorkspaceChange(name=call.body.name, prepaid=call.body.prepaid)
+    if call.body.price_group is not UNSET:
+        check_price_group(call, call.body.price_group)
+    change = WorkspaceChange(name=call.body.name, prepaid=call.body.prepaid, price_group=call.body.price_group)
     return await call.context.change(
         lambda conn: workspaces.change_workspace(
             conn, actor.find_allowed_workspace(conn, wanted), change, actor=actor.name, at_ms=at_ms
@@ -71,6 +80,15 @@ def check_limits_are_kept(context: Context, is_limited: bool, param: str) -> Non
             "or PostgreSQL as the database."
         )
         raise CallerError("conflict", message, param=param)
+
+
+def check_price_group(call: Call[Any, Any], name: str | None) -> None:
+    """Only the operator chooses by what requests are sold, and only what the file has: others would be refused."""
+    if not call.actor.is_operator:
+        raise forbidden("Only the operator can choose a price group.")
+    if name is not None and name not in call.context.runtime().quotes.groups:
+        message = f"There is no price group {quoted(name)} in the configuration."
+        raise CallerError("invalid_value", message, param="price_group")
 
 
 OPERATIONS = (

@@ -35,16 +35,19 @@ export interface Workspace {
   name: string;
   prepaid: boolean;
   created_ms: number;
+  price_group: string | null;
 }
 
 export interface NewWorkspace {
   name: string;
   prepaid?: boolean;
+  price_group?: string | null;
 }
 
 export interface WorkspacePatch {
   name?: string;
   prepaid?: boolean;
+  price_group?: string | null;
 }
 
 export interface KeyView {
@@ -66,6 +69,7 @@ export interface KeyView {
   log_content: boolean;
   show_routing: boolean;
   show_cost: boolean;
+  price_group: string | null;
   expires_ms: number | null;
   created_ms: number;
   revoked_ms: number | null;
@@ -90,6 +94,7 @@ export interface NewKey {
   log_content?: boolean;
   show_routing?: boolean;
   show_cost?: boolean;
+  price_group?: string | null;
   expires_ms?: number | null;
 }
 
@@ -106,6 +111,7 @@ export interface KeyPatch {
   log_content?: boolean;
   show_routing?: boolean;
   show_cost?: boolean;
+  price_group?: string | null;
   expires_ms?: number | null;
 }
 
