@@ -113,7 +113,7 @@ def test_workspaces(commands: Commands) -> None:
     made = commands.json("workspaces", "create", "team", "--prepaid")
     assert (made["name"], made["prepaid"]) == ("team", True)
     assert commands.json("workspaces", "change", "team", "--no-prepaid", "--name", "crew")["prepaid"] is False
-    assert "prepaid  yes" in commands("workspaces", "change", made["id"], "--prepaid").stdout
+    assert "prepaid      yes" in commands("workspaces", "change", made["id"], "--prepaid").stdout
     head, crew, default = commands.table("workspaces", "list")
     assert head == ["NAME", "ID", "PREPAID", "CREATED"]
     assert crew[:3] == ["crew", made["id"], "yes"]
