@@ -110,14 +110,16 @@ def test_a_note_is_shown_and_not_interpreted(commands: Commands) -> None:
 
 
 def test_workspaces(commands: Commands) -> None:
-    made = commands.json("workspaces", "create", "team", "--prepaid")
-    assert (made["name"], made["prepaid"]) == ("team", True)
+    made = commands.json("workspaces", "create", "team", "--prepaid", "--price-group", "resale")
+    assert (made["name"], made["prepaid"], made["price_group"]) == ("team", True, "resale")
     assert commands.json("workspaces", "change", "team", "--no-prepaid", "--name", "crew")["prepaid"] is False
     assert "prepaid      yes" in commands("workspaces", "change", made["id"], "--prepaid").stdout
     head, crew, default = commands.table("workspaces", "list")
-    assert head == ["NAME", "ID", "PREPAID", "CREATED"]
-    assert crew[:3] == ["crew", made["id"], "yes"]
-    assert default[:3] == ["default", "default", "no"]
+    assert head == ["NAME", "ID", "PREPAID", "PRICE GROUP", "CREATED"]
+    assert crew[:4] == ["crew", made["id"], "yes", "resale"]
+    assert default[:4] == ["default", "default", "no", "-"]
+    changed = commands.json("workspaces", "change", "crew", "--price-group", "none")
+    assert (changed["prepaid"], changed["price_group"]) == (True, None)
     assert commands.fails("workspaces", "create", "crew") == "a workspace named 'crew' already exists"
     assert commands.fails("workspaces", "change", "team", "--prepaid") == "there is no workspace 'team'"
     assert "nothing to change" in commands.misused("workspaces", "change", "crew")

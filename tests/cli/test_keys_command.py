@@ -89,6 +89,8 @@ def test_all_settings_of_a_new_key(commands: Commands) -> None:
         (["--no-show-routing"], {}),
         (["--show-cost"], {"show_cost": True}),
         (["--no-show-cost"], {}),
+        (["--price-group", "resale"], {"price_group": "resale"}),
+        (["--price-group", "none"], {}),
         (["--name", "none"], {"name": "none"}),
     ],
 )
