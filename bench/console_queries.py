@@ -83,7 +83,7 @@ def _has_total(answer: Answer) -> bool:
 
 
 def _filters(filled: Filled) -> tuple[_Filter, ...]:
-    model, rare_cost = MODELS[0][0], "0.05"
+    model, rare = MODELS[0][0], "0.05"
     return (
         _Filter("nothing", {}),
         _Filter("workspace", {"workspace": filled.workspace}, {"workspace": filled.small_workspace}),
@@ -97,7 +97,7 @@ def _filters(filled: Filled) -> tuple[_Filter, ...]:
         _Filter("error", {"error": "rate_limit_exceeded"}, {"error": "stopped_by_operator"}, {"error": "none"}),
         _Filter("failed", {"failed": "false"}, {"failed": "true"}, None, _has_failed),
         _Filter("stream", {"stream": "true"}, {"stream": "false"}, None, _is_stream),
-        _Filter("cost", {"min_cost_usd": "0.001"}, {"min_cost_usd": rare_cost}, {"min_cost_usd": "1000"}, _costs),
+        _Filter("price", {"min_price_usd": "0.001"}, {"min_price_usd": rare}, {"min_price_usd": "1000"}, _is_sold_for),
         _Filter(
             "model, verdict and dialect",
             {"model": model, "verdict": "completed", "dialect": "openai"},
@@ -127,8 +127,8 @@ def _is_stream(row: Answer, query: Mapping[str, object]) -> bool:
     return bool(row["stream"]) == (query["stream"] == "true")
 
 
-def _costs(row: Answer, query: Mapping[str, object]) -> bool:
-    return float(row["cost_usd"]) >= float(str(query["min_cost_usd"]))
+def _is_sold_for(row: Answer, query: Mapping[str, object]) -> bool:
+    return float(row["price_usd"]) >= float(str(query["min_price_usd"]))
 
 
 def _lists(filled: Filled) -> Iterator[Question]:
@@ -191,3 +191,5 @@ def _is_empty(page: Answer) -> bool:
 def _others() -> Iterator[Question]:
     for name in ("keys", "workspaces", "credits", "ledger", "live", "audit", "providers", "prices"):
         yield Question(name, f"/api/{name}")
+    for kind in ("charge", "credit", "reservation", "all"):
+        yield Question(f"ledger, {kind}", "/api/ledger", {"kind": kind})

@@ -20,6 +20,7 @@ from streamweir.policy.key_limits import KINDS
 from streamweir.server.control.api import fields, overview, provider
 from streamweir.server.control.api.operation import Nothing, Page
 from streamweir.server.control.api.table import OPERATIONS
+from streamweir.server.control.api.view import ABOUT_MARGIN, MARGIN
 from streamweir.store.db.request_log import COLUMNS, DeclaredColumn
 
 ROOT = Path(__file__).parents[1]
@@ -176,14 +177,18 @@ def limits() -> str:
 
 def request_columns() -> str:
     """The table of docs/api.md."""
-    rows = [_row(column) for column in COLUMNS if column.about.shown != "nowhere"]
+    rows = [row for column in COLUMNS if column.about.shown != "nowhere" for row in _rows(column)]
     return "\n".join(["| member | shown | filters | meaning |", "|---|---|---|---|", *rows])
 
 
-def _row(column: DeclaredColumn) -> str:
+def _rows(column: DeclaredColumn) -> Iterator[str]:
     where = "everywhere" if column.about.shown == "list" else "`GET /api/requests/{id}`"
+    if column.about.is_for_operator:
+        where += ", to the operator"
     filters = ", ".join(f"`{name}`" for name in column.about.filters)
-    return f"| `{column.member}` | {where} | {filters} | {column.about.about} |"
+    yield f"| `{column.member}` | {where} | {filters} | {column.about.about} |"
+    if column.name == "cost":
+        yield f"| `{MARGIN}` | {where} |  | {ABOUT_MARGIN} |"
 
 
 TABLES = {API: {"requests": request_columns}}

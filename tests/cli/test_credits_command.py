@@ -6,6 +6,7 @@ import pytest
 from sqlalchemy import Connection, update
 
 from streamweir.store.db.tables import accounts
+from streamweir.store.journal.entries import Entry
 from streamweir.store.ledger.posting import apply
 from support.command import Commands
 from support.common_entries import hold, settle
@@ -31,11 +32,11 @@ def test_credit_is_added_and_shown_exactly(commands: Commands) -> None:
     shown = commands("credits", "show", "team").stdout.splitlines()
     assert "balance    $20.500000001" in shown
     head, *rows = [line.split() for line in shown[shown.index("") + 1 :]]
-    assert head == ["SEQ", "AT", "KIND", "AMOUNT", "COST", "KEY", "REQUEST", "NOTE"]
+    assert head == ["SEQ", "AT", "KIND", "AMOUNT", "RELEASED", "COST", "MARGIN", "KEY", "REQUEST", "NOTE"]
     assert [(row[0], row[3], row[4]) for row in rows] == [
-        ("4", "credit", "$0.25"),
-        ("3", "credit", "$0.25"),
-        ("2", "credit", "-$5.00"),
+        ("4", "credit", "$0.250000000"),
+        ("3", "credit", "$0.250000000"),
+        ("2", "credit", "-$5.000000000"),
         ("1", "credit", "$25.000000001"),
     ]
     assert rows[3][-2:] == ["invoice", "7"]
@@ -55,7 +56,27 @@ def test_every_workspace_is_listed(commands: Commands) -> None:
     assert [each["balance_nano"] for each in commands.json("credits", "show")] == [1_999_999_995, 0]
     rows = commands.json("credits", "show", "default")["ledger"]
     assert [(row["kind"], row["request_id"]) for row in rows][-1] == ("credit", None)
-    assert sorted(row["kind"] for row in rows) == ["credit", "hold", "hold", "settle"]
+    assert sorted(row["kind"] for row in rows) == ["charge", "credit"]
+    every = commands.json("credits", "show", "default", "--kind", "all")["ledger"]
+    assert sorted(row["kind"] for row in every) == ["charge", "credit", "reservation", "reservation"]
+
+
+def test_charges_and_credits_by_default_with_the_same_decimals(commands: Commands) -> None:
+    commands("credits", "add", "default", "3")
+    entries: list[Entry] = [hold("req_1", DOLLAR), settle("req_1", 1_250_000, price=2_000_000), hold("req_2", 7)]
+    commands.write(lambda conn: apply(conn, entries))
+    lines = commands("credits", "show", "default").stdout.splitlines()
+    rows = [line.split() for line in lines[lines.index("") + 2 :]]
+    assert [row[3:8] for row in rows] == [
+        ["charge", "-$0.00200", "$1.00000", "$0.00125", "$0.00075"],
+        ["credit", "$3.00000", "-", "-", "-"],
+    ]
+    _, held = commands("credits", "show", "default", "--kind", "reservation", "--limit", "1").stdout.splitlines()[-2:]
+    assert held.split()[3:6] == ["reservation", "-$0.000000007", "-"]
+    assert (
+        "It has no such ledger rows."
+        in commands("credits", "show", "default", "--kind", "charge", "--before", "1").stderr
+    )
 
 
 def test_the_ledger_is_checked(commands: Commands) -> None:

@@ -88,9 +88,9 @@ def test_the_latest_are_shown_the_newest_last(commands: Commands) -> None:
     assert commands("logs").stderr == "There are no requests in the log.\n"
     fill(commands)
     head, *rows = commands.table("logs")
-    assert head == ["AT", "STATUS", "OUTCOME", "MODEL", "KEY", "TTFT", "TIME", "IN", "OUT", "PRICE", "ID"]
+    assert head == ["AT", "STATUS", "OUTCOME", "MODEL", "KEY", "TTFT", "TIME", "IN", "OUT", "PRICE", "COST", "ID"]
     assert rows[1][1:] == [
-        *("200", "completed", "gpt-4o", "ci", "312ms", "2.41s", "~1,200", "~345", "$0.00345"),
+        *("200", "completed", "gpt-4o", "ci", "312ms", "2.41s", "~1,200", "~345", "$0.00345", "$0.00245"),
         request_row(0).request_id,
     ]
     assert rows[3][1:4] == ["429", "rate_limit_exceeded", "gpt-4o"]

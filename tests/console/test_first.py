@@ -54,7 +54,7 @@ def test_the_first_steps_lead_to_an_answer(browser: Browser, tmp_path: Path) -> 
             expect(answer.get_by_role("status")).to_have_text(re.compile("Streaming|Done"), timeout=ANSWERED_MS)
             expect(answer.get_by_role("status")).to_have_text(re.compile("^Done"), timeout=ANSWERED_MS)
             expect(figure(answer, "Tokens out")).to_have_text(re.compile("[1-9]"))
-            expect(figure(answer, "Cost")).not_to_have_text("–")
+            expect(figure(answer, "Price")).not_to_have_text("–")
             visit(page, "Overview")
             expect(page.get_by_role("link", name=re.compile("^Requests 1"))).to_be_visible()
             watch.check()

@@ -28,7 +28,7 @@ def test_each_figure_leads_to_the_requests_behind_it(page: Page, console: Consol
     fill(console)
     console.sign_in(page)
     expect(page.get_by_role("link", name=re.compile("^Requests 4"))).to_be_visible()
-    expect(page.get_by_role("link", name=re.compile("^Cost "))).to_contain_text("$0.0000081")
+    expect(page.get_by_role("link", name=re.compile("^Price "))).to_contain_text("$0.0000081")
     expect(column(page, "Usage by model", 1)).to_have_text(["2", "1", "1"])
     page.get_by_role("link", name=re.compile("^Error rate 25 %")).click()
     expect(column(page, "Requests", 3)).to_have_text(["up/bad"])

@@ -73,7 +73,7 @@ def test_an_answer_streams_and_its_request_is_found_by_the_id_in_a_chunk(page: P
     expect(figure(answer, "Tokens in")).to_have_text("7")
     expect(figure(answer, "Tokens out")).to_have_text("5")
     expect(figure(answer, "First token")).to_have_text(re.compile(r"\d m?s$"))
-    expect(figure(answer, "Cost")).to_have_text("$0.00000405")
+    expect(figure(answer, "Price")).to_have_text("$0.00000405")
 
     request_id = figure(answer, "Request").get_by_role("link").get_attribute("title")
     assert request_id is not None
@@ -95,12 +95,12 @@ def test_an_answer_streams_and_its_request_is_found_by_the_id_in_a_chunk(page: P
     page.keyboard.press("Home")
     expect(strip).to_have_attribute("aria-valuetext", re.compile(r"ms: [1-9] chunks?$"))
 
-    bill = page.get_by_role("region", name="Cost calculation")
+    bill = page.get_by_role("region", name="Price calculation")
     expect(bill.get_by_role("row").last).to_have_text("Total$0.00000405")
-    lines = column(page, "Cost calculation", 3).all_inner_texts()
+    lines = column(page, "Price calculation", 3).all_inner_texts()
     assert sum(Decimal(each.removeprefix("$")) for each in lines) == Decimal("0.00000405")
     assert len(lines) == 2
-    expect(figure(page.get_by_role("main"), "Cost").first).to_have_text("$0.00000405")
+    expect(figure(page.get_by_role("main"), "Price").first).to_have_text("$0.00000405")
 
 
 def test_reasoning_is_folded_calls_grow_and_stop_reaches_the_upstream(page: Page, console: Console) -> None:

@@ -1,5 +1,7 @@
 """What is spent and given, what answers, what is set, and who did what: the pages that are read more than used."""
 
+import re
+
 from playwright.sync_api import Page, expect
 
 from support.console_server import Console
@@ -35,9 +37,40 @@ def test_a_workspace_is_made_topped_up_and_its_ledger_says_so(page: Page, consol
     page.reload()
     meter = row(page, "Balances", "annex").get_by_role("meter")
     expect(meter).to_have_accessible_name("$0.00000405 spent and $0 reserved of $12.50 granted")
-    expect(row(page, "Ledger", "settled")).to_contain_text("$0.00000405")
-    row(page, "Ledger", "settled").get_by_role("link").first.click()
+    expect(column(page, "Ledger", 4)).to_have_text(["−$0.00000405", "+$12.50000000"])
+    page.get_by_label("Ledger rows").select_option("All rows")
+    expect(column(page, "Ledger", 2)).to_have_text(["charge", "reservation", "credit"])
+    page.get_by_label("Ledger rows").select_option("Reservations")
+    expect(column(page, "Ledger", 2)).to_have_text(["reservation"])
+    page.get_by_label("Ledger rows").select_option("Charges and credits")
+    row(page, "Ledger", "charge").get_by_role("link").first.click()
     expect(page.get_by_role("heading", name="Outcome")).to_be_visible()
+
+
+def test_cost_and_margin_are_the_operators(page: Page, console: Console) -> None:
+    """By what a page shows; what is sent to it is tested where it is sent."""
+    warden = console.ask("POST", "/api/keys", {"name": "warden", "scopes": ["admin"]})["secret"]
+    console.chat()
+    (request,) = (each["request_id"] for each in console.ask("GET", "/api/requests")["data"])
+    for secret, count in ((None, 1), (warden, 0)):
+        console.sign_in(page, secret, path="/")
+        heads = page.get_by_role("columnheader")
+        expect(page.get_by_role("link", name=re.compile("^Price "))).to_be_visible()
+        expect(page.get_by_role("link", name=re.compile("^Margin "))).to_have_count(count)
+        expect(heads.get_by_text(re.compile("^(Cost|Margin)$"))).to_have_count(2 * count)
+        visit(page, "Requests")
+        expect(heads.get_by_text("Price", exact=True)).to_be_visible()
+        expect(heads.get_by_text("Margin", exact=True)).to_have_count(count)
+        page.get_by_role("button", name="More filters").click()
+        expect(page.get_by_label("Price from, $")).to_be_visible()
+        expect(page.get_by_label("Cost from, $")).to_have_count(count)
+        visit(page, "Workspaces")
+        expect(row(page, "Ledger", "charge")).to_be_visible()
+        expect(heads.get_by_text(re.compile("^(Cost|Margin)$"))).to_have_count(2 * count)
+        page.goto(f"/console/requests/{request}")
+        expect(page.get_by_role("heading", name="Price", exact=True)).to_be_visible()
+        expect(page.get_by_role("heading", name="Cost and margin")).to_have_count(count)
+        page.get_by_role("button", name="Sign out").click()
 
 
 def test_models_and_settings_show_what_is_configured_and_no_secret(page: Page, console: Console) -> None:

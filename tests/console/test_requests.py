@@ -22,10 +22,11 @@ MILLI = 1_000_000
 PAGE_ROWS = 50
 
 ODD: dict[str, dict[str, Any]] = {
-    "quick": {"age_ms": MINUTE_MS, "cost": MILLI},
+    "quick": {"age_ms": MINUTE_MS, "cost": MILLI, "price": MILLI},
     "dear": {
         "age_ms": 120 * MINUTE_MS,
         "cost": 2000 * MILLI,
+        "price": 3000 * MILLI,
         "key_id": "key_2",
         "key_name": "batch",
         "model": "sonnet",
@@ -56,6 +57,8 @@ NARROWED = [
     ("Target", "anthropic/claude", ["dear"]),
     ("Streamed", "No", ["whole"]),
     ("Error code", "upstream_unreachable", ["broken"]),
+    ("Price from, $", "0.5", ["dear"]),
+    ("Price to, $", "0.5", ["quick"]),
     ("Cost from, $", "0.5", ["dear"]),
     ("Cost to, $", "0.5", ["quick"]),
 ]

@@ -1,6 +1,7 @@
 """Credit, the ledger, the audit log, prices and providers over the API."""
 
 import time
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -51,19 +52,30 @@ async def test_credit_is_given_and_seen(tmp_path: Path) -> None:
         assert ([each["name"] for each in rest["data"]], rest["next"]) == (["two"], None)
         rows, params = [], {"limit": 2}
         while True:
-            page = await fetch(api, "/api/ledger", admin, **params)
+            page = await fetch(api, "/api/ledger", admin, kind="all", **params)
             rows += page["data"]
             if page["next"] is None:
                 break
             params["before"] = page["next"]
-        assert [(row["kind"], row["amount_usd"], row["cost_usd"], row["note"]) for row in rows] == [
+        assert [(row["kind"], row["amount_usd"], row["released_usd"], row["note"]) for row in rows] == [
             ("credit", "20.000000001", None, "invoice 7"),
-            ("hold", "-0.000000007", None, None),
-            ("settle", "0.5", "1.5", None),
-            ("hold", "-2", None, None),
+            ("reservation", "-0.000000007", None, None),
+            ("charge", "-1.5", "2", None),
+            ("reservation", "-2", None, None),
             ("credit", "5", None, "for one"),
         ]
-        assert len((await fetch(api, "/api/ledger", api.operator))["data"]) == 6, "of all workspaces"
+        moved = sum(Decimal(row["amount_usd"]) + Decimal(row["released_usd"] or 0) for row in rows)
+        assert moved == Decimal(balance["balance_usd"])
+        for kind, wanted in (
+            ({}, ["credit", "charge", "credit"]),
+            ({"kind": "charge"}, ["charge"]),
+            ({"kind": "credit"}, ["credit", "credit"]),
+            ({"kind": "reservation"}, ["reservation", "reservation"]),
+        ):
+            page = await fetch(api, "/api/ledger", admin, **kind)
+            assert ([row["kind"] for row in page["data"]], page["next"]) == (wanted, None), kind
+        assert (await api.ask("GET", "/api/ledger", params={"kind": "hold"}, **admin)).status_code == 400
+        assert len((await fetch(api, "/api/ledger", api.operator, kind="all"))["data"]) == 6, "of all workspaces"
         assert len((await fetch(api, "/api/ledger", api.operator, workspace="two"))["data"]) == 1
         check = await fetch(api, "/api/check", api.operator)
         assert (check["agrees"], check["rows"], check["faults"]) == (True, 6, [])
@@ -172,13 +184,14 @@ async def test_prices(tmp_path: Path) -> None:
             "context_window": None,
             "rates": {"input_usd": "0.1", "output_usd": "0.000000001"},
         }
-        by_kind = await fetch(api, "/api/prices", admin, provider="gemini", model="PRO", limit=1000)
+        assert (await fetch(api, "/api/prices", admin))["data"] == prices["data"], "the list has costs"
+        by_kind = await fetch(api, "/api/prices", api.operator, provider="gemini", model="PRO", limit=1000)
         assert {row["provider"] for row in by_kind["data"]} == {"google"}
         assert all("pro" in row["model"].lower() for row in by_kind["data"])
         assert any(row["rates"] is not None and row["rates"].get("tiers") for row in by_kind["data"])
         rows, params = [], {"limit": 1000}
         while True:
-            page = await fetch(api, "/api/prices", admin, **params)
+            page = await fetch(api, "/api/prices", api.operator, **params)
             rows += page["data"]
             if page["next"] is None:
                 break
@@ -186,4 +199,4 @@ async def test_prices(tmp_path: Path) -> None:
         listed = list(api.context.runtime().quotes.prices.table.rows(api.clock.at_ms))
         assert len(rows) == len(listed) + 2
         assert len({(row["provider"], row["model"]) for row in rows}) == len(rows)
-        assert (await fetch(api, "/api/prices", admin, model="no such model"))["data"] == []
+        assert (await fetch(api, "/api/prices", api.operator, model="no such model"))["data"] == []

@@ -75,7 +75,8 @@ async def test_the_way_and_the_bill(database: str, tmp_path: Path) -> None:
         assert (detail["admitted_ms"], detail["settled_ms"], detail["service_tier"]) == (3, 1510, None)
         assert detail["attempts"][0]["start_s"] == 0.004
         assert detail["strip"] == {"start_ms": 40, "slot_ms": 20, "counts": [1, 0, 4]}
-        assert detail["cost_usd"] == "0.000071255"
+        assert (detail["price_usd"], detail["cost_usd"], detail["margin_usd"]) == ("0.000071255", "0.000071255", "0")
+        assert detail["cost_bill"] is None, "they are the same lines"
         assert detail["bill"] == [
             {"what": "input", "tokens": 7, "count": None, "usd_per_million": "2.5", "amount_usd": "0.0000175"},
             {
@@ -101,7 +102,19 @@ async def test_the_way_and_the_bill(database: str, tmp_path: Path) -> None:
                 "amount_usd": "-0.000000000000003",
             },
         ]
-        assert summed(detail) == Decimal(detail["cost_usd"])
+        assert summed(detail) == Decimal(detail["price_usd"])
+
+
+async def test_a_cost_of_other_rates_has_its_own_bill(tmp_path: Path) -> None:
+    rates = Rates(input=USD, output=USD)
+    async with api_on("sqlite", tmp_path) as api:
+        members = {"usage": USAGE_TEXT, "rates": RATES.text, "price": cost_of(USAGE, RATES)}
+        detail = await detail_of(api, cost_of(USAGE, rates), cost_rates=rates.text, **members)
+        assert (detail["price_usd"], detail["cost_usd"]) == ("0.000071255", "0.000015")
+        assert detail["margin_usd"] == "0.000056255"
+        assert summed(detail) == Decimal("0.000071255")
+        lines = [(line["what"], line["usd_per_million"]) for line in detail["cost_bill"]]
+        assert lines == [("input", "1"), ("cache_read", "1"), ("output", "1")]
 
 
 @pytest.mark.parametrize(
@@ -142,7 +155,7 @@ async def test_a_bill_adds_up_or_is_not_shown(
             assert detail["bill"] is None
         else:
             assert len(detail["bill"]) == lines
-            assert summed(detail) == Decimal(detail["cost_usd"])
+            assert summed(detail) == Decimal(detail["price_usd"])
 
 
 async def test_a_damaged_row_is_shown_without_the_value(tmp_path: Path) -> None:
@@ -159,8 +172,9 @@ async def test_a_damaged_row_is_shown_without_the_value(tmp_path: Path) -> None:
 
 
 @each_database
-async def test_running_requests_show_the_times_of_pieces_and_the_cost_so_far(database: str, tmp_path: Path) -> None:
-    quote = encode_quote(Quote("v", {"up/m": RATES, "up/odd": None}))
+async def test_running_requests_show_the_times_of_pieces_and_the_price_so_far(database: str, tmp_path: Path) -> None:
+    sold = Rates(input=0, output=20 * USD)
+    quote = encode_quote(Quote("v", {"up/m": RATES, "up/odd": None}, {"up/m": sold, "up/odd": sold}))
     async with api_on(database, tmp_path) as api:
         at_ms = api.clock.at_ms
         ids = [f"req_{number:028x}" for number in range(4)]
@@ -177,10 +191,11 @@ async def test_running_requests_show_the_times_of_pieces_and_the_cost_so_far(dat
         await api.storage.store.write(lambda conn: apply(conn, [*holds, noted]))
         found = {}
         for row in (await api.ask("GET", "/api/live", **api.operator)).json()["data"]:
-            found[row["request_id"]] = (row["first_ms"], row["last_ms"], row["cost_usd"], row["progress_ms"])
+            money = (row["price_usd"], row["cost_usd"], row["margin_usd"])
+            found[row["request_id"]] = (row["first_ms"], row["last_ms"], money, row["progress_ms"])
         assert found == {
-            ids[0]: (at_ms + 200, at_ms + 850, "0.000062505", at_ms + 900),
-            ids[1]: (None, None, None, at_ms + 900),
-            ids[2]: (None, None, None, at_ms + 900),
-            ids[3]: (None, None, None, None),
+            ids[0]: (at_ms + 200, at_ms + 850, ("0.00008", "0.000062505", "0.000017495"), at_ms + 900),
+            ids[1]: (None, None, ("0.00008", None, None), at_ms + 900),
+            ids[2]: (None, None, (None, None, None), at_ms + 900),
+            ids[3]: (None, None, (None, None, None), None),
         }

@@ -58,7 +58,7 @@ async def test_the_rows_of_the_list_in_either_form(database: str, tmp_path: Path
     async with api_on(database, tmp_path) as api:
         await api.new_request(api.one, usage='{"output":4}', flags='["usage_anomaly"]', model='a,"b"\nc')
         api.clock.at_ms += 1000
-        await api.new_request(api.two, error="upstream_timeout", stream=False)
+        await api.new_request(api.two, error="upstream_timeout", stream=False, cost=2 * 10**9, price=1_500_000_000)
         listed = (await api.ask("GET", "/api/requests", **api.operator)).json()["data"]
         assert len(listed) == 2
 
@@ -75,7 +75,8 @@ async def test_the_rows_of_the_list_in_either_form(database: str, tmp_path: Path
         assert [row["request_id"] for row in found] == [row["request_id"] for row in listed]
         assert (found[1]["model"], found[1]["usage"]) == ('a,"b"\nc', '{"output":4}')
         assert (found[1]["flags"], found[1]["error"], found[1]["stream"]) == ('["usage_anomaly"]', "", "true")
-        assert (found[0]["error"], found[0]["stream"], found[0]["cost_usd"]) == ("upstream_timeout", "false", "1.5")
+        assert (found[0]["error"], found[0]["stream"], found[0]["price_usd"]) == ("upstream_timeout", "false", "1.5")
+        assert (found[0]["cost_usd"], found[0]["margin_usd"]) == ("2", "-0.5"), "a number is no formula"
 
         for wanted in ({"failed": "true"}, {"workspace": "two"}, {"since_ms": api.clock.at_ms}, {"min_cost_usd": "2"}):
             rows = (await api.ask("GET", "/api/requests", params=wanted, **api.operator)).json()["data"]

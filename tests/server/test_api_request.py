@@ -27,8 +27,7 @@ def test_every_filter_can_be_asked_for() -> None:
     renamed = {
         "workspace_id": "workspace",
         "key_id": "key",
-        "min_cost": "min_cost_usd",
-        "max_cost": "max_cost_usd",
+        **{name: f"{name}_usd" for name in ("min_price", "max_price", "min_cost", "max_cost")},
     }
     wanted = {renamed.get(name, name) for name in RequestFilter.__struct_fields__}
     assert set(RequestQuery.__struct_fields__) == wanted | {"cursor", "limit"}
@@ -43,7 +42,7 @@ async def test_one_request_by_either_id(database: str, tmp_path: Path) -> None:
         assert (found["state"], found["live"]) == ("over", None)
         row = found["request"]
         assert (row["request_id"], row["workspace"], row["verdict"]) == (id, api.one.workspace.id, "completed")
-        assert (row["held_usd"], row["cost_usd"], row["prompt_tokens"]) == ("2", "1.5", 3)
+        assert (row["held_usd"], row["price_usd"], row["prompt_tokens"]) == ("2", "1.5", 3)
         assert (row["flags"], row["usage"], row["attempts"]) == (["usage_anomaly"], {"output": 4}, [])
         assert await fetch(api, f"/api/requests/{row['completion_id']}", admin) == found
         for role, wanted in ((bearer(api.two.admin.secret), id), (admin, "req_none"), (api.operator, "x")):
@@ -112,6 +111,9 @@ async def test_pages_and_filters(tmp_path: Path) -> None:
             ({"min_cost_usd": "1.5", "max_cost_usd": "1.500000000", "limit": 1}, [foreign]),
             ({"min_cost_usd": "1.500000001"}, []),
             ({"max_cost_usd": "1.499999999"}, []),
+            ({"min_price_usd": "1.5", "max_price_usd": "1.500000000", "limit": 1}, [foreign]),
+            ({"min_price_usd": "1.500000001"}, []),
+            ({"max_price_usd": "1.499999999"}, []),
         ):
             page = await fetch(api, "/api/requests", api.operator, **params)
             assert [row["request_id"] for row in page["data"]] == wanted, params
@@ -122,6 +124,7 @@ async def test_pages_and_filters(tmp_path: Path) -> None:
             {"status_class": 10},
             {"since_ms": -1},
             {"min_cost_usd": "x"},
+            {"max_price_usd": "x"},
         ):
             reply = await api.ask("GET", "/api/requests", params=params, **api.operator)
             assert (reply.status_code, reply.json()["error"]["param"]) == (400, next(iter(params)))
@@ -172,14 +175,14 @@ async def test_usage(tmp_path: Path) -> None:
         usage = await fetch(api, "/api/usage", admin)
         assert (usage["step"], usage["by"], usage["until_ms"]) == ("hour", "total", api.clock.at_ms)
         assert usage["since_ms"] == api.clock.at_ms - 24 * HOUR
-        assert (usage["total"]["requests"], usage["total"]["cost_usd"]) == (1, "1.5")
+        assert (usage["total"]["requests"], usage["total"]["price_usd"]) == (1, "1.5")
         usage = await fetch(api, "/api/usage", admin, since_ms=start, by="model")
         assert [(point["at_ms"], point["group"], point["usage"]["requests"]) for point in usage["series"]] == [
             (start, "b", 1),
             (start + HOUR, "a", 2),
             (start + 30 * HOUR, "a", 1),
         ]
-        assert [(each["group"], each["usage"]["cost_usd"]) for each in usage["groups"]] == [("a", "4.5"), ("b", "1.5")]
+        assert [(each["group"], each["usage"]["price_usd"]) for each in usage["groups"]] == [("a", "4.5"), ("b", "1.5")]
         midnight = start // (24 * HOUR) * 24 * HOUR
         by_day = await fetch(api, "/api/usage", api.operator, since_ms=midnight, step="day", by="provider", groups=1)
         assert sum(point["usage"]["requests"] for point in by_day["series"]) == 5

@@ -133,14 +133,15 @@ async def test_metrics_may_be_opened_to_this_machine() -> None:
         gateway_to(in_turn(), f"[server]\nmetrics_local = true\n{TOML}") as (gate, _),
         await gate.connect() as client,
     ):
-        assert (await ask(client, "GET /metrics")).status == 200
+        near = await ask(client, "GET /metrics")
+        assert (near.status, b"streamweir_cost_usd" in near.body) == (200, True)
         for header in ("x-forwarded-for", "forwarded"):
             far = ((header, f"for={FAR}" if header == "forwarded" else FAR),)
             assert (await ask(client, "GET /metrics", far)).status == 401
             assert (await ask(client, "GET /metrics", (*far, *bearer(KEYS["chat"])))).status == 403
             reply = await ask(client, "GET /metrics", (*far, *bearer(KEYS["admin"])))
             assert reply.status == 200
-            assert b"streamweir_requests" in reply.body
+            assert (b"streamweir_requests" in reply.body, b"streamweir_cost_usd" in reply.body) == (True, False)
 
 
 async def test_a_proxy_on_this_machine_does_not_open_the_metrics_to_all() -> None:
@@ -154,7 +155,8 @@ async def test_a_proxy_on_this_machine_does_not_open_the_metrics_to_all() -> Non
 async def test_metrics_may_be_opened_by_the_operator() -> None:
     opened = f"[server]\nmetrics_local = false\nmetrics_public = true\n{TOML}"
     async with gateway_to(in_turn(), opened) as (gate, _), await gate.connect() as client:
-        assert (await ask(client, "GET /metrics", (("x-forwarded-for", FAR),))).status == 200
+        reply = await ask(client, "GET /metrics", (("x-forwarded-for", FAR),))
+        assert (reply.status, b"streamweir_cost_usd" in reply.body) == (200, False)
 
 
 async def test_metrics_are_closed_to_another_machine() -> None:

@@ -28,6 +28,7 @@ from streamweir.server.telemetry.metrics import (
     Metrics,
 )
 from streamweir.server.telemetry.metrics_merge import merge, merge_gone
+from streamweir.server.telemetry.money_metrics import without_money
 from streamweir.server.telemetry.record import AttemptRecord, RequestRecord
 
 Readings = dict[tuple[str, ...], float]
@@ -126,6 +127,27 @@ def test_tokens_are_counted_in_kinds_that_do_not_overlap() -> None:
         (name, "reasoning", "fast", "provider"): 14,
     }
     assert readings[name, "input", "fast", "estimate"] == 105
+
+
+def test_money_by_model_and_target_for_the_operator_alone() -> None:
+    metrics = Metrics()
+    booked = {"price_version": "v", "usage": Usage(input_uncached=1, output=1)}
+    for price, cost in ((2_500_000_000, 1_000_000_000), (500_000_000, None), (None, 3), (0, 0)):
+        metrics.request_ended(request(price=price, cost=cost, **booked))
+    metrics.request_ended(request(attempts=[], verdict=Verdict.REJECTED, error="model_not_found"))
+    labels = ("fast", "openai/gpt-4o")
+    found = {key: value for key, value in read(metrics.text()).items() if key[1:] == labels}
+    assert {name: found[name, *labels] for name, *_ in found if "usd" in name or "ed_requests" in name} == {
+        "streamweir_price_usd_total": 3.0,
+        "streamweir_cost_usd_total": 1.000000003,
+        "streamweir_unpriced_requests_total": 1,
+        "streamweir_uncosted_requests_total": 1,
+    }
+    shown = without_money(metrics.text())
+    assert [name for name in (b"_usd", b"uncosted", b"unpriced") if name in shown] == []
+    assert [line for line in metrics.text().splitlines() if b"streamweir_tokens" in line] == [
+        line for line in shown.splitlines() if b"streamweir_tokens" in line
+    ]
 
 
 def test_attempts_and_ejections_by_target() -> None:
@@ -337,6 +359,8 @@ def test_the_documentation_names_every_metric_with_its_type_and_labels() -> None
     reading = Reading(opening=0, limit=inf, in_flight=0, refusals={"files": 1}, turns=Histogram((1.0,)))
     metrics.overload, metrics.queued = lambda: reading, lambda: [("127.0.0.1:8080", 0, 2048)]
     metrics.request_ended(request(ttft_s=0.1, usage=Usage(output=1), usage_source=UsageSource.PROVIDER))
+    metrics.request_ended(request(price_version="v", price=1))
+    metrics.request_ended(request(price_version="v", cost=1))
     metrics.request_ended(request(attempts=[], error="invalid_json", verdict=Verdict.REJECTED))
     metrics.attempt_ended("openai/gpt-4o", None)
     metrics.ejected("openai/gpt-4o")

@@ -10,12 +10,13 @@ from sqlalchemy import select
 from streamweir.store.db.base import Store
 from streamweir.store.db.errors import Conflict, Invalid, NotFound, OperationRefused
 from streamweir.store.db.tables import accounts
-from streamweir.store.journal.entries import Hold, Settle
+from streamweir.store.journal.entries import Extend, Hold, Settle
 from streamweir.store.keys import audit
 from streamweir.store.keys.credit import (
     MAX_CREDIT_NANO,
     MAX_NOTE_LENGTH,
     Balance,
+    LedgerFilter,
     add_credit,
     list_balances,
     list_ledger,
@@ -40,7 +41,7 @@ async def add(store: Store, amount: int, workspace: str = "default", note: str =
     )
 
 
-async def spend(store: Store, *entries: Hold | Settle) -> None:
+async def spend(store: Store, *entries: Hold | Extend | Settle) -> None:
     await store.write(lambda conn: apply(conn, entries))
 
 
@@ -84,14 +85,42 @@ async def test_what_is_spent_and_held_is_shown(database: str, tmp_path: Path) ->
         balance = await store.read(partial(show_balance, workspace_id="default"))
         money = (balance.granted_nano, balance.spent_nano, balance.held_nano, balance.balance_nano)
         assert money == (10 * DOLLAR, 2 * DOLLAR, DOLLAR, 7 * DOLLAR)
-        rows = await store.read(partial(list_ledger, workspace_id="default"))
-        assert sum(row.amount_nano for row in rows) == balance.balance_nano
-        older = await store.read(partial(list_ledger, workspace_id="default", before=rows[1].seq, limit=2))
+        rows = await store.read(partial(list_ledger, workspace_id="default", kind="all"))
+        assert sum(row.amount_nano + (row.released_nano or 0) for row in rows) == balance.balance_nano
+        older = await store.read(partial(list_ledger, workspace_id="default", kind="all", before=rows[1].seq, limit=2))
         assert older == rows[2:4]
         taken = partial(add_credit, workspace_id="default", actor="admin", at_ms=NOW)
         await refused(store, Conflict, partial(taken, amount_nano=-8 * DOLLAR))
         await add(store, -7 * DOLLAR)
         assert (await store.read(check_sums)).faults == []
+
+
+@each_database
+async def test_the_ledger_is_shown_as_what_somebody_pays(database: str, tmp_path: Path) -> None:
+    async with store_on(database, tmp_path) as store:
+        await new_key(store)
+        await add(store, 10 * DOLLAR)
+        await spend(store, hold("req_1", 3 * DOLLAR), Extend(request_id="req_1", at_ms=NOW, number=1, amount=DOLLAR))
+        await spend(store, settle("req_1", 2 * DOLLAR, price=5 * DOLLAR), settle("req_2", DOLLAR, price=None))
+        every = await store.read(partial(list_ledger, workspace_id="default", kind="all"))
+        shown = {row.seq: (row.kind, row.amount_nano, row.released_nano, row.margin_nano) for row in every[::-1]}
+        assert list(shown.values()) == [
+            ("credit", 10 * DOLLAR, None, None),
+            ("reservation", -3 * DOLLAR, None, None),
+            ("extension", -DOLLAR, None, None),
+            ("charge", -5 * DOLLAR, 4 * DOLLAR, 3 * DOLLAR),
+            ("reservation", 0, None, None),
+            ("charge", 0, 0, None),
+        ]
+        wanted: dict[LedgerFilter | None, set[str]] = {
+            None: {"charge", "credit"},
+            "charge": {"charge"},
+            "credit": {"credit"},
+            "reservation": {"reservation", "extension"},
+        }
+        for kind, kinds in wanted.items():
+            rows = await store.read(partial(list_ledger, workspace_id="default", kind=kind))
+            assert rows == [row for row in every if row.kind in kinds], kind
 
 
 @pytest.mark.parametrize(

@@ -32,6 +32,7 @@ OTHERS: dict[str, dict[str, Any]] = {
     "stream": {"stream": False},
     "cost": {"min_cost": 1, "max_cost": 9},
     "tag": {"tag": "team=a"},
+    "price": {"min_price": 1, "max_price": 9},
     "many": {"model": "m", "provider": "p", "verdict": "v", "dialect": "d", "failed": False, "min_cost": 3},
 }
 ORDERS: dict[str, tuple[dict[str, Any], str]] = {
@@ -99,7 +100,8 @@ async def test_sqlite_finds_an_id_by_the_ids(tmp_path: Path) -> None:
 
 def test_the_indexes_of_pages_hold_every_filter() -> None:
     """What is not in the index must be looked up in the row, which costs five times as much."""
-    filtered = {"model", "target", "verdict", "dialect", "status", "error", "stream", "cost", "workspace_id", "key_id"}
+    filtered = {"model", "target", "verdict", "dialect", "status", "error", "stream", "cost", "price"}
+    filtered |= {"workspace_id", "key_id"}
     indexes = {str(index.name): set(index.columns.keys()) for index in requests.indexes}
     for _, index in ORDERS.values():
         assert indexes[index] == filtered | {"at_ms", "seq"} or index in FEW

@@ -179,7 +179,8 @@ class Api:
         key = await self.new_key(space, log_content=True)
         members: dict[str, Any] = {"workspace_id": space.workspace.id, "key_id": key.key.id, "at_ms": self.clock.at_ms}
         id = f"req_{self.clock.at_ms:012x}{number:016x}"
-        made = settle(id, 1_500_000_000, **members, completion_id=f"chatcmpl-{number}", has_content=True, **more)
+        cost = more.pop("cost", 1_500_000_000)
+        made = settle(id, cost, **members, completion_id=f"chatcmpl-{number}", has_content=True, **more)
         content = pack(make_content(0, request_id=id, **members), Redactor(()))
 
         def work(conn: Connection) -> None:

@@ -26,5 +26,7 @@ def hold(request_id: str, amount: int, **more: Any) -> Hold:
 def settle(
     request_id: str, cost: int | None, account: str | None = None, cached_tokens: int = 0, **more: Any
 ) -> Settle:
+    """With `price` among the members it is sold for that, else at cost."""
     members = {**_COMMON, "status": 200, "verdict": "completed", "duration_ms": 1, "target": "sim/m", **more}
-    return Settle(row=Row(request_id=request_id, cost=cost, **members), account=account, cached_tokens=cached_tokens)
+    row = Row(request_id=request_id, cost=cost, **members)
+    return Settle(row=row, account=account, cached_tokens=cached_tokens, has_price="price" in more)

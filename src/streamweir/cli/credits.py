@@ -10,16 +10,17 @@ import click
 
 from streamweir.cli.argument import DOLLARS, SEQ
 from streamweir.cli.database import ACTOR, CHECK_TIMEOUT_S, StoreAccess, json_option, store_options
-from streamweir.cli.table import NONE, dollars, moment, number, show_facts, show_json, show_table
+from streamweir.cli.table import NONE, decimals_of, dollars, moment, number, show_facts, show_json, show_table
 from streamweir.store.db.clock import now_ms
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
 
-    from streamweir.store.keys.credit import Balance, LedgerRow
+    from streamweir.store.keys.credit import Balance, LedgerFilter, LedgerRow
 
 WRONG = 3
 _MONEY = ("granted", "spent", "held", "balance")
+_ROW_MONEY = ("amount", "released", "cost", "margin")
 
 
 @click.group("credits", short_help="Grant credit, show balances, check the ledger.")
@@ -52,11 +53,26 @@ def add(access: StoreAccess, workspace: str, amount: int, note: str, as_json: bo
 @command.command("show")
 @click.argument("workspace", required=False)
 @click.option("--limit", type=click.IntRange(1, 10_000), default=20, show_default=True, help="Number of ledger rows.")
+@click.option(
+    "--kind",
+    type=click.Choice(["charge", "credit", "reservation", "all"]),
+    help="Only these ledger rows; reservations with their extensions. [default: charges and credits]",
+)
 @click.option("--before", type=SEQ, metavar="SEQ", help="Only rows before this one.")
 @json_option
 @store_options
-def show(access: StoreAccess, workspace: str | None, limit: int, before: int | None, as_json: bool) -> None:
-    """Show the balance of every workspace, or of WORKSPACE with its latest ledger rows."""
+def show(
+    access: StoreAccess,
+    workspace: str | None,
+    limit: int,
+    kind: "LedgerFilter | None",
+    before: int | None,
+    as_json: bool,
+) -> None:
+    """Show the balance of every workspace, or of WORKSPACE with its latest charges and credits.
+
+    A charge is the price of a request, negative. Amounts and releases of all rows (--kind all) add up to the balance.
+    """
     from streamweir.store.keys.credit import list_balances, list_ledger, show_balance
 
     if workspace is None:
@@ -65,7 +81,7 @@ def show(access: StoreAccess, workspace: str | None, limit: int, before: int | N
 
     def work(conn: "Connection") -> "tuple[Balance, list[LedgerRow]]":
         balance = show_balance(conn, workspace)
-        return balance, list_ledger(conn, balance.workspace.id, before=before, limit=limit)
+        return balance, list_ledger(conn, balance.workspace.id, kind=kind, before=before, limit=limit)
 
     balance, rows = access.read(work)
     if as_json:
@@ -73,21 +89,7 @@ def show(access: StoreAccess, workspace: str | None, limit: int, before: int | N
         return
     show_facts(_facts(balance))
     click.echo()
-    columns = ("seq", "at", "kind", "amount", "cost", "key", "request", "note")
-    table = [
-        (
-            str(row.seq),
-            moment(row.at_ms),
-            row.kind,
-            dollars(row.amount_nano),
-            dollars(row.cost_nano),
-            row.key_id or NONE,
-            row.request_id or NONE,
-            row.note or NONE,
-        )
-        for row in rows
-    ]
-    show_table(columns, table, right=("seq", "amount", "cost"), none="Its ledger is empty.")
+    _show_ledger(rows, is_filtered=kind is not None or before is not None)
 
 
 @command.command("check")
@@ -109,6 +111,26 @@ def check(access: StoreAccess, as_json: bool) -> None:
         show_table(("object", "what", "kept", "by the rows"), rows, right=("kept", "by the rows"), none="")
         click.echo("The ledger is not consistent.", err=True)
     sys.exit(WRONG if report.faults else 0)
+
+
+def _show_ledger(rows: "list[LedgerRow]", is_filtered: bool) -> None:
+    money = [(row.amount_nano, row.released_nano, row.cost_nano, row.margin_nano) for row in rows]
+    decimals = max(2, decimals_of(amount for each in money for amount in each))
+    table = [
+        (
+            str(row.seq),
+            moment(row.at_ms),
+            row.kind,
+            *(dollars(amount, decimals) for amount in amounts),
+            row.key_id or NONE,
+            row.request_id or NONE,
+            row.note or NONE,
+        )
+        for row, amounts in zip(rows, money, strict=True)
+    ]
+    columns = ("seq", "at", "kind", *_ROW_MONEY, "key", "request", "note")
+    none = "It has no such ledger rows." if is_filtered else "It has no charges and no credits."
+    show_table(columns, table, right=("seq", *_ROW_MONEY), none=none)
 
 
 def _show_all(balances: "list[Balance]", as_json: bool) -> None:

@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from streamweir.store.requests.content import Content
     from streamweir.store.requests.requests import RequestRow
 
-COLUMNS = ("at", "status", "outcome", "model", "key", "ttft", "time", "in", "out", "price", "id")
-_RIGHT = ("ttft", "time", "in", "out", "price")
-WIDTHS = (14, 6, 14, 24, 12, 6, 6, 6, 6, 10, 0)
+COLUMNS = ("at", "status", "outcome", "model", "key", "ttft", "time", "in", "out", "price", "cost", "id")
+_RIGHT = ("ttft", "time", "in", "out", "price", "cost")
+WIDTHS = (14, 6, 14, 24, 12, 6, 6, 6, 6, 10, 10, 0)
 """Column widths if lines are written one at a time."""
 HEAD = tuple(name.upper() for name in COLUMNS)
 _MAX_NAME_LENGTH = 40
@@ -38,6 +38,7 @@ def cells_of(row: "RequestRow") -> tuple[str, ...]:
         NONE if row.prompt_tokens is None else about + number(row.prompt_tokens),
         NONE if row.completion_tokens is None else about + number(row.completion_tokens),
         dollars(row.price),
+        dollars(row.cost),
         clean_id(row.request_id),
     )
 
@@ -67,6 +68,9 @@ def facts_of(row: "RequestRow") -> list[tuple[str, str]]:
         ("finish", _text(row.finish)),
         ("workspace", _id(row.workspace_id)),
         ("key", _named(row.key_name, row.key_id)),
+        ("end user", _text(row.end_user)),
+        ("session", _text(row.session)),
+        ("tags", _texts(row.tags)),
         ("dialect", _text(row.dialect)),
         ("model", _text(row.model)),
         ("target", _text(row.target)),
@@ -74,7 +78,9 @@ def facts_of(row: "RequestRow") -> list[tuple[str, str]]:
         ("streamed", "yes" if row.stream else "no"),
         ("usage", _usage(row)),
         ("price", _price(row)),
-        ("cost", dollars(row.cost) if row.cost is not None and row.cost != row.price else None),
+        ("charged by rule", _text(row.charge_rule)),
+        ("cost", dollars(row.cost) if row.cost is not None else None),
+        ("margin", _margin(row)),
         ("held", dollars(row.held) if row.held is not None else None),
         ("flags", _texts(row.flags)),
         ("first token", duration(row.ttft_ms) if row.ttft_ms is not None else None),
@@ -124,6 +130,10 @@ def _price(row: "RequestRow") -> str:
     if row.price is None:
         return "unpriced" if row.prompt_tokens is not None else "nothing was booked"
     return dollars(row.price) + (f" (prices {clean(row.price_version)})" if row.price_version is not None else "")
+
+
+def _margin(row: "RequestRow") -> str | None:
+    return dollars(row.price - row.cost) if row.price is not None and row.cost is not None else None
 
 
 def _chunks(row: "RequestRow") -> str | None:

@@ -7,7 +7,7 @@ all non-zero decimals; JSON has the integers in nano-dollars. This module knows 
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -20,6 +20,7 @@ NONE = "-"
 """Shown for a missing value."""
 
 _GAP = "  "
+_MIN_DECIMALS = 2
 _WHOLE = ("id", "object", "secret", "state", "at", "expires", "created")
 """Columns that are not wrapped, so that their values can be copied."""
 
@@ -35,13 +36,17 @@ def for_terminal(text: str, kept: str = "") -> str:
     return "".join(each if each.isprintable() or each in kept else "\ufffd" for each in text)
 
 
-def dollars(nano: int | None) -> str:
-    """The exact amount, with at least two decimals."""
+def dollars(nano: int | None, decimals: int = _MIN_DECIMALS) -> str:
+    """The exact amount, with at least so many decimals."""
     if nano is None:
         return NONE
     whole, rest = divmod(abs(nano), NANO)
-    decimals = f"{rest:09d}".rstrip("0").ljust(2, "0")
-    return f"{'-' if nano < 0 else ''}${whole:,}.{decimals}"
+    return f"{'-' if nano < 0 else ''}${whole:,}.{f'{rest:09d}'.rstrip('0').ljust(decimals, '0')}"
+
+
+def decimals_of(amounts: Iterable[int | None]) -> int:
+    """The decimals that all of them need, so that they can stand one below the other."""
+    return max((len(f"{abs(each) % NANO:09d}".rstrip("0")) for each in amounts if each), default=0)
 
 
 def moment(at_ms: int | None) -> str:

@@ -9,7 +9,7 @@ from starlette.applications import Starlette
 
 from streamweir.console.assets import Assets
 from streamweir.core.errors import StreamweirError
-from streamweir.server.control.api.authentication import api_gates
+from streamweir.server.control.api.authentication import actor_of, api_gates
 from streamweir.server.control.api.context import Context
 from streamweir.server.control.api.table import api_routes
 from streamweir.server.control.console import console_routes
@@ -25,13 +25,15 @@ def control_plane(
     readiness: Readiness,
     metrics: Callable[[], Awaitable[bytes]],
     may_read_metrics: Callable[[Request], StreamweirError | None],
+    is_trusted: Callable[[Request], bool],
     is_secure: bool,
 ) -> Starlette:
-    """`context`: of the API; None without a database."""
+    """`context`: of the API; None without a database. `is_trusted`: a connection that may read all metrics."""
     return control_app(
         readiness=readiness,
         metrics=metrics,
         may_read_metrics=may_read_metrics,
+        sees_cost=lambda request, scope: is_trusted(request) or actor_of(scope).sees_cost,
         routes=[
             *console_routes(page, has_database=context is not None),
             *(api_routes(context) if context is not None else ()),

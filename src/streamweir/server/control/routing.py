@@ -27,6 +27,7 @@ from streamweir.server.http.asgi import BODY, DELEGATE, BodyReader, RequestDeleg
 from streamweir.server.http.message import Headers, Request
 from streamweir.server.http.security_headers import needs_security_headers, with_security_headers
 from streamweir.server.telemetry.log import logger
+from streamweir.server.telemetry.money_metrics import without_money
 from streamweir.wire import jsonio
 
 Gate = Callable[[Request, Scope], Awaitable[StreamweirError | None]]
@@ -68,11 +69,13 @@ def control_app(
     readiness: Readiness,
     metrics: Callable[[], Awaitable[bytes]],
     may_read_metrics: Callable[[Request], StreamweirError | None],
+    sees_cost: Callable[[Request, Scope], bool] = lambda _request, _scope: False,
     routes: Sequence[BaseRoute] = (),
     gates: Mapping[Access, Gate] = {},
     is_secure: bool = False,
 ) -> Starlette:
-    """`routes`: further ones, with their `gates`. `is_secure`: callers connect with TLS."""
+    """`sees_cost`: whether money is in the metrics for this reader. `routes`: further ones, with their `gates`.
+    `is_secure`: callers connect with TLS."""
 
     async def index(_: HttpRequest) -> HttpResponse:
         return _response(307, b"", (("location", "/console"),))  # without a host: the caller's `Host` is not trusted
@@ -83,8 +86,10 @@ def control_app(
     async def ready(_: HttpRequest) -> HttpResponse:
         return json_response(readiness.document(), 200 if readiness.is_ready else 503)
 
-    async def read_metrics(_: HttpRequest) -> HttpResponse:
-        return _response(200, await metrics(), (("content-type", METRICS_TYPE),))
+    async def read_metrics(http: HttpRequest) -> HttpResponse:
+        text = await metrics()
+        shown = text if sees_cost(request_of(http.scope), http.scope) else without_money(text)
+        return _response(200, shown, (("content-type", METRICS_TYPE),))
 
     every: list[BaseRoute] = [
         OpenRoute("/", index, access=Access.ANYONE),
@@ -99,7 +104,10 @@ def control_app(
 
     async def for_metrics(request: Request, scope: Scope) -> StreamweirError | None:
         error, viewer = may_read_metrics(request), gates.get(Access.VIEWER)
-        return error if error is None or viewer is None else await viewer(request, scope)
+        if viewer is None:
+            return error
+        refused = await viewer(request, scope)  # always, because it finds out who asks
+        return None if error is None else refused
 
     every_gate = {Access.ANYONE: anyone, Access.METRICS: for_metrics, **gates}
     app = _SecuredApp(

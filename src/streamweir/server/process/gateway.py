@@ -49,7 +49,15 @@ from streamweir.server.http.pressure import LagProbe, Level, retry_after_s, used
 from streamweir.server.process.background import background_tasks, connect_readiness
 from streamweir.server.process.bootstrap import AccountingRuntime, redactor_of
 from streamweir.server.relay.observer import GatewayObserver
-from streamweir.server.request.admission import READ_ONLY, Admission, Resource, admit, may_read_metrics, parse_path
+from streamweir.server.request.admission import (
+    READ_ONLY,
+    Admission,
+    Resource,
+    admit,
+    may_read_metrics,
+    may_read_money,
+    parse_path,
+)
 from streamweir.server.request.early_responses import EarlyResponses
 from streamweir.server.request.key_wait import KeyWaits
 from streamweir.server.request.lookups import Lookups
@@ -159,6 +167,7 @@ class Gateway:
             readiness=self.readiness,
             metrics=self._all_metrics,
             may_read_metrics=self._may_read_metrics,
+            is_trusted=lambda request: may_read_money(request, self._runtime),
             is_secure=self._is_secure,
         )
         self._bridge = Bridge(

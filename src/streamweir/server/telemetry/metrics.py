@@ -3,7 +3,8 @@
 Each is a number in a plain list or dict; the text is written only when it is requested. So counting costs well below a
 microsecond on the hot path (`chunk_gap.observe`, once per chunk). Labels come from a bounded set: names from the
 configuration, and names for which a provider has answered; all other names that callers send are `other`. Nothing is
-decided here, and there is no global registry.
+decided here, and there is no global registry. Those about money are declared in
+`server.telemetry.money_metrics`: not everyone who reads the others may read them.
 """
 
 import platform
@@ -20,6 +21,7 @@ from prometheus_client.registry import Collector
 from streamweir import __version__
 from streamweir.core.verdict import Verdict
 from streamweir.server.telemetry.log import dropped_lines
+from streamweir.server.telemetry.money_metrics import MONEY, MoneyMetric
 from streamweir.server.telemetry.record import RequestRecord
 from streamweir.server.telemetry.sanitize import clean
 
@@ -197,6 +199,11 @@ class Metrics:
             tally.cached += cached
             tally.output += usage.completion_tokens - reasoning
             tally.reasoning += reasoning
+        if record.price_version is not None:  # it was settled
+            tally.price += record.price or 0
+            tally.cost += record.cost or 0
+            tally.unpriced += record.price is None
+            tally.uncosted += record.cost is None
 
     def text(self) -> bytes:
         return generate_latest(self._registry)
@@ -252,6 +259,8 @@ class Metrics:
             ("model", "kind", "source"),
             self._tokens(),
         )
+        for each in MONEY:
+            yield _counter(each.name, each.about, ("model", "target"), self._money(each))
         yield _counter("upstream_attempts", "Attempts by target and outcome.", ("target", "outcome"), self._attempts)
         yield _counter("ejections", "Times a failing target was ejected.", ("target",), self._ejections)
         yield _counter(
@@ -277,6 +286,12 @@ class Metrics:
             for kind in ("input", "cached", "output", "reasoning"):
                 _add(counts, tally.model, kind, tally.source, by=getattr(tally, kind))
         return counts
+
+    def _money(self, wanted: MoneyMetric) -> dict[tuple[str, ...], float]:
+        sums: dict[tuple[str, ...], float] = {}
+        for tally in self._tallies.values():
+            _add(sums, tally.model, tally.target, by=getattr(tally, wanted.tally))
+        return {labels: each / wanted.unit for labels, each in sums.items()}
 
     def _process_families(self) -> Iterator[Metric]:
         yield _histogram(
@@ -363,6 +378,10 @@ class _Tally(Struct):
     cached: int = 0
     output: int = 0
     reasoning: int = 0
+    price: int = 0
+    cost: int = 0
+    unpriced: int = 0
+    uncosted: int = 0
 
 
 class _Names:

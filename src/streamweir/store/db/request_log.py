@@ -80,6 +80,8 @@ class LogColumn(Struct, frozen=True, kw_only=True):
     json: Literal["list", "dict", "text"] | None = None
     """The column is JSON, with a list or an object; `text`: the reader of the row decodes it."""
     is_money: bool = False
+    is_for_operator: bool = False
+    """No one else is shown it, or may filter by it: see `server.control.api.view`."""
     is_small: bool = False
     """An integer of 32 bits is enough."""
     is_unique: bool = False
@@ -173,6 +175,7 @@ class Row(Struct, frozen=True, kw_only=True, omit_defaults=True):
             about="What the provider asks for it. Null: that is not known, or nothing was booked.",
             filters=("min_cost_usd", "max_cost_usd"),
             is_money=True,
+            is_for_operator=True,
         ),
     ] = None
     price_version: Annotated[str | None, LogColumn(about="The version of the price list.")] = None
@@ -225,7 +228,7 @@ class Row(Struct, frozen=True, kw_only=True, omit_defaults=True):
     ] = None
     settled_ms: Annotated[
         int | None,
-        LogColumn(about="From its arrival until its cost was booked.", shown="detail", is_small=True),
+        LogColumn(about="From its arrival until its price was booked.", shown="detail", is_small=True),
     ] = None
     strip: Annotated[
         str | None,
@@ -240,6 +243,7 @@ class Row(Struct, frozen=True, kw_only=True, omit_defaults=True):
         int | None,
         LogColumn(
             about="What it is sold for, and charged. Null: the model has no price, or nothing was booked.",
+            filters=("min_price_usd", "max_price_usd"),
             is_money=True,
         ),
     ] = None

@@ -157,7 +157,7 @@ def _log_column(column: DeclaredColumn) -> Column[Any]:
     return Column(column.name, kind, nullable=column.is_nullable, unique=column.about.is_unique or None)
 
 
-_FILTERED = ("model", "target", "verdict", "dialect", "status", "error", "stream", "cost")
+_FILTERED = ("model", "target", "verdict", "dialect", "status", "error", "stream", "cost", "price")
 
 requests = Table(
     "requests",

@@ -1,11 +1,17 @@
 """Credit, as operators see it: the credit of a workspace, its balance, and the ledger rows.
 
+A row of the ledger is shown as what it means. A settlement is a charge: its amount is the price, negative, and what it
+releases of the reservation is apart, so that amounts and releases of all rows add up to the balance. Charges and
+credits are what somebody pays; reservations are shown if they are asked for.
+
 The money itself is in `store.ledger.accounts`; here it becomes a change that every process loads, and a row of the
 audit log. Credit matters for a prepaid workspace; for any other the balance shows what it has spent beyond its credit.
 """
 
+from typing import Any, Literal
+
 from msgspec import Struct
-from sqlalchemy import Connection, select, update
+from sqlalchemy import ColumnElement, Connection, RowMapping, or_, select, update
 
 from streamweir.store.db.counter import CHANGES, advance
 from streamweir.store.db.errors import Invalid
@@ -19,6 +25,10 @@ MAX_CREDIT_NANO = 10**18
 """At once: a thousand million dollars."""
 MAX_NOTE_LENGTH = 500
 
+LedgerKind = Literal["charge", "credit", "reservation", "extension"]
+LedgerFilter = Literal["charge", "credit", "reservation", "all"]
+"""`reservation`: with their extensions."""
+
 
 class Balance(Struct, frozen=True, kw_only=True):
     workspace: Workspace
@@ -31,14 +41,23 @@ class Balance(Struct, frozen=True, kw_only=True):
 class LedgerRow(Struct, frozen=True, kw_only=True):
     seq: int
     at_ms: int
-    kind: str
+    kind: LedgerKind
     workspace_id: str
     key_id: str | None
     request_id: str | None
     amount_nano: int
-    cost_nano: int | None
+    """Of a charge: the price, negative. Of a reservation and its extension: what they hold, negative."""
+    released_nano: int | None
+    """Of a charge: what was reserved for it."""
     price_nano: int | None
+    """Of a charge: what the request is sold for. None: the model has no price."""
+    cost_nano: int | None
+    """Of a charge: what the provider asks for it. None: that is not known."""
     note: str | None
+
+    @property
+    def margin_nano(self) -> int | None:
+        return margin_of(self.price_nano, self.cost_nano)
 
 
 def add_credit(
@@ -70,30 +89,62 @@ def list_balances(conn: Connection, *, after: str | None = None, limit: int | No
 
 
 def list_ledger(
-    conn: Connection, workspace_id: str | None, *, before: int | None = None, limit: int = 50
+    conn: Connection,
+    workspace_id: str | None,
+    *,
+    kind: LedgerFilter | None = None,
+    before: int | None = None,
+    limit: int = 50,
 ) -> list[LedgerRow]:
-    """The newest first, starting before the number `before`. None: of all workspaces."""
+    """The newest first, starting before the number `before`. `workspace_id` None: of all workspaces. `kind` None:
+    charges and credits."""
     columns = ledger.c
-    statement = select(ledger)
+    statement = select(ledger).where(*_of_kind(kind))
     if workspace_id is not None:
         statement = statement.where(columns.workspace_id == plain(workspace_id))
     if before is not None:
         statement = statement.where(columns.seq < before)
-    return [
-        LedgerRow(
-            seq=row["seq"],
-            at_ms=row["at_ms"],
-            kind=row["kind"],
-            workspace_id=row["workspace_id"],
-            key_id=row["key_id"],
-            request_id=row["request_id"],
-            amount_nano=row["amount"],
-            cost_nano=row["cost"],
-            price_nano=row["price"],
-            note=row["note"],
-        )
-        for row in conn.execute(statement.order_by(columns.seq.desc()).limit(limit)).mappings()
-    ]
+    return [_view(row) for row in conn.execute(statement.order_by(columns.seq.desc()).limit(limit)).mappings()]
+
+
+def margin_of(price_nano: int | None, cost_nano: int | None) -> int | None:
+    """None: one of them is not known."""
+    return None if price_nano is None or cost_nano is None else price_nano - cost_nano
+
+
+def _of_kind(kind: LedgerFilter | None) -> list[ColumnElement[bool]]:
+    column = ledger.c.kind
+    if kind == "all":
+        return []
+    if kind == "credit":
+        # Few among many. Only they have no request, so the index by request finds them.
+        return [ledger.c.request_id.is_(None), column == "credit"]
+    if kind == "reservation":
+        return [or_(column == "hold", column.startswith("extend."))]
+    return [column == "settle" if kind == "charge" else column.in_(("settle", "credit"))]
+
+
+def _view(row: RowMapping) -> LedgerRow:
+    kind, amount = row["kind"], row["amount"]
+    shown: dict[str, Any] = {"kind": _KINDS.get(kind, "extension"), "amount_nano": amount, "released_nano": None}
+    if kind == "settle":
+        price = row["price"] or 0
+        shown |= {"amount_nano": -price, "released_nano": amount + price}
+    return LedgerRow(
+        seq=row["seq"],
+        at_ms=row["at_ms"],
+        workspace_id=row["workspace_id"],
+        key_id=row["key_id"],
+        request_id=row["request_id"],
+        price_nano=row["price"],
+        cost_nano=row["cost"],
+        note=row["note"],
+        **shown,
+    )
+
+
+_KINDS: dict[str, LedgerKind] = {"hold": "reservation", "settle": "charge", "credit": "credit"}
+"""Others are extensions, which are numbered."""
 
 
 def _balance(workspace: Workspace, sums: Sums) -> Balance:

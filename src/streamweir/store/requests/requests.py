@@ -86,6 +86,9 @@ class RequestFilter(Struct, frozen=True, kw_only=True):
     min_cost: int | None = None
     """In nano-dollars. A request without a cost does not match."""
     max_cost: int | None = None
+    min_price: int | None = None
+    """Likewise."""
+    max_price: int | None = None
     since_ms: int | None = None
     until_ms: int | None = None
     """Exclusive."""
@@ -212,6 +215,10 @@ def _other_conditions(wanted: RequestFilter) -> list[ColumnElement[bool]]:
         found.append(_columns.cost >= _bounded(wanted.min_cost))
     if wanted.max_cost is not None:
         found.append(_columns.cost <= _bounded(wanted.max_cost))
+    if wanted.min_price is not None:
+        found.append(_columns.price >= _bounded(wanted.min_price))
+    if wanted.max_price is not None:
+        found.append(_columns.price <= _bounded(wanted.max_price))
     if wanted.tag is not None:  # as a member of the JSON list; `LIKE` of SQLite ignores the case
         member = msgspec.json.encode(plain(wanted.tag)).decode()
         found += [_columns.tags.is_not(None), func.replace(_columns.tags, member, "") != _columns.tags]

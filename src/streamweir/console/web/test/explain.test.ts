@@ -1,7 +1,7 @@
 // Verdicts and codes in words.
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { explain, explainFlag, explainSource, nameOfBucket } from "../src/lib/explain";
+import { explain, explainFlag, explainRule, explainSource, nameOfBucket } from "../src/lib/explain";
 import { VERDICTS } from "../src/lib/filters";
 
 test("every verdict is explained", () => {
@@ -32,4 +32,10 @@ test("a word that nobody has written about is shown as it is", () => {
   assert.equal(explain("rejected", "toString").what, explain("rejected", null).what);
   assert.equal(explain("constructor", null).whose, null);
   assert.deepEqual([explainFlag("odd_flag"), explainSource("guess"), nameOfBucket("new_bucket")], ["odd_flag", "guess", "new bucket"]);
+});
+
+test("a charge rule says what went wrong and what is charged", () => {
+  for (const what of ["failed_before", "failed_after", "truncated", "cut", "caller_left"])
+    for (const charged of ["nothing", "delivered", "used", "cost"]) assert.match(explainRule(`${what}:${charged}`), /^The .*: .* charged.* \(charge rule /);
+  assert.deepEqual([explainRule("odd:used"), explainRule("toString:constructor")], ["Charge rule: odd:used.", "Charge rule: toString:constructor."]);
 });

@@ -18,7 +18,7 @@ test("a name is asked for as it stands, blanks at its ends included", () => {
 });
 
 test("what the server would refuse is left out", () => {
-  assert.deepEqual(read("failed=maybe&stream=1&status_class=42&min_cost_usd=-1&max_cost_usd=1e9&since_ms=x&last=year&model=%20&id="), {});
+  assert.deepEqual(read("failed=maybe&stream=1&status_class=42&min_cost_usd=-1&max_cost_usd=1e9&min_price_usd=x&max_price_usd=-0&since_ms=x&last=year&model=%20&id="), {});
   assert.deepEqual(read("last=toString"), {});
 });
 
@@ -35,8 +35,8 @@ test("a filter is taken away by null", () => {
 });
 
 test("a chip for each filter, in words", () => {
-  const texts = chipsOf(read("last=day&key=k1&verdict=client_gone&failed=false&status_class=4&max_cost_usd=2&model=m"), () => "ci").map((chip) => chip.text);
-  assert.deepEqual(texts, ["Last day", "key: ci", "model: m", "result: client gone", "status: 4xx", "not failed", "at most $2.00"]);
+  const texts = chipsOf(read("last=day&key=k1&verdict=client_gone&failed=false&status_class=4&max_cost_usd=2&min_price_usd=0.5&model=m"), () => "ci").map((chip) => chip.text);
+  assert.deepEqual(texts, ["Last day", "key: ci", "model: m", "result: client gone", "status: 4xx", "not failed", "price at least $0.50", "cost at most $2.00"]);
   assert.deepEqual(chipsOf({}), []);
 });
 

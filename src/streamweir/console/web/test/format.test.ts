@@ -1,7 +1,7 @@
 // Amounts as people read them.
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { dollars, exactDollars, NONE } from "../src/lib/format";
+import { alignedDollars, decimalsOf, dollars, exactDollars, NONE } from "../src/lib/format";
 
 test("an exact amount keeps every digit, and has two of cents at least", () => {
   const amounts = ["0", "1", "12.5", "-0.000000001", "1234567.125", null] as const;
@@ -12,4 +12,12 @@ test("an amount is cents where there are dollars, and three figures where there 
   const amounts = ["0", "0.00000405", "0.1", "2.819", "-7", "1250000", null] as const;
   assert.deepEqual(amounts.map((amount) => dollars(amount)), ["$0", "$0.00000405", "$0.10", "$2.82", "−$7.00", "$1.3M", NONE]);
   assert.equal(dollars("1250000", false), "$1,250,000.00");
+});
+
+test("amounts of one column have the same decimals, and lose no digit", () => {
+  const amounts = ["-0.00125", "0", "3", "1234.5", "-0.000002", null] as const;
+  const decimals = decimalsOf(amounts);
+  assert.equal(decimals, 6);
+  assert.deepEqual(amounts.map((usd) => alignedDollars(usd, decimals)), ["−$0.001250", "$0.000000", "$3.000000", "$1,234.500000", "−$0.000002", NONE]);
+  assert.deepEqual(["0", "3", "-3", undefined].map((usd) => alignedDollars(usd, decimalsOf([]), true)), ["$0.00", "+$3.00", "−$3.00", NONE]);
 });

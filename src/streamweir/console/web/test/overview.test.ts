@@ -1,7 +1,7 @@
 // The sums of the overview: filled steps, groups as lines, ranges of whole steps, changes.
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { changeOf, colourOf, column, errorRate, groupColumns, groupLabel, pointsOf, shownGroups, snapped, spanName, spanText, stepsOf, sum } from "../src/lib/overview";
+import { changeOf, colourOf, column, errorRate, groupColumns, groupLabel, marginShare, pointsOf, shownGroups, snapped, spanName, spanText, stepsOf, sum } from "../src/lib/overview";
 import type { UsageView as Usage, NamedGroup } from "../src/lib/types";
 
 const MINUTE = 60_000;
@@ -126,4 +126,10 @@ test("a span is told with as few dates as it needs", () => {
   assert.equal(spanText(at(14, 13), at(15, 13), now), "11-14 13:00 to 11-15 13:00");
   assert.equal(spanText(at(14, 0), at(15, 0), now), "2026-11-14");
   assert.equal(spanText(at(1, 0), at(16, 0), now), "2026-11-01 to 11-15");
+});
+
+test("the margin's share of the price, which may be negative", () => {
+  const share = (price: string, margin: string) => marginShare(usage(1, { price_usd: price, margin_usd: margin }));
+  assert.deepEqual([share("10", "2.5"), share("10", "0.51"), share("10", "0"), share("2", "-1"), share("0", "-1")], ["25 %", "5.1 %", "0 %", "−50 %", "–"]);
+  assert.equal(marginShare(usage(1)), "–", "it is not shown to everyone");
 });

@@ -24,6 +24,11 @@ class Actor(Struct, frozen=True, kw_only=True):
     """Authenticated by the session's cookie."""
 
     @property
+    def sees_cost(self) -> bool:
+        """What providers ask for, and so the margin, is the operator's business alone."""
+        return self.is_operator
+
+    @property
     def allowed_workspace(self) -> str | None:
         """The workspace that this actor is restricted to. None: all of them."""
         return None if self.is_operator else self.workspace_id

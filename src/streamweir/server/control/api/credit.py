@@ -4,7 +4,9 @@ Only the operator grants credit. Entries of this process that the database does 
 anything is read, so that sums are current.
 """
 
-from msgspec import Struct
+from typing import Annotated
+
+from msgspec import Meta, Struct
 from sqlalchemy import Connection
 
 from streamweir.server.control.api.fields import PAGE, Cursor, Dollars, Limit, Note, Seq, WorkspaceName, nano
@@ -12,7 +14,7 @@ from streamweir.server.control.api.operation import Call, Nothing, Operation, Pa
 from streamweir.server.control.api.view import BalanceView, LedgerView, view_balance, view_ledger
 from streamweir.server.control.routing import Access
 from streamweir.store.keys import credit
-from streamweir.store.keys.credit import Balance, LedgerRow, list_balances, show_balance
+from streamweir.store.keys.credit import Balance, LedgerFilter, LedgerRow, list_balances, show_balance
 
 
 class BalanceQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -23,6 +25,13 @@ class BalanceQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 class LedgerQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     workspace: WorkspaceName | None = None
+    kind: (
+        Annotated[
+            LedgerFilter,
+            Meta(description="Without it: charges and credits. `reservation`: with extensions. `all`: every row."),
+        ]
+        | None
+    ) = None
     before: Seq | None = None
     limit: Limit = PAGE
 
@@ -63,11 +72,18 @@ async def list_ledger(call: Call[LedgerQuery, Nothing]) -> Page[LedgerView]:
 
     def work(conn: Connection) -> list[LedgerRow]:
         return credit.list_ledger(
-            conn, actor.workspace_filter(conn, query.workspace), before=query.before, limit=query.limit + 1
+            conn,
+            actor.workspace_filter(conn, query.workspace),
+            kind=query.kind,
+            before=query.before,
+            limit=query.limit + 1,
         )
 
+    def view(row: LedgerRow) -> LedgerView:
+        return view_ledger(row, actor.sees_cost)
+
     await call.context.flush_accounting()
-    return page_of(await call.context.read(work), query.limit, view_ledger, lambda last: last.seq)
+    return page_of(await call.context.read(work), query.limit, view, lambda last: last.seq)
 
 
 OPERATIONS = (
@@ -94,7 +110,7 @@ OPERATIONS = (
         method="GET",
         path="/api/ledger",
         access=Access.ADMIN,
-        about="List the ledger, newest first",
+        about="List the charges and credits of the ledger, newest first; its reservations by a filter",
         handler=list_ledger,
         query=LedgerQuery,
         answer=Page[LedgerView],

@@ -1,18 +1,25 @@
-"""One request as the console's page shows it: its timeline, and the calculation of its cost.
+"""One request as the console's page shows it: its timeline, and the calculation of its price and of its cost.
 
 A row from an older version may lack the data for them and is shown without: no bill is shown that does not add up to
-the cost.
+its sum.
 """
 
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import msgspec
-from msgspec import Meta, Struct, defstruct
+from msgspec import UNSET, Meta, Struct, UnsetType, defstruct
 
 from streamweir.core.usage import Usage
 from streamweir.policy.bill import FEMTO, BillLine, bill_of, dollars_of_femto
 from streamweir.policy.prices import decode_rates
-from streamweir.server.control.api.view import RequestView, in_text, request_members, usd_or_none, values_of
+from streamweir.server.control.api.view import (
+    RequestView,
+    in_text,
+    members_shown,
+    request_members,
+    usd_or_none,
+    values_of,
+)
 from streamweir.store.db.request_log import StripView
 from streamweir.store.requests.requests import RequestRow
 
@@ -32,9 +39,13 @@ class BillLineView(Struct, kw_only=True):
 
 _FIRST = ("admitted_ms", "settled_ms", "service_tier")
 """The first of the members that only this view has; the others follow in the order of the log's columns."""
-_MEMBERS = dict(request_members("detail"))
+_MEMBERS = {name: kind for name, kind, *_ in request_members("detail")}
 _NAMES = (*_FIRST, *(name for name in _MEMBERS if name not in _FIRST))
 _BILL = "The lines that add up to the price. Null: there is no price, or its rates were not kept."
+_COST_BILL = (
+    "For the operator: the lines that add up to the cost, if it has other rates than the price. Null: there is no cost,"
+    " its rates were not kept, or they are those of the price."
+)
 
 if TYPE_CHECKING:
 
@@ -47,33 +58,39 @@ else:
         [
             *((name, _MEMBERS[name]) for name in _NAMES),
             ("bill", Annotated[list[BillLineView] | None, Meta(description=_BILL)]),
+            (
+                "cost_bill",
+                Annotated[list[BillLineView] | None | UnsetType, Meta(description=_COST_BILL)],
+                UNSET,
+            ),
         ],
         bases=(RequestView,),
         kw_only=True,
     )
 
 
-def view_detail(row: RequestRow) -> RequestDetail:
-    bill = _bill(row)
-    members = values_of(row, (*RequestView.__struct_fields__, *_NAMES))
+def view_detail(row: RequestRow, sees_cost: bool) -> RequestDetail:
+    members = values_of(row, members_shown((*RequestView.__struct_fields__, *_NAMES), sees_cost))
     members["strip"] = _read(StripView, row.strip)
-    members["bill"] = [_view(line) for line in bill] if bill is not None else None
+    members["bill"] = _bill(row, row.price, row.rates)
+    if sees_cost:
+        members["cost_bill"] = _bill(row, row.cost, row.cost_rates) if row.cost_rates is not None else None
     return RequestDetail(**members)
 
 
-def _bill(row: RequestRow) -> list[BillLine] | None:
+def _bill(row: RequestRow, amount: int | None, rates: str | None) -> list[BillLineView] | None:
     usage = _usage(row)
-    if row.price is None:
+    if amount is None:
         return None
-    if row.price == 0 and (usage is None or (not usage.total_tokens and not usage.searches)):
+    if amount == 0 and (usage is None or (not usage.total_tokens and not usage.searches)):
         return []
-    if usage is None or row.rates is None:
+    if usage is None or rates is None:
         return None
     try:
-        lines = bill_of(usage, decode_rates(row.rates), row.service_tier)
+        lines = bill_of(usage, decode_rates(rates), row.service_tier)
     except msgspec.DecodeError:
         return None
-    return lines if sum(line.amount for line in lines) == row.price * FEMTO else None
+    return [_view(line) for line in lines] if sum(line.amount for line in lines) == amount * FEMTO else None
 
 
 def _usage(row: RequestRow) -> Usage | None:

@@ -3,12 +3,14 @@
 It is read and written page by page, so that it needs the memory of one page, however long it is, and it stops when the
 caller disconnects. If the database becomes unavailable meanwhile, the connection is cut: half a file must not look
 complete. A cell that a spreadsheet would read as a formula begins with an apostrophe (docs/spec/security.md S12). The
-export is recorded in the audit log before the first row is sent.
+export is recorded in the audit log before the first row is sent. Costs are in it for the operator alone.
 """
 
 import asyncio
 import csv
+import re
 from collections.abc import AsyncGenerator, Callable, Sequence
+from functools import partial
 from io import StringIO
 from typing import Any, Literal
 
@@ -18,7 +20,7 @@ from sqlalchemy import Connection
 from streamweir.server.control.api.context import Context
 from streamweir.server.control.api.operation import Call, Nothing, Operation, Stream
 from streamweir.server.control.api.request import RequestMembers, filter_of
-from streamweir.server.control.api.view import RequestView, view_request
+from streamweir.server.control.api.view import RequestView, members_shown, view_request
 from streamweir.server.control.routing import Access
 from streamweir.server.telemetry.sanitize import clean
 from streamweir.store.db.request_log import MAX_NAME_LENGTH
@@ -28,8 +30,9 @@ from streamweir.wire import jsonio
 
 MAX_EXPORTED_ROWS = 1_000_000
 TYPE = "text/plain; charset=utf-8"
-_COLUMNS = RequestView.__struct_fields__
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
+_NEGATIVE = re.compile(r"-[0-9]+(\.[0-9]+)?")
+"""A number, such as a margin, is no formula."""
 
 
 class ExportQuery(RequestMembers, frozen=True, kw_only=True):
@@ -41,14 +44,14 @@ async def export_requests(call: Call[ExportQuery, Nothing]) -> Stream:
     rule = call.context.runtime().config.store.end_user
 
     def begin(conn: Connection) -> RequestFilter:
-        wanted = filter_of(query, actor.workspace_filter(conn, query.workspace), rule)
+        wanted = filter_of(query, actor, rule, conn)
         audit.append(conn, actor.name, "requests.export", "requests", _audit_detail(query), wanted.workspace_id, at_ms)
         return wanted
 
     await call.context.flush_accounting()
     wanted = await call.context.write(begin)
     first = await _page(call.context, wanted, None)
-    encode = _csv if query.format == "csv" else _jsonl
+    encode = partial(_csv if query.format == "csv" else _jsonl, actor.sees_cost)
     return Stream(
         pieces=pieces_of(call.context, wanted, first, encode),
         headers=(
@@ -91,17 +94,19 @@ def _audit_detail(query: ExportQuery) -> dict[str, Any]:
     }
 
 
-def _jsonl(rows: Sequence[RequestRow]) -> bytes:
-    return b"".join([jsonio.encode(view_request(row)) + b"\n" for row in rows])
+def _jsonl(sees_cost: bool, rows: Sequence[RequestRow]) -> bytes:
+    return b"".join([jsonio.encode(view_request(row, sees_cost)) + b"\n" for row in rows])
 
 
-def _csv(rows: Sequence[RequestRow]) -> bytes:
+def _csv(sees_cost: bool, rows: Sequence[RequestRow]) -> bytes:
     text = StringIO()
     writer = csv.writer(text)
+    columns = members_shown(RequestView.__struct_fields__, sees_cost)
     if not rows:
-        writer.writerow(_COLUMNS)
+        writer.writerow(columns)
     for row in rows:
-        writer.writerow([_cell(value) for value in structs.astuple(view_request(row))])
+        view = view_request(row, sees_cost)
+        writer.writerow([_cell(getattr(view, name)) for name in columns])
     return text.getvalue().encode("utf-8", "replace")
 
 
@@ -111,7 +116,7 @@ def _cell(value: object) -> str | int | None:
     if value is None or isinstance(value, int):
         return value
     text = value if isinstance(value, str) else jsonio.encode(value).decode()
-    return f"'{text}" if text.startswith(_FORMULA) else text
+    return f"'{text}" if text.startswith(_FORMULA) and not _NEGATIVE.fullmatch(text) else text
 
 
 OPERATIONS = (

@@ -35,7 +35,7 @@ async def list_live(call: Call[LiveQuery, Nothing]) -> Page[LiveView]:
         return open_of(conn, actor.workspace_filter(conn, query.workspace), query.limit, alive)
 
     await call.context.flush_accounting()
-    return Page(data=[view_live(row) for row in await call.context.read(work)])
+    return Page(data=[view_live(row, actor.sees_cost) for row in await call.context.read(work)])
 
 
 async def watch_live(call: Call[Nothing, Nothing]) -> Stream:
@@ -75,7 +75,7 @@ async def cancel_request(call: Call[Nothing, Nothing]) -> LiveView:
         return structs.replace(row, cancel_ms=at_ms)
 
     await call.context.flush_accounting()
-    return view_live(await call.context.change(work))
+    return view_live(await call.context.change(work), actor.sees_cost)
 
 
 OPERATIONS = (

@@ -33,7 +33,7 @@ _OVER = sse.write_event(b"over", b"{}")
 _KEEP_ALIVE = sse.write_comment(b"still here")
 
 WorkspaceScope = str | None
-"""A workspace, or all of them (None)."""
+"""A workspace, or all of them (None): then the viewer is the operator, who alone is shown costs."""
 
 
 class Snapshot(Struct, frozen=True, kw_only=True):
@@ -188,7 +188,7 @@ class LiveFeed:
         except StoreUnavailable:
             unavailable = self._unavailable_state()
             return {scope: self._unchanged(scope, None) or unavailable for scope in scopes}
-        return {scope: self._unchanged(scope, snapshot) or self._state(snapshot) for scope, snapshot in found.items()}
+        return {scope: self._unchanged(scope, each) or self._state(scope, each) for scope, each in found.items()}
 
     def _unavailable_state(self) -> _State:
         return _State(None, sse.write_event(b"away", jsonio.encode(UnavailableEvent(at_ms=self._clock_ms()))))
@@ -197,8 +197,8 @@ class LiveFeed:
         state = self._states.get(scope)
         return state if state is not None and state.snapshot == snapshot else None
 
-    def _state(self, snapshot: Snapshot) -> _State:
-        data = [view_live(row) for row in snapshot.rows]
+    def _state(self, scope: WorkspaceScope, snapshot: Snapshot) -> _State:
+        data = [view_live(row, sees_cost=scope is None) for row in snapshot.rows]
         event = LiveEvent(at_ms=self._clock_ms(), total=snapshot.total, data=data)
         return _State(snapshot, sse.write_event(b"live", jsonio.encode(event)))
 

@@ -74,7 +74,7 @@ class Overview(Struct, kw_only=True):
     before: UsageView
     """The usage of the period of the same length before this one."""
     groups: list[NamedGroup]
-    """Sorted by cost, then by number of requests; if there are more, the others are combined as the last one."""
+    """Sorted by price, then by number of requests; if there are more, the others are combined as the last one."""
     series: list[StepView]
     """All groups together. Steps without requests are left out."""
     group_series: list[PointView]
@@ -86,6 +86,7 @@ class Overview(Struct, kw_only=True):
 
 async def show_overview(call: Call[OverviewQuery, Nothing]) -> Overview:
     query, actor, alive = call.query, call.actor, call.context.feed.alive()
+    sees_cost = actor.sees_cost
     length_ms, step = _PERIODS[query.period]
     until_ms = (call.at_ms // step_ms(step) + 1) * step_ms(step)
 
@@ -109,11 +110,11 @@ async def show_overview(call: Call[OverviewQuery, Nothing]) -> Overview:
             until_ms=until_ms,
             step_ms=step_ms(step),
             by=query.by,
-            total=view_usage(found.total),
-            before=view_usage(sum_usage(conn, ending(until_ms - length_ms), step)),
-            groups=_named(found.groups, _key_names(conn, found.groups) if query.by == "key" else {}),
-            series=[_view_step(point) for point in found.series],
-            group_series=[view_point(point) for point in found.group_series],
+            total=view_usage(found.total, sees_cost),
+            before=view_usage(sum_usage(conn, ending(until_ms - length_ms), step), sees_cost),
+            groups=_named(found.groups, _key_names(conn, found.groups) if query.by == "key" else {}, sees_cost),
+            series=[_view_step(point, sees_cost) for point in found.series],
+            group_series=[view_point(point, sees_cost) for point in found.group_series],
             open_streams=count_open(conn, workspace_id, alive),
             has_requests=bool(found.total.requests) or was_used(conn, workspace_id),
         )
@@ -122,9 +123,10 @@ async def show_overview(call: Call[OverviewQuery, Nothing]) -> Overview:
     return await call.context.read(work)
 
 
-def _named(groups: list[UsageGroup], names: dict[str, str]) -> list[NamedGroup]:
+def _named(groups: list[UsageGroup], names: dict[str, str], sees_cost: bool) -> list[NamedGroup]:
     return [
-        NamedGroup(group=each.group, name=names.get(each.group or ""), usage=view_usage(each.sum)) for each in groups
+        NamedGroup(group=each.group, name=names.get(each.group or ""), usage=view_usage(each.sum, sees_cost))
+        for each in groups
     ]
 
 
@@ -133,8 +135,8 @@ def _key_names(conn: Connection, groups: list[UsageGroup]) -> dict[str, str]:
     return {row.id: row.name for row in conn.execute(wanted)}
 
 
-def _view_step(point: UsagePoint) -> StepView:
-    return StepView(at_ms=point.at_ms, usage=view_usage(point.sum))
+def _view_step(point: UsagePoint, sees_cost: bool) -> StepView:
+    return StepView(at_ms=point.at_ms, usage=view_usage(point.sum, sees_cost))
 
 
 OPERATIONS = (

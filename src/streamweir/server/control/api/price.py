@@ -1,4 +1,4 @@
-"""The current prices over the API: the aliases with their prices here, then the price list.
+"""The current prices over the API: the aliases with their prices here, then, for the operator, the price list: costs.
 
 Rates are exact dollars per million tokens, as text. An alias has what it is sold for to keys without a price group: the
 price of the group `default`, its own, or the highest cost of its targets. Without a known price it has none, which is
@@ -82,7 +82,8 @@ async def list_prices(call: Call[PriceQuery, Nothing]) -> Prices:
     aliases = [row for row in _aliases(runtime, call.at_ms) if _matches(row.provider, row.model, query)]
 
     def work() -> Prices:
-        listed = (_view(row) for row in table.rows(call.at_ms) if _matches(row.provider, row.model.id, query))
+        rows = table.rows(call.at_ms) if call.actor.sees_cost else ()
+        listed = (_view(row) for row in rows if _matches(row.provider, row.model.id, query))
         page = list(islice(chain(aliases, listed), query.cursor, query.cursor + query.limit + 1))
         has_more = len(page) > query.limit
         return Prices(
@@ -158,7 +159,7 @@ OPERATIONS = (
         method="GET",
         path="/api/prices",
         access=Access.ADMIN,
-        about="List the current prices",
+        about="List the current prices: of the aliases, and, for the operator, the price list",
         handler=list_prices,
         query=PriceQuery,
         answer=Prices,

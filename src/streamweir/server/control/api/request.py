@@ -13,6 +13,7 @@ from sqlalchemy import Connection
 
 from streamweir.policy.end_user import EndUserRule, recorded_user
 from streamweir.policy.redact import Frame
+from streamweir.server.control.api.actor import Actor, forbidden
 from streamweir.server.control.api.detail import RequestDetail, view_detail
 from streamweir.server.control.api.fields import PAGE, Cursor, Dollars, EndUser, Limit, Moment, WorkspaceName, nano
 from streamweir.server.control.api.operation import Call, Nothing, Operation, Page
@@ -40,8 +41,10 @@ class RequestMembers(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     error: Annotated[str, Meta(description="A code.")] | None = None
     failed: Annotated[bool, Meta(description="Whether it ended with an error.")] | None = None
     stream: bool | None = None
-    min_cost_usd: Dollars | None = None
-    max_cost_usd: Dollars | None = None
+    min_price_usd: Dollars | None = None
+    max_price_usd: Dollars | None = None
+    min_cost_usd: Annotated[Dollars, Meta(description="Only for the operator.")] | None = None
+    max_cost_usd: Annotated[Dollars, Meta(description="Only for the operator.")] | None = None
     since_ms: Moment | None = None
     until_ms: Moment | None = None
     end_user: EndUser | None = None
@@ -85,11 +88,13 @@ class Deleted(Struct, kw_only=True):
     deleted: bool
 
 
-def filter_of(query: RequestMembers, workspace_id: str | None, rule: EndUserRule) -> RequestFilter:
-    """Within a workspace; None: within all. `rule`: how end users are recorded."""
-    least, most = query.min_cost_usd, query.max_cost_usd
+def filter_of(query: RequestMembers, actor: Actor, rule: EndUserRule, conn: Connection) -> RequestFilter:
+    """Within the workspaces that the actor may see. `rule`: how end users are recorded. Raises `CallerError` for a
+    filter that would tell the actor a cost."""
+    if not actor.sees_cost and (query.min_cost_usd, query.max_cost_usd) != (None, None):
+        raise forbidden("Only the operator may filter by cost: use 'min_price_usd' and 'max_price_usd'.")
     return RequestFilter(
-        workspace_id=workspace_id,
+        workspace_id=actor.workspace_filter(conn, query.workspace),
         key_id=query.key,
         model=query.model,
         target=query.target,
@@ -100,8 +105,10 @@ def filter_of(query: RequestMembers, workspace_id: str | None, rule: EndUserRule
         error=query.error,
         failed=query.failed,
         stream=query.stream,
-        min_cost=nano(least, "min_cost_usd") if least is not None else None,
-        max_cost=nano(most, "max_cost_usd") if most is not None else None,
+        min_price=_nano(query.min_price_usd, "min_price_usd"),
+        max_price=_nano(query.max_price_usd, "max_price_usd"),
+        min_cost=_nano(query.min_cost_usd, "min_cost_usd"),
+        max_cost=_nano(query.max_cost_usd, "max_cost_usd"),
         since_ms=query.since_ms,
         until_ms=query.until_ms,
         end_user=recorded_user(query.end_user, rule),
@@ -111,20 +118,24 @@ def filter_of(query: RequestMembers, workspace_id: str | None, rule: EndUserRule
     )
 
 
+def _nano(dollars: Dollars | None, param: str) -> int | None:
+    return nano(dollars, param) if dollars is not None else None
+
+
 async def list_requests(call: Call[RequestQuery, Nothing]) -> Page[RequestView]:
     query, actor, rule = call.query, call.actor, call.context.runtime().config.store.end_user
 
     def work(conn: Connection) -> requests.Page:
-        wanted = filter_of(query, actor.workspace_filter(conn, query.workspace), rule)
+        wanted = filter_of(query, actor, rule, conn)
         return requests.list_requests(conn, wanted, cursor=query.cursor, limit=query.limit)
 
     await call.context.flush_accounting()
     found = await call.context.read(work)
-    return Page(data=[view_request(row) for row in found.rows], next=found.next)
+    return Page(data=[view_request(row, actor.sees_cost) for row in found.rows], next=found.next)
 
 
 async def show_request(call: Call[Nothing, Nothing]) -> FoundRequest:
-    id, workspace_id = call.path["id"], call.actor.allowed_workspace
+    id, workspace_id, sees_cost = call.path["id"], call.actor.allowed_workspace, call.actor.sees_cost
 
     def work(conn: Connection) -> RequestRow | OpenRequest:
         found = find_request(conn, id, workspace_id) or find_open(conn, id, workspace_id)
@@ -135,8 +146,8 @@ async def show_request(call: Call[Nothing, Nothing]) -> FoundRequest:
     await call.context.flush_accounting()
     found = await call.context.read(work)
     if isinstance(found, OpenRequest):
-        return FoundRequest(state="running", request=None, live=view_live(found))
-    return FoundRequest(state="over", request=view_detail(found), live=None)
+        return FoundRequest(state="running", request=None, live=view_live(found, sees_cost))
+    return FoundRequest(state="over", request=view_detail(found, sees_cost), live=None)
 
 
 async def show_content(call: Call[Nothing, Nothing]) -> ContentView:

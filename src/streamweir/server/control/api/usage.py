@@ -87,13 +87,13 @@ class UsageSeries(Struct, kw_only=True):
     by: UsageGrouping
     total: UsageView
     groups: list[GroupView]
-    """Sorted by cost; if there are more, the others are combined as the last one."""
+    """Sorted by price; if there are more, the others are combined as the last one."""
     series: list[PointView]
     """The oldest first. Steps without requests are left out."""
 
 
-def view_point(point: UsagePoint) -> PointView:
-    return PointView(at_ms=point.at_ms, group=point.group, usage=view_usage(point.sum))
+def view_point(point: UsagePoint, sees_cost: bool) -> PointView:
+    return PointView(at_ms=point.at_ms, group=point.group, usage=view_usage(point.sum, sees_cost))
 
 
 async def show_usage(call: Call[UsageQuery, Nothing]) -> UsageSeries:
@@ -123,9 +123,9 @@ async def show_usage(call: Call[UsageQuery, Nothing]) -> UsageSeries:
             until_ms=until_ms,
             step=query.step,
             by=query.by,
-            total=view_usage(found.total),
-            groups=[GroupView(group=each.group, usage=view_usage(each.sum)) for each in found.groups],
-            series=[view_point(each) for each in found.group_series],
+            total=view_usage(found.total, actor.sees_cost),
+            groups=[GroupView(group=each.group, usage=view_usage(each.sum, actor.sees_cost)) for each in found.groups],
+            series=[view_point(each, actor.sees_cost) for each in found.group_series],
         )
 
     await call.context.flush_accounting()

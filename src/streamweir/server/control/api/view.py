@@ -1,7 +1,8 @@
 """The API's views of the store's rows: amounts as exact dollars in text, times as Unix milliseconds.
 
 Amounts are text, because most readers of JSON parse a number as a float. Only the members declared here are shown: no
-digest, no address of a provider.
+digest, no address of a provider. What providers ask for a request, and the margin, is shown to the operator alone
+(`Actor.sees_cost`): for everyone else these members are left out.
 """
 
 from collections.abc import Iterable
@@ -9,16 +10,16 @@ from decimal import Decimal
 from functools import lru_cache
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
-from msgspec import DecodeError, Meta, Struct, defstruct
+from msgspec import UNSET, DecodeError, Meta, Struct, UnsetType, defstruct
 
 from streamweir.core.usage import Usage
 from streamweir.policy.budget import dollars_of
 from streamweir.policy.key_limits import KeyLimits, with_limits
 from streamweir.policy.latency import quantile_ms
-from streamweir.policy.prices import decode_quote, price_of
+from streamweir.policy.prices import Quote, cost_of, decode_quote, price_of
 from streamweir.store.db.request_log import COLUMNS
 from streamweir.store.keys.audit import AuditRow
-from streamweir.store.keys.credit import Balance, LedgerRow
+from streamweir.store.keys.credit import Balance, LedgerKind, LedgerRow, margin_of
 from streamweir.store.keys.keys import KeyRecord
 from streamweir.store.ledger.accounts import Sums
 from streamweir.store.requests.live import OpenRequest
@@ -137,36 +138,55 @@ def view_balance(balance: Balance) -> BalanceView:
 class LedgerView(Struct, kw_only=True):
     seq: int
     at_ms: int
-    kind: str
+    kind: LedgerKind
     workspace: str
     key_id: str | None
     request_id: str | None
     amount_usd: str
-    cost_usd: str | None
-    """What the provider asks for it."""
+    """Of a charge: the price, negative. Of a reservation and its extension: what they hold, negative."""
+    released_usd: str | None
+    """Of a charge: what was reserved for it. Amounts and releases of all rows add up to the balance."""
     price_usd: str | None
-    """What it is sold for."""
+    """Of a charge: what the request is sold for. Null: the model has no price."""
+    cost_usd: str | None | UnsetType = UNSET
+    """Of a charge, for the operator: what the provider asks for it. Null: that is not known."""
+    margin_usd: str | None | UnsetType = UNSET
+    """For the operator: the price without the cost."""
     note: str | None
 
 
-def view_ledger(row: LedgerRow) -> LedgerView:
+def view_ledger(row: LedgerRow, sees_cost: bool) -> LedgerView:
     return shown(
         LedgerView,
         row,
         workspace=row.workspace_id,
         amount_usd=usd(row.amount_nano),
-        cost_usd=usd_or_none(row.cost_nano),
+        released_usd=usd_or_none(row.released_nano),
         price_usd=usd_or_none(row.price_nano),
+        cost_usd=usd_or_none(row.cost_nano) if sees_cost else UNSET,
+        margin_usd=usd_or_none(row.margin_nano) if sees_cost else UNSET,
     )
 
 
-def request_members(*shown_in: str) -> list[tuple[str, Any]]:
-    """The columns of the request log that are shown in these places, with their names and types."""
-    return [
-        (column.member, Annotated[column.member_type, Meta(description=column.about.about)])
-        for column in COLUMNS
-        if column.about.shown in shown_in
-    ]
+MARGIN = "margin_usd"
+ABOUT_MARGIN = "The price without the cost. Null: one of them is not known."
+
+
+def request_members(*shown_in: str) -> list[tuple[str, Any] | tuple[str, Any, UnsetType]]:
+    """The columns of the request log that are shown in these places, with their names and types. Those that are for the
+    operator can be left out. The margin follows the cost."""
+    found: list[tuple[str, Any] | tuple[str, Any, UnsetType]] = []
+    for column in COLUMNS:
+        if column.about.shown not in shown_in:
+            continue
+        about = Meta(description=column.about.about)
+        if not column.about.is_for_operator:
+            found.append((column.member, Annotated[column.member_type, about]))
+            continue
+        found.append((column.member, Annotated[column.member_type | UnsetType, about], UNSET))
+        if column.name == "cost":
+            found.append((MARGIN, Annotated[str | None | UnsetType, Meta(description=ABOUT_MARGIN)], UNSET))
+    return found
 
 
 if TYPE_CHECKING:
@@ -178,14 +198,22 @@ else:
     RequestView = defstruct("RequestView", request_members("list"), kw_only=True)
 
 
-def view_request(row: RequestRow) -> RequestView:
-    return RequestView(**values_of(row, RequestView.__struct_fields__))
+def view_request(row: RequestRow, sees_cost: bool) -> RequestView:
+    return RequestView(**values_of(row, members_shown(RequestView.__struct_fields__, sees_cost)))
+
+
+def members_shown(names: Iterable[str], sees_cost: bool) -> list[str]:
+    """Those of a request that such an actor is shown."""
+    return [name for name in names if sees_cost or name not in _FOR_OPERATOR]
 
 
 def values_of(row: RequestRow, names: Iterable[str]) -> dict[str, Any]:
     """The values of these members."""
     found = {}
     for name in names:
+        if name == MARGIN:
+            found[name] = usd_or_none(margin_of(row.price, row.cost))
+            continue
         attribute, is_money = _SOURCES[name]
         value = getattr(row, attribute)
         found[name] = usd_or_none(value) if is_money else value
@@ -200,6 +228,7 @@ _SOURCES = {
     for column in COLUMNS
 }
 """For each member: its column in a row, and whether it is an amount."""
+_FOR_OPERATOR = frozenset([MARGIN, *(column.member for column in COLUMNS if column.about.is_for_operator)])
 
 
 class LiveView(Struct, kw_only=True):
@@ -215,8 +244,12 @@ class LiveView(Struct, kw_only=True):
     held_usd: str
     prompt_tokens: int
     output_tokens: int
-    cost_usd: str | None
-    """The cost so far, for these tokens. None: no target was called yet, or it has no price."""
+    price_usd: str | None
+    """The price so far, for these tokens. None: no target was called yet, or it has no price."""
+    cost_usd: str | None | UnsetType = UNSET
+    """For the operator: what the provider asks for them. None: that is not known."""
+    margin_usd: str | None | UnsetType = UNSET
+    """For the operator: the price without the cost."""
     progress_ms: int | None
     first_ms: int | None
     """When the first token of a stream was sent."""
@@ -227,25 +260,29 @@ class LiveView(Struct, kw_only=True):
     """The name of the node that serves it."""
 
 
-def view_live(row: OpenRequest) -> LiveView:
+def view_live(row: OpenRequest, sees_cost: bool) -> LiveView:
+    price, cost = _price_and_cost_so_far(row)
     return shown(
         LiveView,
         row,
         workspace=row.workspace_id,
         held_usd=usd(row.held),
-        cost_usd=usd_or_none(_price_so_far(row)),
+        price_usd=usd_or_none(price),
+        cost_usd=usd_or_none(cost) if sees_cost else UNSET,
+        margin_usd=usd_or_none(margin_of(price, cost)) if sees_cost else UNSET,
         is_being_stopped=row.cancel_ms is not None,
     )
 
 
-def _price_so_far(row: OpenRequest) -> int | None:
+def _price_and_cost_so_far(row: OpenRequest) -> tuple[int | None, int | None]:
     if row.target is None:
-        return None
+        return None, None
     try:
-        quote = _quote_of(row.prices)
+        quote: Quote = _quote_of(row.prices)
     except DecodeError:  # written by another version in another format
-        return None
-    return price_of(quote, row.target, Usage(input_uncached=row.prompt_tokens, output=row.output_tokens))
+        return None, None
+    usage, rates = Usage(input_uncached=row.prompt_tokens, output=row.output_tokens), quote.rates.get(row.target)
+    return price_of(quote, row.target, usage), cost_of(usage, rates) if rates is not None else None
 
 
 class UsageView(Struct, kw_only=True):
@@ -258,22 +295,24 @@ class UsageView(Struct, kw_only=True):
     """The share of them, from 0 to 1. Null without prompt tokens."""
     completion_tokens: int
     reasoning_tokens: int
-    cost_usd: str
-    """What providers ask for it."""
-    uncosted: int
-    """Requests whose cost is not known; they are not in it."""
     price_usd: str
     """What it is sold for."""
     unpriced: int
     """Requests of models without a price; they are not in it."""
+    cost_usd: str | UnsetType = UNSET
+    """For the operator: what providers ask for it."""
+    uncosted: int | UnsetType = UNSET
+    """For the operator: requests whose cost is not known; it is not in `cost_usd`."""
+    margin_usd: str | UnsetType = UNSET
+    """For the operator: the price without the cost, as far as they are known."""
     ttft_p50_ms: int | None
     """The median time to the first token of streams. Computed from buckets: wrong by a factor of 1.5 at most."""
     ttft_p95_ms: int | None
 
 
-def view_usage(found: UsageSum) -> UsageView:
+def view_usage(found: UsageSum, sees_cost: bool) -> UsageView:
     """Member by member, for speed: one answer has thousands of them."""
-    return UsageView(
+    view = UsageView(
         requests=found.requests,
         errors=found.errors,
         prompt_tokens=found.prompt_tokens,
@@ -281,13 +320,15 @@ def view_usage(found: UsageSum) -> UsageView:
         cache_read_share=round(found.cached_tokens / found.prompt_tokens, 4) if found.prompt_tokens else None,
         completion_tokens=found.completion_tokens,
         reasoning_tokens=found.reasoning_tokens,
-        cost_usd=usd(found.cost),
-        uncosted=found.uncosted,
         price_usd=usd(found.price),
         unpriced=found.unpriced,
         ttft_p50_ms=quantile_ms(found.ttft, 0.5),
         ttft_p95_ms=quantile_ms(found.ttft, 0.95),
     )
+    if sees_cost:
+        view.cost_usd, view.uncosted = usd(found.cost), found.uncosted
+        view.margin_usd = usd(found.price - found.cost)
+    return view
 
 
 class AuditView(Struct, kw_only=True):

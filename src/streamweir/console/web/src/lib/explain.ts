@@ -128,6 +128,27 @@ const SOURCES: Record<string, string> = {
   estimate: "Estimated from the length of the text, because the provider reported nothing and the model's tokenizer is not available.",
 };
 
+const WRONG: Record<string, string> = {
+  failed_before: "The provider failed before the first token",
+  failed_after: "The provider failed after the first token",
+  truncated: "The answer ended without a finish",
+  cut: "The gateway cut the answer",
+  caller_left: "The caller left",
+};
+const CHARGED: Record<string, string> = {
+  nothing: "nothing is charged",
+  delivered: "the prompt and what was sent of the answer is charged",
+  used: "all tokens that the provider reports are charged",
+  cost: "what it costs is charged, without a margin",
+};
+
+// `caller_left:used`, as the row has it.
+export function explainRule(rule: string): string {
+  const [what = "", charged = ""] = rule.split(":");
+  if (!Object.hasOwn(WRONG, what) || !Object.hasOwn(CHARGED, charged)) return `Charge rule: ${rule}.`;
+  return `${WRONG[what]}: ${CHARGED[charged]} (charge rule ${rule}).`;
+}
+
 export function explainSource(source: string | null): string {
   if (source === null) return "No billable usage.";
   return Object.hasOwn(SOURCES, source) ? SOURCES[source]! : source;

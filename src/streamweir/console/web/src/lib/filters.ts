@@ -6,12 +6,12 @@ import { dollars, moment, words } from "./format";
 
 export const TEXTS = ["id", "workspace", "key", "model", "provider", "target", "dialect", "verdict", "error"] as const;
 export const CHOICES = ["status_class", "failed", "stream"] as const;
-export const COSTS = ["min_cost_usd", "max_cost_usd"] as const;
+export const AMOUNTS = ["min_price_usd", "max_price_usd", "min_cost_usd", "max_cost_usd"] as const;
 export const MOMENTS = ["since_ms", "until_ms"] as const;
 export const LAST = "last";
 export const CURSORS = "cursors";
 
-const PLAIN = [...TEXTS, ...CHOICES, ...COSTS] as const;
+const PLAIN = [...TEXTS, ...CHOICES, ...AMOUNTS] as const;
 const NAMES = [LAST, ...MOMENTS, ...PLAIN] as const;
 export type FilterName = (typeof NAMES)[number];
 export type Filters = Partial<Record<FilterName, string>>;
@@ -58,7 +58,7 @@ function isGood(name: FilterName, value: string): boolean {
   if (name === "since_ms" || name === "until_ms") return /^\d{1,15}$/.test(value);
   if (name === "status_class") return /^\d$/.test(value);
   if (name === "failed" || name === "stream") return value === "true" || value === "false";
-  if (name === "min_cost_usd" || name === "max_cost_usd") return isAmount(value);
+  if (name.endsWith("_usd")) return isAmount(value);
   return true;
 }
 
@@ -120,10 +120,14 @@ function textOf(name: FilterName, value: string, nameOf: (id: string) => string 
       return value === "true" ? "failed" : "not failed";
     case "stream":
       return value === "true" ? "streamed" : "not streamed";
+    case "min_price_usd":
+      return `price at least ${dollars(value)}`;
+    case "max_price_usd":
+      return `price at most ${dollars(value)}`;
     case "min_cost_usd":
-      return `at least ${dollars(value)}`;
+      return `cost at least ${dollars(value)}`;
     case "max_cost_usd":
-      return `at most ${dollars(value)}`;
+      return `cost at most ${dollars(value)}`;
     default:
       return `${name}: ${value}`;
   }

@@ -43,6 +43,20 @@ export function exactDollars(usd: string | null | undefined): string {
   return usd.startsWith("-") ? `−$${digits}` : `$${digits}`;
 }
 
+// The decimals that all of these amounts need, at least two: so they can stand one below the other.
+export function decimalsOf(amounts: readonly (string | null | undefined)[]): number {
+  return Math.max(2, ...amounts.map((usd) => usd?.split(".")[1]?.length ?? 0));
+}
+
+// To the last digit, with so many decimals: none is cut off.
+export function alignedDollars(usd: string | null | undefined, decimals: number, isSigned = false): string {
+  if (usd === null || usd === undefined) return NONE;
+  const [whole = "", rest = ""] = usd.replace("-", "").split(".");
+  const digits = `$${whole.replace(/\B(?=(\d{3})+$)/g, ",")}.${rest.padEnd(decimals, "0")}`;
+  if (usd.startsWith("-")) return `−${digits}`;
+  return isSigned && /[1-9]/.test(usd) ? `+${digits}` : digits;
+}
+
 export function duration(ms: number | null | undefined): string {
   if (ms === null || ms === undefined) return NONE;
   if (ms < 1) return ms <= 0 ? "0 ms" : "< 1 ms";

@@ -113,6 +113,15 @@ export function errorRate(usage: Usage): number | null {
   return usage.requests ? usage.errors / usage.requests : null;
 }
 
+// Of the price, in points of a hundred. It may be negative.
+export function marginShare(usage: Usage): string {
+  const [price, margin] = [Number(usage.price_usd), Number(usage.margin_usd ?? NaN)];
+  if (!price || Number.isNaN(margin)) return NONE;
+  const share = (100 * margin) / price;
+  const size = Math.abs(share);
+  return `${share < 0 && Number(size.toFixed(1)) > 0 ? "−" : ""}${size === 0 || size >= 10 ? Math.round(size) : size.toFixed(1)} %`;
+}
+
 export interface Change {
   text: string;
   isUp: boolean | null; // null: neither

@@ -145,13 +145,15 @@ export interface Credit {
 export interface LedgerView {
   seq: number;
   at_ms: number;
-  kind: string;
+  kind: "charge" | "credit" | "extension" | "reservation";
   workspace: string;
   key_id: string | null;
   request_id: string | null;
   amount_usd: string;
-  cost_usd: string | null;
+  released_usd: string | null;
   price_usd: string | null;
+  cost_usd?: string | null;
+  margin_usd?: string | null;
   note: string | null;
 }
 
@@ -199,7 +201,9 @@ export interface RequestView {
   /** The amount that was held for it. */
   held_usd: string | null;
   /** What the provider asks for it. Null: that is not known, or nothing was booked. */
-  cost_usd: string | null;
+  cost_usd?: string | null;
+  /** The price without the cost. Null: one of them is not known. */
+  margin_usd?: string | null;
   /** The version of the price list. */
   price_version: string | null;
   /** From its arrival to the first token. */
@@ -273,7 +277,7 @@ export interface FoundRequest {
 export interface RequestDetail extends RequestView {
   /** From its arrival until its amount was held. */
   admitted_ms: number | null;
-  /** From its arrival until its cost was booked. */
+  /** From its arrival until its price was booked. */
   settled_ms: number | null;
   /** The service tier that the provider reported, else the one asked for. */
   service_tier: string | null;
@@ -281,6 +285,8 @@ export interface RequestDetail extends RequestView {
   strip: StripView | null;
   /** The lines that add up to the price. Null: there is no price, or its rates were not kept. */
   bill: BillLineView[] | null;
+  /** For the operator: the lines that add up to the cost, if it has other rates than the price. Null: there is no cost, its rates were not kept, or they are those of the price. */
+  cost_bill?: BillLineView[] | null;
 }
 
 export interface StripView {
@@ -310,7 +316,9 @@ export interface LiveView {
   held_usd: string;
   prompt_tokens: number;
   output_tokens: number;
-  cost_usd: string | null;
+  price_usd: string | null;
+  cost_usd?: string | null;
+  margin_usd?: string | null;
   progress_ms: number | null;
   first_ms: number | null;
   last_ms: number | null;
@@ -355,10 +363,11 @@ export interface UsageView {
   cache_read_share: number | null;
   completion_tokens: number;
   reasoning_tokens: number;
-  cost_usd: string;
-  uncosted: number;
   price_usd: string;
   unpriced: number;
+  cost_usd?: string;
+  uncosted?: number;
+  margin_usd?: string;
   ttft_p50_ms: number | null;
   ttft_p95_ms: number | null;
 }

@@ -1,7 +1,7 @@
 // The streams in flight, each with its clocks: how long it runs, how fast it comes, how long it has been silent.
 // Moments are the gateway's; what counts as now is the gateway's, too.
 import { useEffect, useState } from "preact/hooks";
-import { ApiError, post } from "../lib/api";
+import { ApiError, post, session } from "../lib/api";
 import { useLiveFeed, type Feed } from "../lib/feed";
 import { clock, count, dollars, duration, exactDollars, moment, plural, short } from "../lib/format";
 import { asError, useNow } from "../lib/load";
@@ -101,7 +101,12 @@ function Streams(props: { snapshot: LiveEvent; isStale: boolean; now: number; st
             { name: "Tokens out", head: "Out", isNumber: true, show: (row) => short(row.output_tokens) },
             { name: "Tokens/s", isNumber: true, show: (row) => rate(tokensPerSecond(row.output_tokens, row.first_ms, row.last_ms)) },
             { name: "Idle", isNumber: true, show: (row) => <Silence row={row} now={now} /> },
-            { name: "Cost so far", head: "Cost", isNumber: true, show: (row) => <span title={exactDollars(row.cost_usd)}>{dollars(row.cost_usd)}</span> },
+            {
+              name: "Price so far",
+              head: "Price",
+              isNumber: true,
+              show: (row) => <span title={`${exactDollars(row.price_usd)}${row.cost_usd === undefined ? "" : `, cost ${exactDollars(row.cost_usd)}`}`}>{dollars(row.price_usd)}</span>,
+            },
             { name: "State", show: (row) => <State row={row} isStopping={isStopping(row)} now={now} /> },
             {
               name: "Stop",
@@ -130,7 +135,8 @@ function Sums(props: { rows: readonly Stream[]; total: number; now: number }) {
       <Sum name="Waiting for first token" value={count(rows.filter((row) => row.first_ms === null).length)} />
       <Sum name="Idle for 15 s or more" value={count(stalled)} />
       <Sum name="Tokens per second" value={rates.length ? rate(rates.reduce((sum, each) => sum + each, 0)) : "–"} />
-      <Sum name="Cost so far" value={dollars(rows.reduce((sum, row) => sum + Number(row.cost_usd ?? 0), 0))} />
+      <Sum name="Price so far" value={dollars(rows.reduce((sum, row) => sum + Number(row.price_usd ?? 0), 0))} />
+      {session.value?.is_operator && <Sum name="Cost so far" value={dollars(rows.reduce((sum, row) => sum + Number(row.cost_usd ?? 0), 0))} />}
     </div>
   );
 }

@@ -1,4 +1,4 @@
-// One request, by its id or the one in its chunks: what became of it, its way in time, what it cost and, where that is
+// One request, by its id or the one in its chunks: what became of it, its way in time, what it is sold for and, where that is
 // kept and asked for, what was said. While it runs it is asked about each second.
 import { useEffect, useRef, useState } from "preact/hooks";
 import { get } from "../lib/api";
@@ -9,7 +9,7 @@ import { href } from "../lib/route";
 import type { ContentView as Content, FoundRequest, RequestDetail } from "../lib/types";
 import { At, CopyButton, Empty, Page, Problem, Verdict, Waiting } from "../ui/parts";
 import { Attempts } from "./request/attempts";
-import { Cost, UsageTable } from "./request/bill";
+import { Cost, Price, UsageTable } from "./request/bill";
 import { FactsPanel, Outcome } from "./request/facts";
 import { Running } from "./request/running";
 import { Said } from "./request/said";
@@ -78,8 +78,9 @@ function Over(props: { row: RequestDetail; error: ReturnType<typeof useLoad>["er
       <Attempts row={row} />
       <div class="columns">
         <UsageTable row={row} />
-        <Cost row={row} />
+        <Price row={row} />
       </div>
+      <Cost row={row} />
       <FactsPanel row={row} />
       <Said
         row={row}
@@ -95,10 +96,10 @@ function Over(props: { row: RequestDetail; error: ReturnType<typeof useLoad>["er
   );
 }
 
-function costNote(row: RequestDetail): string {
-  if (row.cost_usd === null) return row.usage ? "no price" : "not billed";
-  const exact = exactDollars(row.cost_usd);
-  return exact === dollars(row.cost_usd) ? "" : exact;
+function priceNote(row: RequestDetail): string {
+  if (row.price_usd === null) return row.usage ? "no price" : "not billed";
+  const exact = exactDollars(row.price_usd);
+  return exact === dollars(row.price_usd) ? "" : exact;
 }
 
 function Figures(props: { row: RequestDetail }) {
@@ -109,7 +110,8 @@ function Figures(props: { row: RequestDetail }) {
     ["First token", duration(row.ttft_ms), row.ttft_ms === null && row.stream ? "none" : ""],
     ["Tokens in", short(row.prompt_tokens), row.usage?.cache_read ? `${count(row.usage.cache_read)} from the cache` : ""],
     ["Tokens out", short(row.completion_tokens), speed === null ? "" : `${rate(speed)} per second`],
-    ["Cost", dollars(row.cost_usd), costNote(row)],
+    ["Price", dollars(row.price_usd), priceNote(row)],
+    ...(row.margin_usd === undefined ? [] : [["Margin", dollars(row.margin_usd), row.cost_usd == null ? "cost not known" : `cost ${dollars(row.cost_usd)}`] as [string, string, string]]),
   ];
   return (
     <dl class="stats">

@@ -92,6 +92,7 @@ function Exports(props: { filters: Filters }) {
 
 function RequestTable(props: { rows: readonly RequestView[]; filters: Filters }) {
   const today = day(Date.now());
+  const isOperator = session.value?.is_operator ?? false;
   const filterLink = (changes: Changes) => href("/requests", withFilters(props.filters, changes));
   const columns: Column<RequestView>[] = [
     {
@@ -160,7 +161,8 @@ function RequestTable(props: { rows: readonly RequestView[]; filters: Filters })
     { name: "API", show: (row) => <span class="muted small">{row.dialect ?? "–"}</span> },
     { name: "Tokens in", head: "In", isNumber: true, show: (row) => tokens(row, row.prompt_tokens) },
     { name: "Tokens out", head: "Out", isNumber: true, show: (row) => tokens(row, row.completion_tokens) },
-    { name: "Cost", isNumber: true, show: (row) => <span title={exactDollars(row.cost_usd)}>{dollars(row.cost_usd)}</span> },
+    { name: "Price", isNumber: true, show: (row) => <span title={exactDollars(row.price_usd)}>{dollars(row.price_usd)}</span> },
+    ...(isOperator ? [{ name: "Margin", isNumber: true, show: (row: RequestView) => <Margin row={row} /> }] : []),
     { name: "First token", head: "First token", isNumber: true, show: (row) => duration(row.ttft_ms) },
     { name: "Duration", isNumber: true, show: (row) => duration(row.duration_ms) },
   ];
@@ -171,6 +173,17 @@ function RequestTable(props: { rows: readonly RequestView[]; filters: Filters })
 function isOfProvider(row: RequestView): boolean {
   const { model, target } = row;
   return model !== null && target !== null && target !== model && target.endsWith(`/${model}`) && target.indexOf("/") === target.length - model.length - 1;
+}
+
+// What is left of the price, with the cost on demand.
+function Margin(props: { row: RequestView }) {
+  const { margin_usd, cost_usd } = props.row;
+  if (margin_usd === null || margin_usd === undefined) return <span class="muted" title={cost_usd == null ? "The cost is not known." : `Cost ${exactDollars(cost_usd)}`}>–</span>;
+  return (
+    <span class={margin_usd.startsWith("-") ? "bad" : ""} title={`${exactDollars(margin_usd)}: cost ${exactDollars(cost_usd)}`}>
+      {dollars(margin_usd)}
+    </span>
+  );
 }
 
 // The ids of a minute begin alike.

@@ -23,6 +23,12 @@ _SUMS = (
     "price",
     "uncosted",
 )
+_FILTERED = ("model", "target", "verdict", "dialect", "status", "error", "stream", "cost", "price")
+_PAGES = {
+    "requests_by_time": ("at_ms", "seq", "workspace_id", "key_id"),
+    "requests_of_workspace": ("workspace_id", "at_ms", "seq", "key_id"),
+    "requests_of_key": ("key_id", "at_ms", "seq", "workspace_id"),
+}
 
 
 def upgrade() -> None:
@@ -35,10 +41,15 @@ def upgrade() -> None:
 
 
 def _separate_price() -> None:
+    # Filters by price need only the index, as all others. It is made anew after all rows have changed.
+    for name in _PAGES:
+        op.drop_index(name, "requests")
     for name in ("requests", "ledger"):
         op.add_column(name, sa.Column("price", sa.BigInteger))
         table = sa.table(name, sa.column("price"), sa.column("cost"))
         op.execute(table.update().where(table.c.cost.is_not(None)).values(price=table.c.cost))
+    for name, columns in _PAGES.items():
+        op.create_index(name, "requests", [*columns, *_FILTERED])
     for name in _USAGE:
         for column in ("price", "uncosted"):
             op.add_column(name, sa.Column(column, sa.BigInteger, nullable=False, server_default=sa.text("0")))

@@ -17,7 +17,7 @@ interface Props {
 
 interface Lines {
   requests: Line[];
-  cost: Line[];
+  price: Line[];
   tokens: Line[];
   ttft: Line[];
 }
@@ -39,8 +39,8 @@ export function Charts(props: Props) {
         <Panel title="Requests">
           <Chart {...common} label={`Requests and errors ${each}`} lines={lines.requests} format={short} kind="bars" isWhole />
         </Panel>
-        <Panel title={`Cost by ${view.by}`}>
-          <Chart {...common} label={`Cost by ${view.by}, ${each}`} lines={lines.cost} format={dollars} kind="bars" isStacked />
+        <Panel title={`Price by ${view.by}`}>
+          <Chart {...common} label={`Price by ${view.by}, ${each}`} lines={lines.price} format={dollars} kind="bars" isStacked />
         </Panel>
         <Panel title="Tokens">
           <Chart {...common} label={`Tokens ${each}`} lines={lines.tokens} format={short} kind="bars" isStacked isWhole />
@@ -57,15 +57,15 @@ function linesOf(view: Overview, steps: Steps, zoom: Range | null): Lines {
   const { starts, points } = steps;
   const summed = (label: string, colour: string, values: number[]): Line => ({ label, colour, values, whole: sum(values, starts, zoom) });
   const shown = shownGroups(view.groups);
-  const costs = groupColumns(view.group_series, starts, shown, (usage) => Number(usage.cost_usd));
+  const prices = groupColumns(view.group_series, starts, shown, (usage) => Number(usage.price_usd));
   return {
     requests: [
       summed("Requests", "c1", column(points, (usage) => usage.requests, 0)),
       summed("Errors", "bad", column(points, (usage) => usage.errors, 0)),
     ],
-    cost: shown.length
-      ? shown.map((group, place) => summed(group.label, group.colour, costs[place] ?? []))
-      : [summed("Cost", "c1", column(points, (usage) => Number(usage.cost_usd), 0))],
+    price: shown.length
+      ? shown.map((group, place) => summed(group.label, group.colour, prices[place] ?? []))
+      : [summed("Price", "c1", column(points, (usage) => Number(usage.price_usd), 0))],
     tokens: [
       summed("Out", "c2", column(points, (usage) => usage.completion_tokens, 0)),
       summed("In", "c7", column(points, (usage) => usage.prompt_tokens, 0)),

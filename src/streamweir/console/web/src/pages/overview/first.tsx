@@ -16,7 +16,7 @@ export function First() {
       <Panel title="No requests yet">
         <div class="stack">
           <p>
-            This page shows requests, tokens, cost, errors and the time to first token, as soon as there is
+            This page shows requests, tokens, prices, errors and the time to first token, as soon as there is
             something to show. Every figure links to its requests.
           </p>
           <div class="row">

@@ -1,7 +1,7 @@
 // Who or what made the figures: a row for each model, key or provider, with its share and the way to its requests.
 import type { ComponentChildren } from "preact";
-import { count, dollars, duration, percent, short } from "../../lib/format";
-import { colourOf, GROUPINGS, groupLabel, shownGroups } from "../../lib/overview";
+import { count, dollars, duration, exactDollars, percent, plural, short } from "../../lib/format";
+import { colourOf, GROUPINGS, groupLabel, marginShare, shownGroups } from "../../lib/overview";
 import { href } from "../../lib/route";
 import type { Overview, UsageView as Usage, NamedGroup } from "../../lib/types";
 import { Button, Empty, Panel } from "../../ui/parts";
@@ -50,7 +50,9 @@ export function Groups(props: { view: Overview; within: Narrowing }) {
           { name: "Tokens in", isNumber: true, show: (group) => link(group, short(group.usage.prompt_tokens)) },
           { name: "Cache reads", isNumber: true, show: ({ usage }) => <CacheReads usage={usage} /> },
           { name: "Tokens out", isNumber: true, show: (group) => link(group, short(group.usage.completion_tokens)) },
-          { name: "Cost", isNumber: true, show: (group) => link(group, <Share of={Number(group.usage.cost_usd)} all={Number(total.cost_usd)} text={dollars(group.usage.cost_usd)} />) },
+          { name: "Price", isNumber: true, show: (group) => link(group, <Share of={Number(group.usage.price_usd)} all={Number(total.price_usd)} text={dollars(group.usage.price_usd)} />) },
+          total.cost_usd !== undefined && { name: "Cost", isNumber: true, show: ({ usage }: NamedGroup) => <span title={exactDollars(usage.cost_usd)}>{dollars(usage.cost_usd)}</span> },
+          total.margin_usd !== undefined && { name: "Margin", isNumber: true, show: ({ usage }: NamedGroup) => <Margin usage={usage} /> },
           { name: "First token p50", isNumber: true, show: ({ usage }) => duration(usage.ttft_p50_ms) },
           { name: "p95", isNumber: true, show: ({ usage }) => duration(usage.ttft_p95_ms) },
           {
@@ -72,6 +74,7 @@ export function Groups(props: { view: Overview; within: Narrowing }) {
         ]}
       />
       <p class="muted note">
+        {Boolean(total.uncosted) && "* The cost of some requests is not known. "}
         Requests refused before a provider was called cost nothing and are not counted:{" "}
         <a href={href("/requests", { ...within, verdict: "rejected", since_ms, until_ms })}>refused requests</a>
       </p>
@@ -87,6 +90,18 @@ function failures(usage: Usage): string {
 function CacheReads(props: { usage: Usage }) {
   const { cached_tokens, prompt_tokens } = props.usage;
   return <span title={`${count(cached_tokens)} of ${count(prompt_tokens)} prompt tokens were read from a cache.`}>{percent(cached_tokens, prompt_tokens)}</span>;
+}
+
+// What is left of the price. Without the costs of some requests it looks larger than it is.
+function Margin(props: { usage: Usage }) {
+  const { usage } = props;
+  const lacks = usage.uncosted ? `, without the cost of ${plural(usage.uncosted, "request")}` : "";
+  return (
+    <span class={usage.margin_usd?.startsWith("-") ? "bad" : ""} title={`${exactDollars(usage.margin_usd)}${lacks}`}>
+      {dollars(usage.margin_usd)}
+      <span class="muted small"> {usage.uncosted ? "*" : ""}{marginShare(usage)}</span>
+    </span>
+  );
 }
 
 // A figure with its share of the whole below it.

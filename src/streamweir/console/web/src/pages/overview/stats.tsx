@@ -1,7 +1,7 @@
 // The figures of the period, each with its change against the one before, and each a link to what is behind it.
 import type { ComponentChildren } from "preact";
-import { count, dollars, duration, percent, short } from "../../lib/format";
-import { changeOf, errorRate, pointsOf, tokensOf, type Change } from "../../lib/overview";
+import { count, dollars, duration, exactDollars, percent, short } from "../../lib/format";
+import { changeOf, errorRate, marginShare, pointsOf, tokensOf, type Change } from "../../lib/overview";
 import { href } from "../../lib/route";
 import type { Overview } from "../../lib/types";
 import type { Narrowing } from "./address";
@@ -11,7 +11,6 @@ export function Stats(props: { view: Overview; within: Narrowing }) {
   const range = { ...props.within, since_ms, until_ms };
   const all = href("/requests", range);
   const rate = errorRate(total);
-  const cost = Number(total.cost_usd);
   return (
     <div class="stats">
       <Stat name="Requests" to={all} value={short(total.requests)} exact={count(total.requests)}>
@@ -21,10 +20,16 @@ export function Stats(props: { view: Overview; within: Narrowing }) {
         {short(total.prompt_tokens)} in{total.cached_tokens > 0 && ` (${percent(total.cached_tokens, total.prompt_tokens)} from caches)`}, {short(total.completion_tokens)} out
         <Against change={changeOf(tokensOf(total), tokensOf(before))} period={period} />
       </Stat>
-      <Stat name="Cost" to={all} value={dollars(total.cost_usd)} exact={`$${total.cost_usd}`}>
+      <Stat name="Price" to={all} value={dollars(total.price_usd)} exact={exactDollars(total.price_usd)}>
         {total.unpriced > 0 && <span class="warn">{count(total.unpriced)} without a price</span>}
-        <Against change={changeOf(cost, Number(before.cost_usd))} period={period} />
+        <Against change={changeOf(Number(total.price_usd), Number(before.price_usd))} period={period} />
       </Stat>
+      {total.margin_usd !== undefined && (
+        <Stat name="Margin" to={all} value={dollars(total.margin_usd)} exact={`${exactDollars(total.margin_usd)}: ${exactDollars(total.price_usd)} without ${exactDollars(total.cost_usd)}`}>
+          {marginShare(total)} of the price, cost {dollars(total.cost_usd)}
+          {Boolean(total.uncosted) && <span class="warn">{count(total.uncosted)} without a cost</span>}
+        </Stat>
+      )}
       <Stat name="Error rate" to={href("/requests", { ...range, failed: true })} value={percent(total.errors, total.requests)}>
         {count(total.errors)} failed
         <Against change={pointsOf(rate, errorRate(before))} period={period} isWorse />

@@ -155,7 +155,7 @@ function Figures(props: { run: Run; row: RequestDetail | null }) {
       <Figure name="Total" value={duration(run.endMs)} />
       <Figure name="Tokens in" value={count(use?.prompt ?? row?.prompt_tokens)} {...(cache ? { title: cache } : {})} />
       <Figure name="Tokens out" value={count(completion)} {...(more ? { title: more } : {})} />
-      <Figure name="Cost" value={row ? dollars(row.cost_usd) : NONE} title={row?.cost_usd ? exactDollars(row.cost_usd) : "Known when the request is settled, if its model has a price"} />
+      <Figure name="Price" value={row ? dollars(row.price_usd) : NONE} title={row?.price_usd ? exactDollars(row.price_usd) : "Known when the request is settled, if its model has a price"} />
       {run.requestId && (
         <div>
           <dt>Request</dt>

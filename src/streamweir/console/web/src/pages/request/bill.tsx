@@ -1,8 +1,9 @@
-// What was used and what it cost, with the arithmetic: the lines are the server's, which add up to the cost exactly.
-import { explainSource, nameOfBucket } from "../../lib/explain";
-import { count, exactDollars } from "../../lib/format";
+// What was used, what it is sold for and, for the operator, what it costs, with the arithmetic: the lines are the server's,
+// which add up exactly.
+import { explainRule, explainSource, nameOfBucket } from "../../lib/explain";
+import { alignedDollars, count, decimalsOf, exactDollars } from "../../lib/format";
 import type { BillLineView, RequestDetail } from "../../lib/types";
-import { Badge, Panel } from "../../ui/parts";
+import { Badge, Facts, Panel } from "../../ui/parts";
 
 // What was not used is not worth a line, but for these.
 const ALWAYS = new Set(["input_uncached", "output"]);
@@ -47,20 +48,21 @@ export function UsageTable(props: { row: RequestDetail }) {
   );
 }
 
-export function Cost(props: { row: RequestDetail }) {
+export function Price(props: { row: RequestDetail }) {
   const { row } = props;
   return (
-    <Panel title="Cost" flush actions={row.price_version && <span class="muted small">Prices {row.price_version}</span>}>
-      {row.bill && row.cost_usd !== null && <Bill lines={row.bill} cost={row.cost_usd} />}
+    <Panel title="Price" flush actions={row.price_version && <span class="muted small">Prices {row.price_version}</span>}>
+      {row.bill && row.price_usd !== null && <Bill label="Price calculation" lines={row.bill} total={row.price_usd} />}
       <div class="muted small panel-note">
-        {row.cost_usd === null && (
-          <p>{row.usage === null ? "No cost: no provider was called." : "No cost: the model has no price."}</p>
+        {row.price_usd === null && (
+          <p>{row.usage === null ? "Nothing is charged: no provider was called." : "Nothing is charged: the model has no price."}</p>
         )}
-        {row.cost_usd !== null && !row.bill && (
+        {row.price_usd !== null && !row.bill && (
           <p>
-            Booked: <span class="num">{exactDollars(row.cost_usd)}</span>. The rates it was settled by were not kept.
+            Charged: <span class="num">{exactDollars(row.price_usd)}</span>. {row.charge_rule === null && "The rates it was settled by were not kept."}
           </p>
         )}
+        {row.charge_rule !== null && <p>{explainRule(row.charge_rule)}</p>}
         {Number(row.held_usd) > 0 && (
           <p>
             <span class="num">{exactDollars(row.held_usd)}</span> was reserved while it ran. The unused part was released.
@@ -71,9 +73,32 @@ export function Cost(props: { row: RequestDetail }) {
   );
 }
 
-function Bill(props: { lines: readonly BillLineView[]; cost: string }) {
+// For the operator: what the provider asks for it, and what is left.
+export function Cost(props: { row: RequestDetail }) {
+  const { row } = props;
+  const { cost_usd, margin_usd } = row;
+  if (cost_usd === undefined || margin_usd === undefined) return null;
   return (
-    <div class="table-box" tabIndex={0} role="region" aria-label="Cost calculation">
+    <Panel title="Cost and margin" flush actions={<span class="muted small">Shown to the operator alone</span>}>
+      {row.cost_bill && cost_usd !== null && <Bill label="Cost calculation" lines={row.cost_bill} total={cost_usd} />}
+      <div class="panel-note">
+        <Facts
+          rows={[
+            ["Price", <span class="num">{exactDollars(row.price_usd)}</span>],
+            ["Cost", <span class="num">{exactDollars(cost_usd)}</span>],
+            ["Margin", <span class={margin_usd?.startsWith("-") ? "num bad" : "num"}>{exactDollars(margin_usd)}</span>],
+          ]}
+        />
+        {cost_usd === null && row.usage !== null && <p class="muted small">The cost is not known: neither its target nor the price list has one.</p>}
+      </div>
+    </Panel>
+  );
+}
+
+function Bill(props: { label: string; lines: readonly BillLineView[]; total: string }) {
+  const decimals = decimalsOf([...props.lines.map((line) => line.amount_usd), props.total]);
+  return (
+    <div class="table-box" tabIndex={0} role="region" aria-label={props.label}>
       <table class="bill">
         <thead>
           <tr>
@@ -95,7 +120,7 @@ function Bill(props: { lines: readonly BillLineView[]; cost: string }) {
               <td>{nameOfBucket(line.what)}</td>
               <td class="number">{line.tokens === null ? (line.count === null ? "" : count(line.count)) : count(line.tokens)}</td>
               <td class="number">{line.usd_per_million}</td>
-              <td class="number">{exactDollars(line.amount_usd)}</td>
+              <td class="number">{alignedDollars(line.amount_usd, decimals)}</td>
             </tr>
           ))}
         </tbody>
@@ -105,7 +130,7 @@ function Bill(props: { lines: readonly BillLineView[]; cost: string }) {
               Total
             </th>
             <td class="number">
-              <strong>{exactDollars(props.cost)}</strong>
+              <strong>{alignedDollars(props.total, decimals)}</strong>
             </td>
           </tr>
         </tfoot>

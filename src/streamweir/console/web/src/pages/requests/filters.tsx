@@ -67,6 +67,8 @@ const OTHERS: readonly FilterName[] = [
   "status_class",
   "error",
   "stream",
+  "min_price_usd",
+  "max_price_usd",
   "min_cost_usd",
   "max_cost_usd",
 ];
@@ -144,8 +146,10 @@ export function FilterBar(props: FilterProps) {
           ]}
           {...props}
         />
-        {text("min_cost_usd", "Cost from, $", { isAmount: true })}
-        {text("max_cost_usd", "Cost to, $", { isAmount: true })}
+        {text("min_price_usd", "Price from, $", { isAmount: true })}
+        {text("max_price_usd", "Price to, $", { isAmount: true })}
+        {props.isOperator && text("min_cost_usd", "Cost from, $", { isAmount: true })}
+        {props.isOperator && text("max_cost_usd", "Cost to, $", { isAmount: true })}
       </div>
     </div>
   );

@@ -1,14 +1,24 @@
-// The ledger row by row, the newest first. Every amount that moved stands in it, with the request it moved for.
+// The ledger, the newest first: what was charged and credited, each with its request. What is reserved while requests run,
+// and released with the charge, is shown if somebody asks for it.
 import { get, session } from "../../lib/api";
-import { exactDollars } from "../../lib/format";
+import { alignedDollars, decimalsOf } from "../../lib/format";
 import { useLoad } from "../../lib/load";
 import { go, href, query } from "../../lib/route";
 import type { LedgerView, Page as Rows } from "../../lib/types";
-import { At, Badge, Button, Empty, Panel, Problem, Waiting, type Tone } from "../../ui/parts";
+import { At, Badge, Button, Empty, Panel, Problem, Select, Waiting, type Tone } from "../../ui/parts";
 import { Table } from "../../ui/table";
 import { WorkspaceSelect, type Workspaces } from "../../ui/workspaces";
 
 const LIMIT = 50;
+type Kinds = "" | "charge" | "credit" | "reservation" | "all";
+const SHOWN: readonly (readonly [Kinds, string])[] = [
+  ["", "Charges and credits"],
+  ["charge", "Charges"],
+  ["credit", "Credits"],
+  ["reservation", "Reservations"],
+  ["all", "All rows"],
+];
+const EMPTY: Record<Kinds, string> = { "": "No charges or credits yet", charge: "No charges yet", credit: "No credits yet", reservation: "No reservations yet", all: "No ledger rows yet" };
 
 function adjust(change: Record<string, string | null>): void {
   go("/workspaces", { ...Object.fromEntries(query.value), ...change });
@@ -18,20 +28,29 @@ export function Ledger(props: { workspaces: Workspaces; turn: number }) {
   const { nameOf } = props.workspaces;
   const workspace = query.value.get("workspace");
   const before = query.value.get("before");
+  const isOperator = session.value?.is_operator ?? false;
+  const kind = SHOWN.find(([name]) => name === query.value.get("kind"))?.[0] ?? "";
   const { data, error, isLoading, reload } = useLoad(
-    (abort) => get<Rows<LedgerView>>("/api/ledger", { workspace, before, limit: LIMIT }, abort),
-    [workspace, before, props.turn],
+    (abort) => get<Rows<LedgerView>>("/api/ledger", { workspace, kind: kind || null, before, limit: LIMIT }, abort),
+    [workspace, kind, before, props.turn],
   );
-  const choice = session.value?.is_operator && (
-    <WorkspaceSelect label="Workspace" all="All workspaces" value={workspace ?? ""} workspaces={props.workspaces} onChange={(id) => adjust({ workspace: id || null, before: null })} />
+  const choice = (
+    <>
+      <Select label="Ledger rows" value={kind} options={SHOWN} onChange={(chosen) => adjust({ kind: chosen || null, before: null })} />
+      {isOperator && (
+        <WorkspaceSelect label="Workspace" all="All workspaces" value={workspace ?? ""} workspaces={props.workspaces} onChange={(id) => adjust({ workspace: id || null, before: null })} />
+      )}
+    </>
   );
+  const decimals = decimalsOf((data?.data ?? []).flatMap((row) => [row.amount_usd, row.released_usd, row.cost_usd, row.margin_usd]));
+  const money = (usd: string | null | undefined) => (usd === null || usd === undefined ? <span class="muted">–</span> : alignedDollars(usd, decimals));
   return (
     <Panel title="Ledger" flush class="dense" actions={choice}>
       <Problem error={error} onRetry={reload} />
       {!data ? (
         !error && <Waiting />
       ) : !data.data.length ? (
-        <Empty title={before === null ? "No ledger rows yet" : "No older rows"}>Each request reserves an amount when it is admitted, and is settled when it ends. Credit is listed here, too.</Empty>
+        <Empty title={before === null ? EMPTY[kind] : "No older rows"}>Each request reserves an amount while it runs, and is charged when it ends.</Empty>
       ) : (
         <Table<LedgerView>
           label="Ledger"
@@ -41,9 +60,11 @@ export function Ledger(props: { workspaces: Workspaces; turn: number }) {
             { name: "No.", isNumber: true, show: (row) => row.seq },
             { name: "Time", class: "nowrap", show: (row) => <At at={row.at_ms} /> },
             { name: "What", show: (row) => <Kind kind={row.kind} /> },
-            session.value?.is_operator === true && { name: "Workspace", class: "clip narrow", show: (row: LedgerView) => <span title={row.workspace}>{nameOf(row.workspace)}</span> },
-            { name: "Amount", isNumber: true, show: (row) => <Amount usd={row.amount_usd} /> },
-            { name: "Cost", isNumber: true, show: (row) => (row.cost_usd === null ? <span class="muted">–</span> : exactDollars(row.cost_usd)) },
+            isOperator && { name: "Workspace", class: "clip narrow", show: (row: LedgerView) => <span title={row.workspace}>{nameOf(row.workspace)}</span> },
+            { name: "Amount", isNumber: true, show: (row) => <Amount row={row} decimals={decimals} /> },
+            kind === "all" && { name: "Released", isNumber: true, show: (row: LedgerView) => money(row.released_usd) },
+            isOperator && { name: "Cost", isNumber: true, show: (row: LedgerView) => money(row.cost_usd) },
+            isOperator && { name: "Margin", isNumber: true, show: (row: LedgerView) => <span class={row.margin_usd?.startsWith("-") ? "bad" : ""}>{money(row.margin_usd)}</span> },
             { name: "Request", show: (row) => <RequestLink id={row.request_id} /> },
             { name: "Key", show: (row) => <KeyLink id={row.key_id} /> },
             { name: "Note", class: "clip", show: (row) => (row.note ? <span title={row.note}>{row.note}</span> : <span class="muted">–</span>) },
@@ -62,25 +83,26 @@ export function Ledger(props: { workspaces: Workspaces; turn: number }) {
   );
 }
 
-const KINDS: Record<string, [Tone, string, string]> = {
-  hold: ["plain", "reserved", "Set aside when the request was admitted"],
-  settle: ["plain", "settled", "The request ended: the unspent part of the reservation is released"],
-  credit: ["accent", "credit", "Granted to the workspace, or taken back"],
+const KINDS: Record<LedgerView["kind"], [Tone, string]> = {
+  charge: ["plain", "The request ended: its price is charged, and what was reserved for it is released"],
+  credit: ["accent", "Granted to the workspace, or taken back"],
+  reservation: ["plain", "Set aside when the request was admitted"],
+  extension: ["plain", "A stream needed more than was reserved at first"],
 };
 
-function Kind(props: { kind: string }) {
-  const isMore = props.kind.startsWith("extend.");
-  const [tone, name, about] = isMore ? (["plain", "extended", "A stream needed more than was reserved at first"] as const) : (KINDS[props.kind] ?? ["plain", props.kind, ""]);
+function Kind(props: { kind: LedgerView["kind"] }) {
+  const [tone, about] = KINDS[props.kind];
   return (
     <Badge tone={tone} title={about}>
-      {name}
+      {props.kind}
     </Badge>
   );
 }
 
-function Amount(props: { usd: string }) {
-  const isMinus = props.usd.startsWith("-");
-  return <span>{isMinus || Number(props.usd) === 0 ? exactDollars(props.usd) : `+${exactDollars(props.usd)}`}</span>;
+function Amount(props: { row: LedgerView; decimals: number }) {
+  const { kind, amount_usd, price_usd } = props.row;
+  if (kind === "charge" && price_usd === null) return <span class="muted" title="Its model has no price">unpriced</span>;
+  return <span class={kind === "reservation" || kind === "extension" ? "muted" : ""}>{alignedDollars(amount_usd, props.decimals, kind === "credit")}</span>;
 }
 
 function RequestLink(props: { id: string | null }) {

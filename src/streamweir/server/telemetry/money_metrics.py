@@ -1,0 +1,34 @@
+"""The metrics about money, and the text of all metrics without them.
+
+They are for the operator: nobody else is told what providers ask for, and what all workspaces together pay. A key with
+the scope `admin`, and everyone where `metrics_public` is set, gets the text without them. They are counters, so there
+is none for the margin, which can fall: it is the difference of two of them.
+"""
+
+import re
+
+from msgspec import Struct
+
+from streamweir.policy.budget import NANO
+
+
+class MoneyMetric(Struct, frozen=True):
+    name: str
+    tally: str
+    """The member of a tally that it shows."""
+    about: str
+    unit: int = 1
+
+
+MONEY = (
+    MoneyMetric("price_usd", "price", "What requests are sold for, in US dollars.", NANO),
+    MoneyMetric("cost_usd", "cost", "What providers ask for requests, in US dollars.", NANO),
+    MoneyMetric("unpriced_requests", "unpriced", "Settled requests of models without a price."),
+    MoneyMetric("uncosted_requests", "uncosted", "Settled requests whose cost is not known."),
+)
+
+_LINE = re.compile(rf"(?:# (?:HELP|TYPE) )?streamweir_(?:{'|'.join(each.name for each in MONEY)})_total\b".encode())
+
+
+def without_money(text: bytes) -> bytes:
+    return b"".join(line for line in text.splitlines(keepends=True) if not _LINE.match(line))

@@ -1,0 +1,179 @@
+"""What providers ask for, and the margin: shown to the operator, and to nobody else by any way.
+
+A workspace's own admin asks for everything that it may ask for, and no answer has the cost: neither as a member, nor as
+a number, nor by whether a filter finds something.
+"""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from streamweir.console.assets import Assets
+from streamweir.policy.prices import Quote, Rates, encode_quote
+from streamweir.server.control.api.operation import Operation
+from streamweir.server.control.api.table import OPERATIONS
+from streamweir.server.control.app import control_plane
+from streamweir.server.control.readiness import Readiness
+from streamweir.server.control.routing import Access
+from streamweir.server.telemetry.metrics import Metrics
+from streamweir.store.ledger.posting import apply
+from support.api import Api, api_on, bearer
+from support.api_calls import make_call, name_of
+from support.common_entries import hold
+from support.entries import progress
+from support.stores import each_database
+
+USD = 10**9
+COST, PRICE = 1_234_567_891, 2 * USD
+RATES = Rates(input=COST, output=COST)
+HIDDEN = re.compile(r"1\.?234567891|0\.?765432109|7407\.?407")
+"""The cost of a request, its margin, and what a running one has cost so far, wherever the point is."""
+SETTINGS = {"show_cost"}
+"""Of a key: whether its callers are shown the price, which is what a request costs them."""
+TOLD_BY = {"min_cost_usd", "max_cost_usd"}
+QUIET = ("open_session", "close_session", "show_openapi", "chat_as_key")
+"""The document names members; the others tell nothing of a request that was."""
+
+
+async def filled(api: Api) -> str:
+    """Three that are over and one that runs, in the first workspace. The id of the latter."""
+    text = RATES.text
+    for _ in range(3):
+        await api.new_request(
+            api.one, cost=COST, price=PRICE, rates=Rates(input=1, output=1).text, cost_rates=text, usage='{"output":1}'
+        )
+    return await running(api)
+
+
+async def running(api: Api) -> str:
+    id = f"req_{api.clock.at_ms:012x}{'e' * 16}"
+    quote = encode_quote(Quote("v", {"up/m": RATES}, {"up/m": Rates(input=1, output=1)}))
+    known = {"workspace_id": api.one.workspace.id, "key_id": api.one.chat.key.id, "at_ms": api.clock.at_ms}
+    entry = hold(id, 7, **known, prices=quote, prompt_tokens=6000, instance=api.storage.node.instance)
+    await api.storage.store.write(lambda conn: apply(conn, [entry, progress((id, "up/m", 0))]))
+    return id
+
+
+def members(value: Any) -> Iterator[str]:
+    """The names of all members in a JSON document."""
+    if isinstance(value, dict):
+        for name, each in value.items():
+            yield name
+            yield from members(each)
+    elif isinstance(value, list):
+        for each in value:
+            yield from members(each)
+
+
+def secrets_in(reply: Any) -> list[str]:
+    found = HIDDEN.findall(reply.text)
+    if reply.headers["content-type"].startswith("application/json"):
+        names = set(members(reply.json()))
+    else:
+        names = set(re.findall(r"\w+", reply.text))
+    return [*found, *sorted(name for name in names - SETTINGS if "cost" in name or "margin" in name)]
+
+
+@each_database
+async def test_no_operation_tells_a_workspaces_admin_a_cost(database: str, tmp_path: Path) -> None:
+    async with api_on(database, tmp_path) as api:
+        await filled(api)
+        roles = {"key": bearer(api.one.admin.secret), "session": await api.session(api.one.admin)}
+        asked, found = 0, {}
+        for operation in OPERATIONS:
+            if operation.access is Access.OPERATOR or operation.name in QUIET:
+                continue
+            for role, sent in roles.items():
+                made = await make_call(api, operation)
+                for path in (made.path, *variants(operation, made.path)):
+                    reply = await api.ask(operation.method, path, **made.sent, **sent)
+                    assert reply.status_code < 300, (name_of(operation), reply.text)
+                    asked += 1
+                    if secrets_in(reply):
+                        found[name_of(operation), role, path] = secrets_in(reply)
+        assert found == {}
+        assert asked > 2 * 25
+
+
+def variants(operation: Operation, path: str) -> list[str]:
+    """Further questions, where an operation has other answers to them."""
+    if operation.name == "export_requests":
+        return [f"{path}?format=jsonl"]
+    if operation.name in ("show_usage", "show_overview"):
+        return [f"{path}?by={by}" for by in ("model", "key", "provider")]
+    return [f"{path}?kind=all"] if operation.name == "list_ledger" else []
+
+
+async def test_the_operator_is_told_by_the_same_operations(tmp_path: Path) -> None:
+    """So that the test above would find it."""
+    async with api_on("sqlite", tmp_path) as api:
+        id = await filled(api)
+        for path in (
+            "/api/requests",
+            "/api/requests/export",
+            "/api/requests/export?format=jsonl",
+            "/api/ledger",
+            "/api/live",
+            "/api/live/events",
+            f"/api/requests/{id}",
+        ):
+            reply = await api.ask("GET", path, **api.operator)
+            assert {"cost_usd", "margin_usd"} <= set(secrets_in(reply)), path
+            assert HIDDEN.search(reply.text), path
+        total = (await api.ask("GET", "/api/usage", **api.operator)).json()["total"]
+        assert (total["price_usd"], total["cost_usd"], total["margin_usd"]) == ("6", "3.703703673", "2.296296327")
+        assert (total["uncosted"], total["unpriced"]) == (0, 0)
+        overview = (await api.ask("GET", "/api/overview", **api.operator)).json()
+        assert overview["total"] == total == overview["series"][0]["usage"] == overview["groups"][0]["usage"]
+
+
+@each_database
+async def test_only_the_operator_may_filter_by_cost(database: str, tmp_path: Path) -> None:
+    async with api_on(database, tmp_path) as api:
+        await filled(api)
+        admin = bearer(api.one.admin.secret)
+        for path in ("/api/requests", "/api/requests/export"):
+            for name in sorted(TOLD_BY):
+                reply = await api.ask("GET", path, params={name: "1.234567891"}, **admin)
+                assert (reply.status_code, reply.json()["error"]["code"]) == (403, "insufficient_permissions")
+                assert (await api.ask("GET", path, params={name: "1.234567891"}, **api.operator)).status_code == 200
+        for params, count in (({"min_price_usd": "2"}, 3), ({"max_price_usd": "1.999999999"}, 0)):
+            reply = await api.ask("GET", "/api/requests", params=params, **admin)
+            assert len(reply.json()["data"]) == count
+
+
+async def test_metrics_about_money_are_the_operators(tmp_path: Path) -> None:
+    metrics = Metrics()
+
+    async def text() -> bytes:
+        return metrics.text()
+
+    async with api_on("sqlite", tmp_path) as api:
+        local = "192.0.2.9"
+        page = control_plane(
+            api.context,
+            Assets(tmp_path),
+            readiness=Readiness(),
+            metrics=text,
+            may_read_metrics=lambda _: None,
+            is_trusted=lambda request: request.peer == local,
+            is_secure=False,
+        )
+        await api.serve(page)
+        seen = {}
+        for name, role in {
+            "nobody": {},
+            "workspace's admin": bearer(api.one.admin.secret),
+            "workspace's session": await api.session(api.one.admin),
+            "wrong secret": bearer("sw-admin-wrong"),
+            "operator": api.operator,
+            "operator's session": await api.session(),
+            "trusted": {"peer": local},
+        }.items():
+            reply = await api.ask("GET", "/metrics", **role)
+            assert reply.status_code == 200
+            assert "streamweir_open_streams" in reply.text
+            seen[name] = "streamweir_cost_usd" in reply.text, "streamweir_price_usd" in reply.text
+        shown = {"operator", "operator's session", "trusted"}
+        assert seen == {name: (name in shown, name in shown) for name in seen}
