@@ -10,6 +10,7 @@ from statistics import median
 
 from bench.console import LIMIT_MS, Client, Figure, Record, gateway_on, markdown, measure
 from bench.console_data import DAYS, KEYS, MODELS, make_books
+from bench.statement import StatementFigure, measure_statements
 
 from streamweir.store.db.clock import now_ms
 from streamweir.store.db.engine import open_store
@@ -24,6 +25,9 @@ async def test_a_month_is_made_and_every_question_is_answered_right(tmp_path: Pa
     report = await store.read(check_sums, timeout_s=60)
     await store.close()
     assert report.faults == []
+    statements = await measure_statements(tmp_path, filled, 1)  # it compares them with the ledger
+    assert ROWS * 0.98 < statements.requests < ROWS
+    assert min(statements.median_ms, statements.checked_ms, statements.program_ms) > 0
     record = measure(tmp_path, filled, 1)
     figures = record.figures
     assert 0 <= record.others <= 1
@@ -71,6 +75,8 @@ def test_the_report_lists_what_was_not_converted() -> None:
     assert "**kept**" in kept
     assert "used 25% of the cores" in kept
     assert "| a | 199.0 | 300.0 | 400.0 | 20.0 | 1.5 |" in kept
+    slow = markdown(Record([figure("a", 1.0)], 0.0), 10, 1.0, StatementFigure(990, 6, 40, 1000.0, 1500.0, 600.0))
+    assert "All statements of 990 requests (6 with 40 lines) below 1000 ms: **not kept**, 1000.0 ms." in slow
     missed = markdown(Record([figure("a", 1.0), figure("b", LIMIT_MS)], 0.0), 10, 1.0)
     assert "**not kept**" in missed
     assert "| **b** | 200.0 |" in missed
