@@ -66,6 +66,16 @@ def fault_of_base_url(base_url: str, kind: str) -> str | None:
     return f"must not end in {ending}, which the gateway adds" if ending else None
 
 
+def fault_of_webhook(url: str) -> str | None:
+    fault = _fault_of_url(url, ("https", "http"))
+    if fault is not None:
+        return fault
+    parts = urlsplit(url)
+    if "@" in parts.netloc:
+        return "must not contain a user name or password"
+    return "must not have a fragment" if parts.fragment or url.endswith("#") else None
+
+
 def fault_of_proxy(proxy: str) -> str | None:
     fault = _fault_of_url(proxy, ("http",))
     if fault is not None:

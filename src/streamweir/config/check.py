@@ -28,6 +28,7 @@ from streamweir.config.model import Config, Key, Model, Provider, Server
 from streamweir.config.price import check_prices
 from streamweir.config.route import routes_of
 from streamweir.config.weak_key import MIN_KEY_LENGTH, is_easy_to_guess
+from streamweir.config.webhook import check_webhooks
 from streamweir.frontends.table import FRONTENDS
 from streamweir.policy.key_limits import NAMES
 from streamweir.policy.route import FALLBACKS, MAX_NAME_LENGTH, REFUSAL_FALLBACKS, is_pattern
@@ -62,6 +63,8 @@ def check(config: Config) -> list[ConfigProblem]:
         *_duplicates("keys", "name", [key.name for key in config.keys]),
         *(each for key in config.keys for each in _key(key)),
         *_equal_keys(config.keys),
+        *_duplicates("webhooks", "name", [webhook.name for webhook in config.webhooks]),
+        *check_webhooks(config),
     ]
 
 

@@ -109,7 +109,11 @@ def _resolve_paths(config: Config, folder: Path) -> Config:
         cert_file, key_file = str(folder / server.tls.cert_file), str(folder / server.tls.key_file)
         server = structs.replace(server, tls=structs.replace(server.tls, cert_file=cert_file, key_file=key_file))
     providers = tuple(_resolve_provider(provider, folder) for provider in config.providers)
-    return structs.replace(config, server=server, providers=providers)
+    webhooks = tuple(
+        structs.replace(each, ca_file=str(folder / each.ca_file) if each.ca_file is not None else None)
+        for each in config.webhooks
+    )
+    return structs.replace(config, server=server, providers=providers, webhooks=webhooks)
 
 
 def _resolve_provider(provider: Provider, folder: Path) -> Provider:
@@ -126,6 +130,7 @@ def _resolve_provider(provider: Provider, folder: Path) -> Provider:
 
 def _missing_files(config: Config) -> Iterator[ConfigProblem]:
     files = [(f"{member('providers', provider.name)}.ca_file", provider.ca_file) for provider in config.providers]
+    files += [(f"{member('webhooks', webhook.name)}.ca_file", webhook.ca_file) for webhook in config.webhooks]
     if config.server.tls is not None:
         files += [
             ("server.tls.cert_file", config.server.tls.cert_file),

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from msgspec import Meta, Struct, field, structs
 
+from streamweir.policy.alert import Group
 from streamweir.policy.charge_rule import DEFAULT_RULES, ChargeRules
 from streamweir.policy.end_user import EndUserRule
 from streamweir.policy.key_limits import KeyLimits, PerMinute, Streams, with_limits
@@ -363,6 +364,32 @@ class Routing(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     affinity_s: SecondsOrNone = 600.0
 
 
+class Webhook(_WithSecrets, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Its URL may contain a token, as those of chat services do."""
+
+    secrets = ("url", "secret", "old_secret", "proxy")
+
+    name: Name
+    url: SecretText
+    secret: SecretText
+    old_secret: SecretText | None = None
+    workspace: Name | None = None
+    events: tuple[Group, ...] = ()
+    timeout_s: Annotated[float, Meta(gt=0, le=60)] = 10.0
+    proxy: SecretText | None = None
+    ca_file: str | None = None
+
+
+class Alerts(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    budget_percent: tuple[Annotated[int, Meta(ge=1, le=100)], ...] = (50, 80, 100)
+    credit_low_usd: Dollars = 5.0
+    provider_down_s: Seconds = 30.0
+    error_percent: Annotated[float, Meta(ge=0, le=100)] = 20.0
+    error_requests: Annotated[int, Meta(ge=1, le=1_000_000)] = 20
+    error_minutes: Annotated[int, Meta(ge=1, le=1440)] = 5
+    ledger_behind_s: SecondsOrNone = 30.0
+
+
 class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     server: Server = Server()
     store: Store = Store()
@@ -372,3 +399,5 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     models: tuple[Model, ...] = ()
     price_groups: tuple[PriceGroup, ...] = ()
     keys: tuple[Key, ...] = ()
+    alerts: Alerts = Alerts()
+    webhooks: tuple[Webhook, ...] = ()

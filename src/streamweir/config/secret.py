@@ -14,6 +14,7 @@ MASK = "****"
 _MIN_SHOWN_LENGTH = 16
 """The last four characters of a secret of this length may be shown (docs/spec/security.md S11)."""
 _TAIL = re.compile(r"[?#].*", re.DOTALL)
+_HTTP_TAIL = re.compile(r"/(?=.).*|[?#].*", re.DOTALL)
 _QUERY = re.compile(r"[?#].*=", re.DOTALL)
 
 
@@ -21,6 +22,8 @@ def secrets_of(config: Config) -> list[str]:
     """Without duplicates; the longest first, because one can contain another."""
     known = {str(key.key) for key in config.keys if len(key.key) >= MIN_SECRET_LENGTH}
     known = known.union(*(secrets_for(config, provider.name) for provider in config.providers))
+    for webhook in config.webhooks:
+        known |= {str(each) for each in (webhook.url, webhook.secret, webhook.old_secret) if each}
     return sorted(known, key=lambda secret: (-len(secret), secret))
 
 
@@ -47,10 +50,12 @@ def masked(secret: str) -> str:
 
 def masked_url(url: str) -> str:
     """The URL without user name, password and query. An unquoted password may contain any character of a URL; if the
-    part before the last @ may be a query, everything after the scheme is masked."""
+    part before the last @ may be a query, everything after the scheme is masked. The path of a webhook may be a token.
+    """
     scheme, separator, rest = url.partition("://")
     user_info, at, where = rest.rpartition("@")
     if _QUERY.search(user_info):
         return f"{scheme}{separator}{MASK}"
-    shown = _TAIL.sub(lambda found: found[0][0] + MASK, where)
+    tail = _HTTP_TAIL if scheme in ("http", "https") else _TAIL
+    shown = tail.sub(lambda found: found[0][0] + MASK, where)
     return f"{scheme}{separator}{MASK if user_info else ''}{at}{shown}"

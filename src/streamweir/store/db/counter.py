@@ -17,6 +17,8 @@ CHANGES = "changes"
 """The newest version of workspaces, keys and credits."""
 AUDIT = "audit"
 """How many rows the audit log has."""
+ALERTS = "alerts"
+"""The number of the newest alert."""
 
 
 def advance(conn: Connection, name: str) -> int:
@@ -44,6 +46,13 @@ def take_lease(conn: Connection, name: str, holder: str, now_ms: int, for_ms: in
     if conn.execute(update(leases).where(leases.c.name == name, free).values(**values)).rowcount == 1:
         return True
     return conn.execute(upsert(conn, leases).values(name=name, **values).on_conflict_do_nothing()).rowcount == 1
+
+
+def has_lease(conn: Connection, name: str, holder: str, now_ms: int) -> bool | None:
+    """Whether this process holds it. None: nobody does."""
+    statement = select(leases.c.holder).where(leases.c.name == name, leases.c.until_ms > now_ms)
+    found: str | None = conn.execute(statement).scalar_one_or_none()
+    return None if found is None else found == holder
 
 
 def release_lease(conn: Connection, name: str, holder: str) -> None:

@@ -75,7 +75,8 @@ keys = Table(
 counters = Table(
     "counters",
     metadata,
-    # `changes`: the newest version of workspaces, keys and credits; `audit`: the number of rows in the audit log
+    # `changes`: the newest version of workspaces, keys and credits; `audit`: the number of rows in the audit log;
+    # `alerts`: the number of the newest alert
     Column("name", String, primary_key=True),
     Column("value", BigInteger, nullable=False),
 )
@@ -293,6 +294,7 @@ alerts = Table(
     Column("kind", String, nullable=False),  # `budget.threshold`
     Column("workspace_id", String),  # NULL: of the whole gateway
     Column("body", Text, nullable=False),  # JSON, as it is sent
+    Index("alerts_of_workspace", "workspace_id", "seq"),
     sqlite_autoincrement=True,
 )
 
@@ -304,8 +306,36 @@ alert_deliveries = Table(
     Column("attempts", Integer, nullable=False),
     Column("next_ms", BigInteger, nullable=False),  # not before
     Column("delivered_ms", BigInteger),
+    Column("given_up_ms", BigInteger),
     Column("error", Text),  # of the last attempt
-    Column("is_given_up", Boolean, nullable=False),
+    # Those that wait: few, at the end of many.
+    Index(
+        "alert_deliveries_waiting",
+        "webhook",
+        "alert_seq",
+        sqlite_where=text("delivered_ms IS NULL AND given_up_ms IS NULL"),
+        postgresql_where=text("delivered_ms IS NULL AND given_up_ms IS NULL"),
+    ),
+)
+
+alert_conditions = Table(
+    "alert_conditions",
+    metadata,
+    # What was reported last, so that nothing is reported twice.
+    Column("subject", String, primary_key=True),  # the id of an account, or `provider:{name}`
+    Column("level", Integer, nullable=False),
+    Column("basis", BigInteger, nullable=False),  # the amount that the level is measured against, or a time
+    Column("until_ms", BigInteger),  # not of interest after this; NULL: always
+)
+
+provider_signs = Table(
+    "provider_signs",
+    metadata,
+    # What a process has seen of a provider that may be down.
+    Column("provider", String, primary_key=True),
+    Column("instance", String, primary_key=True),
+    Column("failed_ms", BigInteger),  # when the last of its ejected targets was ejected; NULL: none is
+    Column("answered_ms", BigInteger),
 )
 
 payments = Table(
@@ -403,7 +433,7 @@ instances = Table(
 leases = Table(
     "leases",
     metadata,
-    Column("name", String, primary_key=True),  # work that one process at a time may do: reconcile, purge
+    Column("name", String, primary_key=True),  # work that one process at a time may do: alerts, purge
     Column("holder", String, nullable=False),
     Column("until_ms", BigInteger, nullable=False),
 )

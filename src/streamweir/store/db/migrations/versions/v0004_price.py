@@ -157,8 +157,10 @@ def _make_alerts() -> None:
         sa.Column("kind", sa.String, nullable=False),
         sa.Column("workspace_id", sa.String),
         sa.Column("body", sa.Text, nullable=False),
+        sa.Index("alerts_of_workspace", "workspace_id", "seq"),
         sqlite_autoincrement=True,
     )
+    is_waiting = sa.text("delivered_ms IS NULL AND given_up_ms IS NULL")
     op.create_table(
         "alert_deliveries",
         sa.Column("webhook", sa.String, primary_key=True),
@@ -166,8 +168,29 @@ def _make_alerts() -> None:
         sa.Column("attempts", sa.Integer, nullable=False),
         sa.Column("next_ms", sa.BigInteger, nullable=False),
         sa.Column("delivered_ms", sa.BigInteger),
+        sa.Column("given_up_ms", sa.BigInteger),
         sa.Column("error", sa.Text),
-        sa.Column("is_given_up", sa.Boolean, nullable=False),
+        sa.Index(
+            "alert_deliveries_waiting",
+            "webhook",
+            "alert_seq",
+            sqlite_where=is_waiting,
+            postgresql_where=is_waiting,
+        ),
+    )
+    op.create_table(
+        "alert_conditions",
+        sa.Column("subject", sa.String, primary_key=True),
+        sa.Column("level", sa.Integer, nullable=False),
+        sa.Column("basis", sa.BigInteger, nullable=False),
+        sa.Column("until_ms", sa.BigInteger),
+    )
+    op.create_table(
+        "provider_signs",
+        sa.Column("provider", sa.String, primary_key=True),
+        sa.Column("instance", sa.String, primary_key=True),
+        sa.Column("failed_ms", sa.BigInteger),
+        sa.Column("answered_ms", sa.BigInteger),
     )
 
 

@@ -1,0 +1,1 @@
+"""Alerts: one process finds them, and sends them to the operator's webhooks."""

@@ -1,0 +1,1 @@
+"""Alerts: what was found, what was reported, and the outbox from which it is sent."""

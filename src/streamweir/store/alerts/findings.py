@@ -1,0 +1,235 @@
+"""What is true now, from sums that exist anyway: accounts, and usage by the minute. Reads a few rows, whatever there is.
+
+Of accounts only those are read that have reached the first threshold, or about which something was reported. A budget
+counts as used up if all of it is spent, or if requests are refused and little of it is left: the rest is less than
+what a request needs. What is reserved is not counted: it comes and goes with every request.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from msgspec import Struct
+from sqlalchemy import ColumnElement, Connection, String, case, func, literal, or_, select
+
+from streamweir.policy.alert import (
+    BUDGET,
+    CREDIT_LOW,
+    CREDIT_USED_UP,
+    ERRORS_HIGH,
+    ERRORS_NORMAL,
+    Condition,
+    Finding,
+    budget_level,
+    has_many_errors,
+    moment_text,
+)
+from streamweir.policy.budget import PERIODS, dollars_of, ends_at, period_of
+from streamweir.store.db.tables import accounts, alert_conditions, keys, requests, usage_minutes, workspaces
+
+MINUTE_MS = 60_000
+REFUSED_PERCENT = 90
+"""If requests are refused and so much of a budget is spent, it is used up."""
+ERRORS = "errors:"
+_REFUSALS = ("budget_exceeded", "insufficient_quota")
+_ALL = ""
+"""In a subject: all workspaces together."""
+_LOW, _USED_UP = 1, 2
+
+
+class Thresholds(Struct, frozen=True, kw_only=True):
+    """See `[alerts]` in docs/configuration.md."""
+
+    budget_percent: tuple[int, ...] = (50, 80, 100)
+    credit_low_nano: int = 5_000_000_000
+    error_percent: float = 20.0
+    error_requests: int = 20
+    error_minutes: int = 5
+
+
+class Refusals(Struct, frozen=True):
+    """Who was refused for want of money lately."""
+
+    keys: frozenset[str] = frozenset()
+    workspaces: frozenset[str] = frozenset()
+
+
+def find_money(conn: Connection, thresholds: Thresholds, now_ms: int, since_ms: int) -> list[Finding]:
+    """Budgets and credit. `since_ms`: refusals after this have not been looked at yet."""
+    budgets = list(_budgets(conn, thresholds, now_ms)) if thresholds.budget_percent else []
+    credits = list(_credits(conn, thresholds))
+    refusals = _refusals(conn, since_ms) if budgets or credits else Refusals()
+    return [
+        *(_budget_finding(row, thresholds, refusals, now_ms) for row in budgets),
+        *(_credit_finding(row, thresholds, refusals) for row in credits),
+    ]
+
+
+def find_errors(
+    conn: Connection, thresholds: Thresholds, reported: Mapping[str, Condition], now_ms: int
+) -> list[Finding]:
+    """By workspace, and of all together if there are several. `reported`: conditions whose subjects are of errors."""
+    if not thresholds.error_percent:
+        return []
+    columns = usage_minutes.c
+    statement = (
+        select(columns.workspace_id, func.sum(columns.requests), func.sum(columns.errors))
+        .where(columns.minute > now_ms // MINUTE_MS - thresholds.error_minutes)
+        .group_by(columns.workspace_id)
+    )
+    counts = {id: (int(count), int(errors)) for id, count, errors in conn.execute(statement)}
+    if len(counts) > 1:
+        counts[_ALL] = sum(count for count, _ in counts.values()), sum(errors for _, errors in counts.values())
+    for subject in reported:
+        counts.setdefault(subject.removeprefix(ERRORS), (0, 0))
+    names = _names(conn, [id for id in counts if id != _ALL])
+    return [_error_finding(id, names, *counts[id], thresholds, reported, now_ms) for id in counts]
+
+
+def _budgets(conn: Connection, thresholds: Thresholds, now_ms: int) -> Iterator[Any]:
+    first = min(thresholds.budget_percent) - 1  # not exactly: `budget_level` decides
+    account: ColumnElement[str] = literal("key:", String) + keys.c.id + ":" + _period(now_ms)
+    statement = (
+        select(
+            accounts.c.id,
+            accounts.c.spent,
+            accounts.c.held,
+            keys.c.id.label("key_id"),
+            keys.c.name,
+            keys.c.budget_nano,
+            keys.c.budget_period,
+            keys.c.workspace_id,
+            workspaces.c.name.label("workspace"),
+        )
+        .join(accounts, accounts.c.id == account)
+        .join(workspaces, workspaces.c.id == keys.c.workspace_id)
+        .outerjoin(alert_conditions, alert_conditions.c.subject == accounts.c.id)
+        .where(
+            keys.c.budget_nano > 0,
+            keys.c.revoked_ms.is_(None),
+            or_(accounts.c.spent >= keys.c.budget_nano / 100.0 * first, alert_conditions.c.subject.is_not(None)),
+        )
+        .order_by(accounts.c.id)
+    )
+    return iter(conn.execute(statement))
+
+
+def _period(now_ms: int) -> ColumnElement[str]:
+    kinds = {kind: period_of(kind, now_ms / 1000) for kind in PERIODS}
+    return case(*((keys.c.budget_period == kind, name) for kind, name in kinds.items()), else_=kinds["total"])
+
+
+def _credits(conn: Connection, thresholds: Thresholds) -> Iterator[Any]:
+    left = accounts.c.granted - accounts.c.spent
+    statement = (
+        select(workspaces.c.id, workspaces.c.name, accounts.c.granted, accounts.c.spent, accounts.c.held)
+        .join(accounts, accounts.c.id == literal("ws:", String) + workspaces.c.id)
+        .outerjoin(alert_conditions, alert_conditions.c.subject == accounts.c.id)
+        .where(
+            workspaces.c.prepaid,
+            accounts.c.granted > 0,
+            or_(left <= thresholds.credit_low_nano, alert_conditions.c.subject.is_not(None)),
+        )
+        .order_by(workspaces.c.id)
+    )
+    return iter(conn.execute(statement))
+
+
+def _refusals(conn: Connection, since_ms: int) -> Refusals:
+    columns = requests.c
+    statement = (
+        select(columns.key_id, columns.workspace_id, columns.error)
+        .where(columns.at_ms >= since_ms, columns.error.in_(_REFUSALS))
+        .distinct()
+    )
+    found = conn.execute(statement).all()
+    return Refusals(
+        frozenset(row.key_id for row in found if row.error == "budget_exceeded"),
+        frozenset(row.workspace_id for row in found if row.error == "insufficient_quota"),
+    )
+
+
+def _budget_finding(row: Any, thresholds: Thresholds, refusals: Refusals, now_ms: int) -> Finding:
+    limit, spent, period = row.budget_nano, row.spent, row.budget_period or "total"
+    level = budget_level(spent, limit, thresholds.budget_percent)
+    if row.key_id in refusals.keys and spent * 100 >= limit * REFUSED_PERCENT:
+        level = max(thresholds.budget_percent)
+    ends_s = ends_at(period, now_ms / 1000)
+    until_ms = int(ends_s * 1000) if ends_s is not None else None
+    return Finding(
+        subject=row.id,
+        level=level,
+        kinds=tuple((each, BUDGET) for each in sorted(thresholds.budget_percent)),
+        basis=limit,
+        workspace_id=row.workspace_id,
+        data={
+            "workspace": {"id": row.workspace_id, "name": row.workspace},
+            "key": {"id": row.key_id, "name": row.name},
+            "period": period,
+            "limit_usd": _usd(limit),
+            "spent_usd": _usd(spent),
+            "reserved_usd": _usd(row.held),
+            "resets_at": moment_text(until_ms) if until_ms is not None else None,
+        },
+        until_ms=until_ms,
+    )
+
+
+def _credit_finding(row: Any, thresholds: Thresholds, refusals: Refusals) -> Finding:
+    left, low = row.granted - row.spent, thresholds.credit_low_nano
+    is_used_up = left <= 0 or (row.id in refusals.workspaces and left <= low)
+    return Finding(
+        subject=f"ws:{row.id}",
+        level=_USED_UP if is_used_up else _LOW if left <= low and low else 0,
+        kinds=((_LOW, CREDIT_LOW), (_USED_UP, CREDIT_USED_UP)) if low else ((_USED_UP, CREDIT_USED_UP),),
+        basis=row.granted,
+        workspace_id=row.id,
+        data={
+            "workspace": {"id": row.id, "name": row.name},
+            "left_usd": _usd(left),
+            "credited_usd": _usd(row.granted),
+            "spent_usd": _usd(row.spent),
+            "reserved_usd": _usd(row.held),
+        },
+    )
+
+
+def _error_finding(
+    id: str,
+    names: Mapping[str, str],
+    count: int,
+    errors: int,
+    thresholds: Thresholds,
+    reported: Mapping[str, Condition],
+    now_ms: int,
+) -> Finding:
+    subject = f"{ERRORS}{id}"
+    is_high = has_many_errors(
+        count, errors, thresholds.error_percent, thresholds.error_requests, is_reported=subject in reported
+    )
+    before = reported.get(subject)
+    return Finding(
+        subject=subject,
+        level=int(is_high),
+        kinds=((1, ERRORS_HIGH),),
+        basis=before.basis if before is not None else now_ms,
+        end_kind=ERRORS_NORMAL,
+        workspace_id=id or None,
+        data={
+            "workspace": {"id": id, "name": names.get(id, id)} if id else None,
+            "minutes": thresholds.error_minutes,
+            "requests": count,
+            "errors": errors,
+            "error_percent": round(100 * errors / count, 1) if count else 0.0,
+        },
+    )
+
+
+def _names(conn: Connection, ids: Sequence[str]) -> dict[str, str]:
+    if not ids:
+        return {}
+    return {row.id: row.name for row in conn.execute(select(workspaces.c.id, workspaces.c.name)) if row.id in set(ids)}
+
+
+def _usd(nano: int) -> str:
+    """Exact dollars as text, without trailing zeros."""
+    return format(dollars_of(nano), "f").rstrip("0").rstrip(".")
