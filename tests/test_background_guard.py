@@ -30,6 +30,8 @@ SHORT = {
     "server/request/key_wait.py KeyWaits.wait": "one request",
     "server/request/allowance.py OutputAllowance._overrun": "one extension of one hold",
     "server/accounting/settlement.py Settlements.settle": "one settlement",
+    "server/alerts/sender.py AlertSender._start_due": "the alerts that wait for one webhook",
+    "server/alerts/sender.py AlertSender.run": "part of its background task",
     "server/accounting/shared_limiter.py SharedLimiter._start": "one call to Valkey, bounded by its timeout",
     "server/accounting/target_limiter.py TargetLimiter._start": "one call to Valkey, bounded by its timeout",
     "store/db/postgres.py PostgresStore._start": "one operation, bounded by its deadline",

@@ -73,6 +73,8 @@ def fault_of_webhook(url: str) -> str | None:
     parts = urlsplit(url)
     if "@" in parts.netloc:
         return "must not contain a user name or password"
+    if '"' in url:
+        return "contains a character that is not allowed in a URL"
     return "must not have a fragment" if parts.fragment or url.endswith("#") else None
 
 

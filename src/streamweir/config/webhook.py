@@ -1,10 +1,11 @@
-"""Checks the operator's webhooks. Pure. A reason never contains a URL or a secret."""
+"""Checks the operator's webhooks and what they are told. Pure. A reason never contains a URL or a secret."""
 
 from collections.abc import Iterator
 
 from streamweir.config.address import fault_of_proxy, fault_of_webhook
 from streamweir.config.error import ConfigProblem, member
 from streamweir.config.model import Config, Webhook
+from streamweir.policy.budget import nano_of
 from streamweir.policy.webhook_signature import read_secret
 
 
@@ -13,6 +14,10 @@ def check_webhooks(config: Config) -> Iterator[ConfigProblem]:
         yield ConfigProblem("webhooks", 'need a database: set store.url to something other than "none"')
     for webhook in config.webhooks:
         yield from _check(webhook)
+    try:
+        nano_of(config.alerts.credit_low_usd)
+    except ValueError as reason:
+        yield ConfigProblem("alerts.credit_low_usd", str(reason))
 
 
 def _check(webhook: Webhook) -> Iterator[ConfigProblem]:

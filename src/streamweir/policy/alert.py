@@ -9,7 +9,7 @@ reported too. There is no clock and no database here.
 """
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Any, Literal, get_args
 
@@ -125,7 +125,8 @@ def _change_of(before: Condition | None, finding: Finding, at_ms: int) -> Change
     reached = [(step, kind) for step, kind in finding.kinds if level < step <= finding.level]
     if finding.level == 0 and level > 0 and finding.end_kind is not None:
         reached = [(0, finding.end_kind)]
-    return Change(before=before, after=after, alerts=tuple(_alert(finding, step, kind, at_ms) for step, kind in reached))
+    alerts = tuple(_alert(finding, step, kind, at_ms) for step, kind in reached)
+    return Change(before=before, after=after, alerts=alerts)
 
 
 def _alert(finding: Finding, step: int, kind: str, at_ms: int) -> Alert:
@@ -148,7 +149,7 @@ def group_of(kind: str) -> str:
 
 
 def wants(kind: str, workspace_id: str | None, events: Sequence[str], only_workspace: str | None) -> bool:
-    """Whether a webhook with these `events` (empty: all) gets such an alert. One of a workspace gets only its alerts."""
+    """Whether a webhook with these `events` (empty: all) gets such an alert; that of a workspace gets only its own."""
     if events and group_of(kind) not in events:
         return False
     return only_workspace is None or only_workspace == workspace_id
@@ -167,7 +168,7 @@ class ProviderSigns(Struct, frozen=True):
     answered_ms: int | None = None
 
 
-def join_signs(seen: Iterable[ProviderSigns]) -> ProviderSigns:
+def join_signs(seen: Collection[ProviderSigns]) -> ProviderSigns:
     """The latest of each."""
     failed = [each.failed_ms for each in seen if each.failed_ms is not None]
     answered = [each.answered_ms for each in seen if each.answered_ms is not None]

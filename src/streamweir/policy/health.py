@@ -128,6 +128,11 @@ class Health:
         """Unavailable only because of a rate limit."""
         return self._cooldown.covers(now) and self._ejection is None
 
+    @property
+    def ejected_at(self) -> float | None:
+        """When it was ejected last. None: it is not ejected, or has answered since."""
+        return self._ejection.since if self._ejection is not None else None
+
     def remaining_s(self, now: float) -> float:
         """The time until it is available, as far as is known."""
         ejected_s = self._ejection.remaining_s(now) if self._ejection is not None else 0.0

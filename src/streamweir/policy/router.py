@@ -53,6 +53,8 @@ class Router:
         self.pools = {name: CredentialPool(name, several) for name, several in credentials.items()}
         self.changes: list[CredentialChange] = []
         """What has happened to credentials, until it is reported and removed."""
+        self.answered_at: dict[str, float] = {}
+        """When each provider has answered last."""
         self._routed = {
             candidate: Health(settings_of(target)) for target in routes.targets() for candidate in self._of(target)
         }
@@ -68,6 +70,7 @@ class Router:
     ) -> None:
         """Takes over the health of the candidates of `old`. Those of `changed` providers and targets start without."""
         self.affinity.adopt(old.affinity)
+        self.answered_at = {name: at for name, at in old.answered_at.items() if name in self._providers}
         for candidate, health in (*old._unrouted.items(), *old._routed.items()):
             provider, credential = candidate.target.provider, renamed(candidate.target.provider, candidate.credential)
             if provider in changed or candidate.target in changed or provider not in self._providers:
@@ -181,6 +184,7 @@ class Router:
 
     def answered(self, candidate: Candidate, now: float, ttft_s: float) -> None:
         """The first token has arrived. May be reported before the end: a probe need not finish to succeed."""
+        self.answered_at[candidate.target.provider] = now
         health = self._find(candidate)
         if health is not None:
             health.answered(now, ttft_s)
@@ -189,6 +193,7 @@ class Router:
 
     def succeeded(self, candidate: Candidate, now: float, ttft_s: float | None = None) -> None:
         """`ttft_s`: if it was not reported by `answered`."""
+        self.answered_at[candidate.target.provider] = now
         health = self._find(candidate)
         if health is not None:
             health.succeeded(now, ttft_s)
@@ -241,6 +246,17 @@ class Router:
         """For each credential of a provider with several: the provider, its name, and whether it is available."""
         for pool in self.pools.values():
             yield from ((pool.provider, name, pool.state(name, now) is State.HEALTHY) for name in pool.names())
+
+    def failed_at(self) -> dict[str, float]:
+        """Of providers with an ejected target or credential: when the last of them was ejected."""
+        found: dict[str, float] = {}
+        ejected = [(each.target.provider, health.ejected_at) for each, health, _ in self.known()]
+        for pool in self.pools.values():
+            ejected += [(pool.provider, each.ejection.since) for _, each in pool.known() if each.ejection is not None]
+        for provider, at in ejected:
+            if at is not None:
+                found[provider] = max(at, found.get(provider, at))
+        return found
 
     def health_of(self, candidate: Candidate) -> Health | None:
         """Without counting it as a use. None: nothing is known, so the candidate is healthy."""

@@ -39,6 +39,12 @@ class Intervals(Struct, frozen=True, kw_only=True):
     """Between two updates of the live view."""
     live_check_s: float = 10.0
     """Between two checks whether a viewer is still authorized; a keep-alive comment is sent with it."""
+    alert_check_s: float = 5.0
+    """Between two looks for what operators are told."""
+    alert_lease_s: float = 30.0
+    """The process that finds and sends alerts is replaced if nothing was heard of it for so long."""
+    alert_retry_s: float = 1.0
+    """A factor: how long a delivery that failed waits, compared to `policy.alert.retry_s`."""
     lease_s: float = LEASE_S
     """A reservation in Valkey is released if it was not renewed for so long."""
     instance_s: float = INSTANCE_S

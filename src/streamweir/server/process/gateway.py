@@ -28,7 +28,6 @@ from streamweir.policy.access import Key
 from streamweir.policy.pricebook import PriceBook
 from streamweir.server.accounting.accounting import without_store
 from streamweir.server.accounting.key_lookup import KeyLookup
-from streamweir.server.accounting.maintenance import Maintenance
 from streamweir.server.accounting.settlement import Settlements
 from streamweir.server.accounting.token_count import Vocabularies
 from streamweir.server.control.api.authentication import actor_of
@@ -48,6 +47,7 @@ from streamweir.server.http.message import Answer, Request, Response
 from streamweir.server.http.pressure import LagProbe, Level, retry_after_s, used_memory_bytes
 from streamweir.server.process.background import background_tasks, connect_readiness
 from streamweir.server.process.bootstrap import AccountingRuntime, redactor_of
+from streamweir.server.process.periodic import PeriodicWork
 from streamweir.server.relay.observer import GatewayObserver
 from streamweir.server.request.admission import (
     READ_ONLY,
@@ -150,7 +150,7 @@ class Gateway:
             self._requests.run,
             self._requests.find_running,
         )
-        maintenance = self._maintenance = self._make_maintenance(storage, config) if storage is not None else None
+        maintenance = self._maintenance = self._make_periodic(storage, config) if storage is not None else None
         lookup = KeyLookup(self.accounting.directory, maintenance.load_changes) if maintenance is not None else None
         self._late_keys = KeyWaits(lookup, self, self._early_responses.caller_gone)
         self._feed = (
@@ -244,16 +244,14 @@ class Gateway:
         if self._maintenance is not None:
             self._maintenance.start()
 
-    def _make_maintenance(self, storage: AccountingRuntime, config: Config) -> Maintenance:
-        return Maintenance(
-            storage.store,
-            storage.accounting,
-            storage.node,
+    def _make_periodic(self, storage: AccountingRuntime, config: Config) -> PeriodicWork:
+        return PeriodicWork(
+            storage,
+            lambda: self._runtime,
+            self.metrics,
             stop_key=self._requests.stop_key,
             stop_request=self._requests.stop_request,
             retention_days=config.store.retention_days,
-            intervals=storage.intervals,
-            background=self.background,
         )
 
     async def listen(self, listener: socket, tls: SSLContext | None = None) -> None:

@@ -128,6 +128,8 @@ class Metrics:
         """For each listener: the connections that wait in the kernel, and their maximum."""
         self.credentials: Callable[[], Iterable[tuple[str, str, bool]]] | None = None
         """For each credential of providers with several: provider, name, and whether it is available."""
+        self.others: list[Callable[[], Iterator[Metric]]] = []
+        """Of parts of the program that count by themselves."""
         self.chunk_gap = Histogram(CHUNK_GAP_S)
         self.loop_lag = Histogram(LOOP_LAG_S)
         self._models = _Names()
@@ -317,6 +319,8 @@ class Metrics:
             yield _gauge("upstream_connections", "Open connections to providers.", ("provider", "state"), rows)
         if self._accounting is not None:
             yield from _accounting_families(self._accounting())
+        for families in self.others:
+            yield from families()
         ends: dict[tuple[str, ...], float] = {(name,): float(count) for name, count in self._task_ends.items()}
         yield _counter("background_task_ends", "Background tasks that ended unexpectedly.", ("task",), ends)
         yield _counter("faults", "Bugs that ended an attempt or a request, by kind.", ("fault",), self._faults)

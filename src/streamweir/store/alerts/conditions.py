@@ -57,7 +57,7 @@ def read_signs(conn: Connection, alive_since_ms: int, own: str) -> dict[str, dic
     is_alive = instances.c.stopped_ms.is_(None) & (instances.c.seen_ms >= alive_since_ms)
     statement = (
         select(provider_signs)
-        .join(instances, instances.c.id == provider_signs.c.instance)
+        .outerjoin(instances, instances.c.id == provider_signs.c.instance)
         .where(is_alive | (provider_signs.c.instance == own))
     )
     found: dict[str, dict[str, ProviderSigns]] = {}

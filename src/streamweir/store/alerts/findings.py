@@ -1,4 +1,4 @@
-"""What is true now, from sums that exist anyway: accounts, and usage by the minute. Reads a few rows, whatever there is.
+"""What is true now, from sums that exist anyway: accounts, and usage by the minute.
 
 Of accounts only those are read that have reached the first threshold, or about which something was reported. A budget
 counts as used up if all of it is spent, or if requests are refused and little of it is left: the rest is less than

@@ -9,7 +9,7 @@ Numbers are given out under a lock, so that a smaller number is never seen later
 from collections.abc import Collection, Iterable, Sequence
 
 from msgspec import Struct
-from sqlalchemy import ColumnElement, Connection, Update, and_, delete, func, insert, or_, select, update
+from sqlalchemy import ColumnElement, Connection, Update, and_, func, insert, or_, select, update
 
 from streamweir.policy.alert import Alert, wants
 from streamweir.store.db.counter import ALERTS, advance, take_lease
@@ -67,6 +67,9 @@ class Backlog(Struct, frozen=True, kw_only=True):
     webhook: str
     waiting: int
     oldest_ms: int
+    """When the oldest of them happened."""
+    next_ms: int
+    """When the first is due."""
 
 
 def append(
@@ -146,13 +149,21 @@ def mark_failed(conn: Connection, delivery: Delivery, error: str, *, next_ms: in
 
 def backlogs(conn: Connection) -> list[Backlog]:
     """Of each webhook for which alerts wait."""
-    statement = (
-        select(deliveries.c.webhook, func.count(), func.min(alerts.c.at_ms))
-        .join(alerts, alerts.c.seq == deliveries.c.alert_seq)
+    first = (
+        select(deliveries.c.webhook, func.min(deliveries.c.alert_seq).label("seq"), func.count().label("waiting"))
         .where(_is_waiting())
         .group_by(deliveries.c.webhook)
+        .subquery()
     )
-    return [Backlog(webhook=name, waiting=count, oldest_ms=oldest) for name, count, oldest in conn.execute(statement)]
+    statement = (
+        select(first.c.webhook, first.c.waiting, alerts.c.at_ms, deliveries.c.next_ms)
+        .join(alerts, alerts.c.seq == first.c.seq)
+        .join(deliveries, and_(deliveries.c.webhook == first.c.webhook, deliveries.c.alert_seq == first.c.seq))
+    )
+    return [
+        Backlog(webhook=row.webhook, waiting=row.waiting, oldest_ms=row.at_ms, next_ms=row.next_ms)
+        for row in conn.execute(statement)
+    ]
 
 
 def list_alerts(
@@ -184,13 +195,6 @@ def deliveries_of(conn: Connection, seqs: Iterable[int]) -> dict[int, list[Deliv
         if row["alert_seq"] in found:
             found[row["alert_seq"]].append(DeliveryRow(**row))
     return found
-
-
-def purge_some(conn: Connection, before_ms: int, limit: int) -> int:
-    """Deletes old alerts with their deliveries; returns their number."""
-    old = list(conn.scalars(select(alerts.c.seq).where(alerts.c.at_ms < before_ms).order_by(alerts.c.seq).limit(limit)))
-    conn.execute(delete(deliveries).where(deliveries.c.alert_seq.in_(old)))
-    return conn.execute(delete(alerts).where(alerts.c.seq.in_(old))).rowcount
 
 
 def unknown_workspaces(conn: Connection, subscriptions: Iterable[Subscription]) -> list[str]:

@@ -1,10 +1,11 @@
 """Deletes old data, and the stored data of a key.
 
 One process at a time purges, in small transactions with pauses between them, so that other writers wait for one of them
-at most. Deleted are requests, their contents, expired idempotency keys, sessions, the names of processes, and usage by
-the minute, by the quarter of an hour, by session, and (much later) by tag. The ledger, other usage by the hour and by
-the day, and the audit log are kept permanently. Erasing a key keeps its requests without personal data: the caller, its
-address, what it says about requests, and the content. The sums of its end users are kept under their digests.
+at most. Deleted are requests, their contents, expired idempotency keys, sessions, alerts, the names of processes, and
+usage by the minute, by the quarter of an hour, by session, and (much later) by tag. The ledger, other usage by the hour
+and by the day, and the audit log are kept permanently. Erasing a key keeps its requests without personal data: the
+caller, its address, what it says about requests, and the content. The sums of its end users are kept under their
+digests.
 """
 
 import asyncio
@@ -14,17 +15,21 @@ from functools import partial
 from itertools import accumulate
 
 from msgspec import Struct
-from sqlalchemy import Column, ColumnElement, Connection, delete, exists, func, select, tuple_, update
+from sqlalchemy import Column, ColumnElement, Connection, delete, exists, func, or_, select, tuple_, update
 
 from streamweir.policy.end_user import ANONYMOUS, PREFIX
 from streamweir.store.db.base import Store, StoreUnavailable
 from streamweir.store.db.counter import release_lease, take_lease
 from streamweir.store.db.tables import (
+    alert_conditions,
+    alert_deliveries,
+    alerts,
     attribution_days,
     contents,
     idempotency,
     instances,
     open_requests,
+    provider_signs,
     requests,
     sessions,
     usage_minutes,
@@ -56,6 +61,9 @@ class Purged(Struct, frozen=True, kw_only=True):
     contents: int = 0
     idempotency: int = 0
     sessions: int = 0
+    alerts: int = 0
+    alert_conditions: int = 0
+    provider_signs: int = 0
     instances: int = 0
     usage_minutes: int = 0
     usage_quarters: int = 0
@@ -177,6 +185,30 @@ def _purge_sessions(conn: Connection, _now_ms: int, before_ms: int) -> int:
     return conn.execute(delete(sessions).where(sessions.c.digest.in_(unused))).rowcount
 
 
+def _purge_alerts(conn: Connection, _now_ms: int, before_ms: int) -> int:
+    """With their deliveries, also those that wait for a webhook that is not configured any more."""
+    statement = select(alerts.c.seq).where(alerts.c.at_ms < before_ms).order_by(alerts.c.seq).limit(MAX_ROWS)
+    old = list(conn.scalars(statement))
+    conn.execute(delete(alert_deliveries).where(alert_deliveries.c.alert_seq.in_(old)))
+    return conn.execute(delete(alerts).where(alerts.c.seq.in_(old))).rowcount
+
+
+def _purge_alert_conditions(conn: Connection, _now_ms: int, before_ms: int) -> int:
+    """Of budget periods that are over. Others say what was reported, however long ago."""
+    column = alert_conditions.c.subject
+    old = select(column).where(alert_conditions.c.until_ms < before_ms).limit(MAX_ROWS)
+    return conn.execute(delete(alert_conditions).where(column.in_(old))).rowcount
+
+
+def _purge_provider_signs(conn: Connection, now_ms: int, _before_ms: int) -> int:
+    """Of processes that have ended."""
+    gone = select(instances.c.id).where(
+        or_(instances.c.stopped_ms.is_not(None), instances.c.seen_ms < now_ms - DAY_MS),
+        instances.c.id.in_(select(provider_signs.c.instance)),
+    )
+    return conn.execute(delete(provider_signs).where(provider_signs.c.instance.in_(gone))).rowcount
+
+
 def _purge_instances(conn: Connection, _now_ms: int, before_ms: int) -> int:
     """Not one with open requests: they must be settled first."""
     is_old_instance = func.coalesce(instances.c.stopped_ms, instances.c.seen_ms) < before_ms
@@ -207,6 +239,9 @@ _STEPS: dict[str, _Step] = {
     "contents": _purge_contents,
     "idempotency": _purge_idempotency,
     "sessions": _purge_sessions,
+    "alerts": _purge_alerts,
+    "alert_conditions": _purge_alert_conditions,
+    "provider_signs": _purge_provider_signs,
     "instances": _purge_instances,
     "usage_minutes": partial(_purge_usage, unit=usage_minutes.c.minute, unit_ms=60_000),
     "usage_quarters": partial(_purge_usage, unit=usage_quarters.c.quarter, unit_ms=900_000),

@@ -8,6 +8,7 @@ from functools import cache
 from typing import Any
 
 from streamweir.server.control.api import (
+    alert,
     audit,
     credit,
     export,
@@ -54,6 +55,7 @@ OPERATIONS: tuple[Operation, ...] = (
     *model.OPERATIONS,
     *price.OPERATIONS,
     *audit.OPERATIONS,
+    *alert.OPERATIONS,
     *settings.OPERATIONS,
     Operation(
         method="GET",
