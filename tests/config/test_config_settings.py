@@ -21,6 +21,7 @@ from streamweir.config.model import (
     Store,
     Target,
     Tls,
+    Webhook,
 )
 from streamweir.config.secret import masked, masked_url
 from streamweir.config.settings import Setting, sections_of
@@ -71,6 +72,13 @@ EVERYTHING = Config(
             charge=ChargeRules(cut="nothing"),
         ),
     ),
+    webhooks=(
+        Webhook(
+            name="ops",
+            url="https://hooks.example/services/hunter11?token=hunter12",
+            secret="whsec_hunter13-and-more",  # noqa: S106
+        ),
+    ),
     keys=(
         Key(name="ci", key="sk-ci-0123456789abcdefghij", expires=datetime(2027, 1, 2, tzinfo=UTC), models=()),
         Key(name="bare", key="sk-bare-0123456789abcdefg"),
@@ -105,7 +113,7 @@ def test_every_setting_is_there() -> None:
 def test_nothing_is_set_by_default() -> None:
     found = settings(Config())
     assert not any(setting.is_set for setting in found.values())
-    assert [section.name for section in sections_of(Config())] == ["server", "store", "shared", "routing"]
+    assert [section.name for section in sections_of(Config())] == ["server", "store", "shared", "routing", "alerts"]
     assert (found["shared"].value, found["server.tls"].value, found["store.redact"].value) == ("", "", "")
     assert found["store.url"].value == "sqlite:///streamweir.db"
 
@@ -155,6 +163,9 @@ def test_what_was_given_is_set() -> None:
         "keys.ci.expires": "2027-01-02T00:00:00+00:00",
         "keys.bare.name": "bare",
         "keys.bare.key": "****defg",
+        "webhooks.ops.name": "ops",
+        "webhooks.ops.url": "https://hooks.example/****",
+        "webhooks.ops.secret": "****more",
     }
     secret = {path for path, setting in found.items() if setting.is_secret and setting.is_set}
     assert secret == {path for path, value in shown.items() if value.startswith("****") or "://" in value}

@@ -65,6 +65,7 @@ EXPECTED = {
     "GET /api/providers": Expected(200, 200, 200),
     "GET /api/models": Expected(200, 200, 200),
     "GET /api/prices": Expected(200, 200, 200),
+    "GET /api/alerts": Expected(200, 200, 200),
     "GET /api/audit": Expected(200, 200, 200),
     "GET /api/audit/verify": Expected(OPERATOR_ONLY, OPERATOR_ONLY, 200),
     "GET /api/check": Expected(OPERATOR_ONLY, OPERATOR_ONLY, 200),

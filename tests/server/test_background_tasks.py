@@ -22,7 +22,18 @@ from support.script import stream
 PACE = Intervals(tick_s=0.002, heartbeat_s=0.002, decision_s=60.0, apply_s=60.0)
 QUICK = Backoff(first_s=0.001, max_delay_s=0.004, healthy_s=0.01)
 NEVER_HEALTHY = Backoff(first_s=0.001, max_delay_s=0.004, healthy_s=3600.0)
-TASKS = ["content writer", "heartbeat", "key refresh", "lease renewal", "progress", "purge", "recovery", "writer"]
+TASKS = [
+    "alert check",
+    "alert sending",
+    "content writer",
+    "heartbeat",
+    "key refresh",
+    "lease renewal",
+    "progress",
+    "purge",
+    "recovery",
+    "writer",
+]
 """Of a gateway that keeps books, and is asked nothing. The live feed runs while somebody looks on (`test_api_feed`),
 the embedded model where it is configured (`test_local`), workers under a supervisor (`test_supervisor`)."""
 

@@ -17,6 +17,7 @@ from streamweir import __version__
 from streamweir.core.usage import Usage
 from streamweir.core.verdict import Verdict
 from streamweir.pipeline.settlement import UsageSource
+from streamweir.server.alerts.counts import AlertCounts
 from streamweir.server.http.pressure import LagProbe
 from streamweir.server.request.overload import Reading
 from streamweir.server.telemetry.metrics import (
@@ -30,6 +31,7 @@ from streamweir.server.telemetry.metrics import (
 from streamweir.server.telemetry.metrics_merge import merge, merge_gone
 from streamweir.server.telemetry.money_metrics import without_money
 from streamweir.server.telemetry.record import AttemptRecord, RequestRecord
+from streamweir.store.alerts.outbox import Backlog
 
 Readings = dict[tuple[str, ...], float]
 
@@ -368,6 +370,10 @@ def test_the_documentation_names_every_metric_with_its_type_and_labels() -> None
     metrics.credential_ejected("openai", "eu")
     metrics.credentials = lambda: [("openai", "eu", False)]
     metrics.fault("UnexpectedInput")
+    counts = AlertCounts()
+    counts.found["provider.down"] = counts.attempts["ops", "delivered"] = 1
+    counts.backlogs = [Backlog(webhook="ops", waiting=1, oldest_ms=1, next_ms=1)]
+    metrics.others.append(counts.families)
     shown = {
         family.name: (family.type, {label for sample in family.samples for label in sample.labels} - {"le"})
         for family in text_string_to_metric_families(metrics.text().decode())

@@ -30,6 +30,7 @@ from streamweir.store.keys.credit import add_credit
 from streamweir.store.keys.keys import change_key
 from streamweir.store.keys.spec import KeyChange
 from streamweir.store.requests.instances import retire, write_heartbeat
+from streamweir.store.requests.retention import Purged, purge
 from support.key_store import NOW, new_key, new_workspace
 from support.request_rows import insert_rows, request_row
 from support.stores import each_database, store_on
@@ -298,6 +299,31 @@ async def test_error_rates_of_workspaces_and_of_all(database: str, tmp_path: Pat
             "errors:": (1, 19.0),
             "errors:three": (0, 0.0),
         }
+
+
+@each_database
+async def test_old_alerts_are_deleted_and_what_was_reported_stays(database: str, tmp_path: Path) -> None:
+    day = 86_400_000
+
+    def fill(conn: Connection) -> None:
+        append(conn, [an_alert(-40 * day), an_alert(-20 * day)], [OPS])
+        for subject, until_ms in (("total", None), ("this month", NOW), ("long ago", NOW - 40 * day)):
+            conn.execute(insert(alert_conditions).values(subject=subject, level=1, basis=1, until_ms=until_ms))
+        write_heartbeat(conn, "alive", "node", NOW)
+        for instance in ("alive", "gone"):
+            write_signs(conn, instance, {"up": ProviderSigns(1, 1)})
+
+    async with store_on(database, tmp_path) as store:
+        await store.write(fill)
+        purged = await purge(store, "me", lambda: NOW, pause_s=0)
+        assert purged == Purged(alerts=1, alert_conditions=1, provider_signs=1)
+        (row,) = await store.read(list_alerts)
+        assert row.id == f"alert_{-20 * day}"
+        assert len((await store.read(lambda conn: deliveries_of(conn, [1, 2])))[1]) == 0
+        known = await store.read(lambda conn: conditions_of(conn, ""))
+        assert sorted(known) == ["this month", "total"]
+        await put(store, an_alert(1))
+        assert (await store.read(list_alerts))[0].seq == 3, "no number is used twice"
 
 
 @each_database

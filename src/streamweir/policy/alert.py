@@ -10,7 +10,7 @@ reported too. There is no clock and no database here.
 
 import hashlib
 from collections.abc import Collection, Iterable, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any, Literal, get_args
 
 import msgspec
@@ -49,6 +49,7 @@ KEPT_S = 72 * 3600.0
 REFUSED_S = 3600.0
 """For so long if the receiver refuses it (4xx): it will most likely refuse it again, and others wait behind it."""
 _NOT_REFUSALS = frozenset({408, 425, 429})
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _encode = msgspec.json.Encoder(order="deterministic").encode
 
 
@@ -213,4 +214,4 @@ def is_given_up(age_s: float, status: int | None) -> bool:
 
 def moment_text(at_ms: int) -> str:
     """RFC 3339."""
-    return datetime.fromtimestamp(at_ms // 1000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return (_EPOCH + timedelta(seconds=at_ms // 1000)).strftime("%Y-%m-%dT%H:%M:%SZ")

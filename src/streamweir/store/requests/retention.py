@@ -15,7 +15,7 @@ from functools import partial
 from itertools import accumulate
 
 from msgspec import Struct
-from sqlalchemy import Column, ColumnElement, Connection, delete, exists, func, or_, select, tuple_, update
+from sqlalchemy import Column, ColumnElement, Connection, delete, exists, func, select, tuple_, update
 
 from streamweir.policy.end_user import ANONYMOUS, PREFIX
 from streamweir.store.db.base import Store, StoreUnavailable
@@ -202,11 +202,9 @@ def _purge_alert_conditions(conn: Connection, _now_ms: int, before_ms: int) -> i
 
 def _purge_provider_signs(conn: Connection, now_ms: int, _before_ms: int) -> int:
     """Of processes that have ended."""
-    gone = select(instances.c.id).where(
-        or_(instances.c.stopped_ms.is_not(None), instances.c.seen_ms < now_ms - DAY_MS),
-        instances.c.id.in_(select(provider_signs.c.instance)),
-    )
-    return conn.execute(delete(provider_signs).where(provider_signs.c.instance.in_(gone))).rowcount
+    is_theirs = instances.c.id == provider_signs.c.instance
+    is_alive = exists().where(is_theirs, instances.c.stopped_ms.is_(None), instances.c.seen_ms >= now_ms - DAY_MS)
+    return conn.execute(delete(provider_signs).where(~is_alive)).rowcount
 
 
 def _purge_instances(conn: Connection, _now_ms: int, before_ms: int) -> int:

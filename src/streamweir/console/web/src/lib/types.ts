@@ -569,6 +569,25 @@ export interface FaultView {
   found_usd: string | null;
 }
 
+export interface AlertView {
+  seq: number;
+  id: string;
+  at_ms: number;
+  kind: string;
+  workspace: string | null;
+  data: Record<string, unknown>;
+  deliveries: DeliveryView[];
+}
+
+export interface DeliveryView {
+  webhook: string;
+  state: "delivered" | "given_up" | "waiting";
+  attempts: number;
+  next_ms: number | null;
+  delivered_ms: number | null;
+  error: string | null;
+}
+
 export interface Settings {
   version: string;
   started_ms: number;
