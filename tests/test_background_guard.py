@@ -22,7 +22,7 @@ SHORT = {
     "server/process/control_socket.py Channel.__init__": "one connection: it ends with it, which is acted on",
     "server/process/control_socket.py Channel._start": "one question",
     "server/request/registry.py RequestRegistry.begin": "one request",
-    "server/request/registry.py RequestRegistry.count": "the count of one request",
+    "server/request/registry.py RequestRegistry.run": "one request that asks no model",
     "server/relay/relay.py Relay._parse": "one answer",
     "server/http/listener.py HttpServer.open_connection": "one connection, until its handshake is over",
     "server/relay/large_answer.py _reader": "one answer",

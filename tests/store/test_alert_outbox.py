@@ -255,9 +255,8 @@ async def test_credit_of_prepaid_workspaces(database: str, tmp_path: Path) -> No
                 partial(add_credit, workspace_id=ids[name], amount_nano=10 * NANO, actor="cli", at_ms=NOW)
             )
             where = accounts.c.id == f"ws:{ids[name]}"
-            await store.write(
-                lambda conn, w=where, d=dollars: conn.execute(update(accounts).where(w).values(spent=d * NANO))
-            )
+            statement = update(accounts).where(where).values(spent=dollars * NANO)
+            await store.write(partial(Connection.execute, statement=statement))
         await new_workspace(store, "never had any", prepaid=True)
         postpaid = (await new_workspace(store, "pays later")).id
         await store.write(partial(add_credit, workspace_id=postpaid, amount_nano=1, actor="cli", at_ms=NOW))
