@@ -207,7 +207,9 @@ def test_what_is_listed_as_not_converted_is_not(name: str) -> None:
 
 def test_prices_are_exact(tmp_path: Path) -> None:
     config = loaded((FOLDER / "production.toml").read_text(), tmp_path)
-    (price,) = next(model for model in config.models if model.id == "deepseek").price
+    (target,) = next(model for model in config.models if model.id == "deepseek").targets
+    price = target.cost
+    assert price is not None
     assert (price.input, price.output, price.cache_read, price.cache_write) == (0.27, 1.1, 0.07, None)
     assert price.cache_write_1h == 0.54
 

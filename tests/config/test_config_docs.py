@@ -12,7 +12,7 @@ from streamweir.config.address import BUILT_IN, base_url_of
 from streamweir.config.check import kinds
 from streamweir.config.error import ConfigError
 from streamweir.config.load import load_config
-from streamweir.config.model import Config, DatedPrice, PriceTier, Provider, ServiceTier
+from streamweir.config.model import Config, DatedPrice, Price, PriceTier, Provider, ServiceTier
 from streamweir.config.schema import default_of, describe, field_of
 from streamweir.providers.registry import has_responses, provider_names
 
@@ -22,6 +22,7 @@ TABLE = re.compile(r"^### `(?P<name>\[.*\])`\n\n(?P<rows>(?:\|.*\n)+)", re.MULTI
 Rows = dict[str, tuple[str, str]]
 ONCE: dict[type, str] = {
     DatedPrice: "models.price",
+    Price: "models.price",
     PriceTier: "models.price.tiers",
     ServiceTier: "models.price.service_tiers",
 }

@@ -101,6 +101,47 @@ async def test_a_price_is_that_of_the_admission(tmp_path: Path) -> None:
         assert (await setup.row(2)).price == 24 * MILLI
 
 
+TARGET_COST = """
+[[models]]
+id = "m"
+targets = [{ provider = "up", model = "gpt-4o", cost = { input = 1000.0, output = 3000.0, per_request = 0.5 } }]
+affinity = false
+"""
+ACCOUNTS = """
+[[providers]]
+name = "up"
+kind = "openai"
+base_url = "{}"
+api_keys = [{{ name = "full", key = "sk-full" }}, {{ name = "half", key = "sk-half", discount_percent = 50 }}]
+[store]
+url = "sqlite:///streamweir.db"
+"""
+
+
+async def test_a_request_costs_what_the_target_and_the_account_cost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is sold for the model's price if there is one, else at cost. Who pays less is known when it was asked."""
+    async with keeping(in_turn(*[answers(is_streamed=False)] * 5), tmp_path, TARGET_COST) as setup:
+        assert (await setup.gate.ask(model="m")).status == 200
+        accounts, priced = ACCOUNTS.format(setup.up.base_url), "price = { input = 2000.0, output = 2000.0 }\n"
+        for toml in (TARGET_COST, TARGET_COST + priced):
+            setup.gate.gateway.reload(configured(accounts + toml))
+            for drawn in (0.0, 0.99):  # the account is drawn
+                monkeypatch.setattr("streamweir.server.request.request.random", lambda drawn=drawn: drawn)
+                assert (await setup.gate.ask(model="m")).status == 200
+        await setup.gate.settled(5)
+        first, *rows = await setup.rows()
+        assert first.cost == first.price == (7 + 15 + 500) * MILLI
+        assert first.price_version == f"{built_in_prices().table.version}+config"
+        costs = {"full": 522 * MILLI, "half": 261 * MILLI}
+        used = [row.attempts[-1]["credential"] for row in rows]
+        assert sorted(used) == ["full", "full", "half", "half"]
+        assert [row.cost for row in rows] == [costs[name] for name in used]
+        assert [row.price for row in rows] == [*(costs[name] for name in used[:2]), 24 * MILLI, 24 * MILLI]
+        assert rows[0].held == rows[1].held, "whichever it will be"
+
+
 async def test_cached_and_reasoned_tokens_have_their_own_rates(tmp_path: Path) -> None:
     usage = {
         "prompt_tokens": 100,

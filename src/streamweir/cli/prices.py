@@ -188,12 +188,24 @@ def _config(access: StoreAccess) -> "Config":
 def _kinds(tree: dict[str, Any]) -> list[dict[str, Any]]:
     providers = tree.get("providers")
     found = [each for each in providers if isinstance(each, dict)] if isinstance(providers, list) else []
-    return [{name: each[name] for name in ("name", "kind") if name in each} for each in found]
+    kinds = [{name: each[name] for name in ("name", "kind") if name in each} for each in found]
+    return [{**kind, "api_keys": _discounts(each)} for kind, each in zip(kinds, found, strict=True)]
+
+
+def _discounts(provider: dict[str, Any]) -> list[dict[str, Any]]:
+    """Its accounts without their keys."""
+    accounts = provider.get("api_keys")
+    tables = [each if isinstance(each, dict) else {} for each in accounts] if isinstance(accounts, list) else []
+    discount = "discount_percent"
+    return [
+        {"name": str(number), **({discount: each[discount]} if discount in each else {})}
+        for number, each in enumerate(tables, 1)
+    ]
 
 
 def _of_file(config: "Config", table: "PriceTable", at_ms: int, group: str | None) -> Iterator[Line]:
     """What has a price that is not the list's: aliases with their fallbacks, and what is inside of this program."""
-    from streamweir.config.price import own_prices, price_groups
+    from streamweir.config.price import own_prices, price_groups, target_costs
     from streamweir.config.route import routes_of
     from streamweir.policy.pricebook import PriceBook
     from streamweir.policy.prices import highest_rates
@@ -203,7 +215,7 @@ def _of_file(config: "Config", table: "PriceTable", at_ms: int, group: str | Non
     for kind in sorted(BUILT_IN):
         yield Line(kind, "*", FREE, "built-in")
     kinds = defaultdict(str, {provider.name: provider.kind for provider in config.providers})
-    prices = RoutePrices(PriceBook(table), kinds, own_prices(config), price_groups(config))
+    prices = RoutePrices(PriceBook(table), kinds, own_prices(config), price_groups(config), target_costs(config))
     routes = routes_of(config)
     if group is not None and group not in prices.groups:
         raise click.ClickException(f"there is no price group {group!r} in the configuration")

@@ -26,6 +26,7 @@ from streamweir.config.error import ConfigError, ConfigProblem, entry, member
 from streamweir.config.header import check_headers
 from streamweir.config.model import Config, Key, Model, Provider, Server
 from streamweir.config.price import check_prices
+from streamweir.config.rate import check_price
 from streamweir.config.route import routes_of
 from streamweir.config.weak_key import MIN_KEY_LENGTH, is_easy_to_guess
 from streamweir.config.webhook import check_webhooks
@@ -232,6 +233,8 @@ def _model(model: Model, config: Config) -> Iterator[ConfigProblem]:
         else:
             yield from check_target(target, kinds[target.provider], at)
         yield from _model_name(f"{at}.model", target.model, _MAX_TARGET_LENGTH)
+        if target.cost is not None:
+            yield from check_price(target.cost, f"{at}.cost")
         if (target.provider, target.model) in seen:
             yield ConfigProblem(at, "is listed twice: use weight to give a target a larger share")
         seen.add((target.provider, target.model))

@@ -158,6 +158,7 @@ class _CredentialNames(_WithSecrets, frozen=True, kw_only=True, forbid_unknown_f
     key: SecretText | None = None
     file: str | None = None
     weight: Weight = 1
+    discount_percent: Annotated[float, Meta(ge=0, le=100)] = 0.0
 
 
 if TYPE_CHECKING:
@@ -279,6 +280,7 @@ class Target(_WithSecrets, frozen=True, kw_only=True, forbid_unknown_fields=True
     model: str
     weight: Weight = 1
     stage: Annotated[int, Meta(ge=1, le=100)] = 1
+    cost: Price | None = None
     max_output_tokens: Annotated[int, Meta(ge=1, le=10_000_000)] | None = None
     wire: Wire | None = None
     base_url: str | None = None

@@ -11,6 +11,7 @@ from streamweir.config.model import PriceGroup as PriceGroupConfig
 from streamweir.config.rate import check_price, rates_of
 from streamweir.policy.price_group import PERCENT, DatedPrice, DatedPrices, PriceGroup
 from streamweir.policy.route import MAX_NAME_LENGTH
+from streamweir.policy.target_cost import TargetCosts
 
 
 def own_prices(config: Config) -> dict[str, DatedPrices]:
@@ -20,6 +21,19 @@ def own_prices(config: Config) -> dict[str, DatedPrices]:
         for model in config.models
         if model.price
     }
+
+
+def target_costs(config: Config) -> TargetCosts:
+    """Those of targets that have a cost, and the discounts of providers with an account that has one."""
+    targets = (target for model in config.models for target in model.targets)
+    return TargetCosts(
+        own={f"{each.provider}/{each.model}": rates_of(each.cost) for each in targets if each.cost is not None},
+        discounts={
+            provider.name: {each.name or "": _markup(each.discount_percent) for each in provider.credentials}
+            for provider in config.providers
+            if any(each.discount_percent for each in provider.credentials)
+        },
+    )
 
 
 def price_groups(config: Config) -> dict[str, PriceGroup]:

@@ -38,10 +38,17 @@ class Charge(NamedTuple):
 _NOTHING = Charge(0, 0)
 
 
-def charge_of(quote: Quote, target: str | None, usage: Usage | None, service_tier: str | None = None) -> Charge:
-    """Of a request that `target` answered. Unused tokens cost nothing, whatever their price."""
+def charge_of(
+    quote: Quote, target: str | None, usage: Usage | None, service_tier: str | None = None, credential: str = ""
+) -> Charge:
+    """Of a request that `target` answered. Unused tokens cost nothing, whatever their price.
+
+    `credential`: that of the provider, by which it was asked. Empty: it has only one, or it is not known which.
+    """
     if usage is None or target is None:
         return _NOTHING
+    if credential and f"{target}@{credential}" in quote.rates:  # see `policy.target_cost`
+        target = f"{target}@{credential}"
     rates = quote.rates.get(target)
     cost = cost_of(usage, rates, service_tier) if rates is not None else None
     if quote.prices is None:

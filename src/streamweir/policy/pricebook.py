@@ -1,7 +1,7 @@
 """The prices for the admission of a request: one quote over all targets that may answer it.
 
-A quote has the cost of each target, by the price list, and what it is sold for (`policy.price_group`). The version of a
-quote names the list, and what of the operator's file replaced the cost; together with the time of the request it
+A quote has the cost of each target (`policy.target_cost`), and what it is sold for (`policy.price_group`). The version
+of a quote names the list, and what of the operator's file replaced it; together with the time of the request it
 identifies the prices permanently.
 """
 
@@ -11,25 +11,31 @@ from streamweir.policy.charge_rule import DEFAULT_RULES
 from streamweir.policy.price_group import Sale
 from streamweir.policy.prices import Quote, Rates
 from streamweir.policy.pricetable import BUILT_IN, PriceTable
+from streamweir.policy.target_cost import TargetCosts
 
 Target = tuple[str, str, str]
 """The provider's name, its kind, the provider's name of the model."""
 
 BUILT_IN_VERSION = "built-in"
+_LISTED = TargetCosts()
 
 
 class PriceBook:
     def __init__(self, table: PriceTable) -> None:
         self.table = table
 
-    def quote(self, targets: Sequence[Target], sale: Sale, at_ms: int) -> Quote:
+    def quote(self, targets: Sequence[Target], sale: Sale, at_ms: int, costs: TargetCosts = _LISTED) -> Quote:
         """Not cached here: see `server.request.route_prices`."""
-        rates = {f"{name}/{model}": self.table.find(kind, model, at_ms) for name, kind, model in targets}
+        rates: dict[str, Rates | None] = {}
+        for name, kind, model in targets:
+            rates.update(costs.of(self.table, name, kind, model, at_ms))
         sold = {target: sale.price_of(cost, at_ms) for target, cost in rates.items()}
         source = max((source for _, source in sold.values()), key=len, default="")
         rules = sale.group.rules if sale.group is not None else DEFAULT_RULES
+        is_own = any(costs.is_own(name, model) for name, _, model in targets)
+        suffix = source or ("config" if is_own else "")
         return Quote(
-            f"{self.table.version}+{source}" if source else self._version(targets),
+            f"{self.table.version}+{suffix}" if suffix else self._version(targets),
             rates,
             {target: price for target, (price, _) in sold.items()} if source else None,
             rules=rules if rules != DEFAULT_RULES else None,

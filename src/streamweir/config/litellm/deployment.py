@@ -10,10 +10,11 @@ from typing import Any, NamedTuple
 
 from streamweir.config.litellm import unsupported
 from streamweir.config.litellm.parameter import take_parameters
+from streamweir.config.litellm.price import take_price
 from streamweir.config.litellm.provider import Connection, Connections, Unusable
 from streamweir.config.litellm.report import Place
 from streamweir.config.litellm.tree import Branch, number_of
-from streamweir.config.litellm.value import Number, Price, take_count, take_first_event, take_price, take_seconds
+from streamweir.config.litellm.value import Number, take_count, take_first_event, take_seconds
 from streamweir.config.litellm.variable import REFERENCE, Variables
 from streamweir.config.litellm.vendor import is_supported, split_model, upstream_model, why_unsupported, wire_of
 from streamweir.policy.route import MAX_NAME_LENGTH
@@ -42,7 +43,6 @@ class Deployment(NamedTuple):
     weight: Decimal | None
     order: Decimal | None
     retries: int | None
-    price: Price | None
     price_places: list[Place]
     places: Mapping[str, Place]
     """Where the settings are that are decided about with the others of the group."""
@@ -149,6 +149,7 @@ class Deployments:
             "keepalive_s": take_seconds(params, "keepalive_seconds", variables),
         }
         settings = {
+            "cost": price if "*" not in own else None,
             "wire": wire,
             "max_output_tokens": take_count((info,), "max_output_tokens", variables, 1, 10_000_000),
             "retries": retries,
@@ -168,7 +169,6 @@ class Deployments:
             weight=_take_share(params, "weight"),
             order=_take_share(params, "order"),
             retries=retries if isinstance(retries, int) else None,
-            price=price,
             price_places=price_places,
             places=places,
         )

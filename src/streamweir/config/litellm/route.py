@@ -1,8 +1,8 @@
-"""Converts groups of deployments into models: their targets in stages, the strategy and the price.
+"""Converts groups of deployments into models: their targets in stages, and the strategy.
 
 LiteLLM shares the requests of a group among the deployments with the lowest `order`, and uses the next ones when these
 fail: an order is a stage of ours. Deployments of a group that differ only in their key become one target, whose
-provider has several keys. A price holds for a whole model, so it is kept only if all its targets have the same.
+provider has several keys.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from streamweir.config.litellm.deployment import LIMITS, MAX_LIMIT, Deployment
 from streamweir.config.litellm.provider import Credential, Providers
 from streamweir.config.litellm.report import Place, Report
-from streamweir.config.litellm.value import MAX_WEIGHT, Number, Price, integer_weights
+from streamweir.config.litellm.value import MAX_WEIGHT, Number, integer_weights
 from streamweir.config.litellm.variable import escaped
 
 STRATEGIES = {
@@ -33,7 +33,6 @@ class Group(NamedTuple):
     name: str
     stages: list[list[list[Deployment]]]
     """Its targets by stage; a target has one deployment for each of its keys."""
-    price: Price | None
 
     @property
     def deployments(self) -> Iterator[Deployment]:
@@ -67,7 +66,7 @@ def make_group(name: str, own: Sequence[Deployment], report: Report) -> Group:
         for deployment in kept:
             if deployment.weight == 0:
                 report.note(deployment.places["weight"], "it is used when no other one is left")
-    return Group(name, [list(pools.values()) for pools in stages.values()], _price(name, kept, report))
+    return Group(name, [list(pools.values()) for pools in stages.values()])
 
 
 def _order(deployment: Deployment) -> tuple[Decimal, bool]:
@@ -79,15 +78,6 @@ def _order(deployment: Deployment) -> tuple[Decimal, bool]:
 def target_identity(deployment: Deployment) -> str:
     """Equal for deployments that are one target, whatever their keys are."""
     return repr((deployment.connection, deployment.model, deployment.settings, deployment.key is None))
-
-
-def _price(name: str, own: Sequence[Deployment], report: Report) -> Price | None:
-    if all(each.price == own[0].price for each in own):
-        return own[0].price
-    reason = f"the targets of {name} have different prices, and a price holds for all: the price list is used"
-    for place in (place for each in own for place in each.price_places):
-        report.drop(place, reason)
-    return None
 
 
 def model_table(group: Group, strategy: str, providers: Providers, report: Report) -> dict[str, Any]:
@@ -106,7 +96,6 @@ def model_table(group: Group, strategy: str, providers: Providers, report: Repor
     return {
         "strategy": strategy if any(len(stage) > 1 for stage in group.stages) else None,
         "targets": targets,
-        "price": group.price,
     }
 
 

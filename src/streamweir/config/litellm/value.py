@@ -1,4 +1,4 @@
-"""Converts numbers of the old file: seconds, counts, megabytes, durations, prices, weights.
+"""Converts numbers of the old file: seconds, counts, megabytes, durations, weights.
 
 Each is converted exactly, or left out with a reason if it is out of range. Seconds and counts may also be a variable.
 """
@@ -8,26 +8,16 @@ from collections.abc import Sequence
 from decimal import Decimal
 from math import gcd
 
-from streamweir.config.litellm.report import Place
 from streamweir.config.litellm.tree import Branch, number_of
 from streamweir.config.litellm.variable import REFERENCE, Variables
 
 Number = Decimal | int | str
 """A text is a reference to a variable."""
-Price = dict[str, Decimal]
 
 _MAX_SECONDS = 86_400
-_MAX_DOLLARS = 1_000_000
 MAX_WEIGHT = 1_000_000
 _LENGTH = re.compile(r"(?P<count>\d+(\.\d+)?)\s*(?P<unit>s|m|h|d|w|mo)")
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800, "mo": 2_592_000}
-_PRICES = {
-    "input": "input_cost_per_token",
-    "output": "output_cost_per_token",
-    "cache_read": "cache_read_input_token_cost",
-    "cache_write": "cache_creation_input_token_cost",
-    "cache_write_1h": "cache_creation_input_token_cost_above_1hr",
-}
 
 
 def take_seconds(branch: Branch, name: str, variables: Variables) -> Decimal | str | None:
@@ -84,29 +74,6 @@ def take_days(branch: Branch, name: str) -> Decimal | None:
         branch.drop(name, "a length such as 30d was expected")
         return None
     return round(days, 6).normalize()
-
-
-def take_price(branches: Sequence[Branch]) -> tuple[Price | None, list[Place]]:
-    """From US dollars per token, and where it is. Earlier branches override later ones."""
-    found: Price = {}
-    places: list[Place] = []
-    for ours, theirs in _PRICES.items():
-        for branch in branches:
-            number = branch.take_number(theirs)
-            if number is None:
-                continue
-            if ours in found:
-                branch.drop(theirs, f"{branches[0].where} overrides it")
-            elif not 0 <= number * 1_000_000 <= _MAX_DOLLARS:
-                branch.drop(theirs, "not a valid price")
-            else:
-                found[ours] = number * 1_000_000
-                places.append(branch.place(theirs))
-    if found and not {"input", "output"} <= found.keys():
-        for place in places:
-            branches[0].report.drop(place, "a price needs both input_cost_per_token and output_cost_per_token")
-        return None, []
-    return found or None, places
 
 
 def integer_weights(weights: Sequence[Decimal]) -> list[int]:

@@ -15,6 +15,7 @@ from streamweir.policy.price_group import DEFAULT_GROUP, DatedPrices, PriceGroup
 from streamweir.policy.pricebook import PriceBook
 from streamweir.policy.prices import Quote, encode_quote
 from streamweir.policy.route import Route
+from streamweir.policy.target_cost import TargetCosts
 
 _MAX_ROUTES = 4096
 """Routes whose prices are cached."""
@@ -32,12 +33,15 @@ class RoutePrices:
         kinds: Mapping[str, str],
         own_prices: Mapping[str, DatedPrices],
         groups: Mapping[str, PriceGroup],
+        costs: TargetCosts,
     ) -> None:
-        """`kinds`: of the providers, by name. `own_prices`: those of models, by model id. `groups`: by name."""
+        """`kinds`: of the providers, by name. `own_prices`: those of models, by model id. `groups`: by name. `costs`:
+        of targets, as far as the operator's file has them."""
         self.prices = prices
         self._kinds = kinds
         self._own_prices = own_prices
         self._groups = groups
+        self._costs = costs
         self._minute = -1
         self._cache: dict[tuple[str, str | None], tuple[Quote, str]] = {}
 
@@ -75,7 +79,7 @@ class RoutePrices:
             (entry.target.provider, self._kinds[entry.target.provider], entry.target.model) for entry in route.targets
         ]
         sale = Sale(model=route.id, own=self._own_prices.get(route.configured_id, ()), group=group)
-        return self.prices.quote(targets, sale, at_ms)
+        return self.prices.quote(targets, sale, at_ms, self._costs)
 
 
 def cover_searches(quote: Quote, chat: ChatRequest) -> Quote:

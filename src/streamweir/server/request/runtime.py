@@ -15,7 +15,7 @@ from streamweir.config.address import BUILT_IN, base_url_of
 from streamweir.config.error import ConfigError, member
 from streamweir.config.model import Config, Secret, Timeouts
 from streamweir.config.model import Provider as ProviderConfig
-from streamweir.config.price import own_prices, price_groups
+from streamweir.config.price import own_prices, price_groups, target_costs
 from streamweir.config.route import routes_of
 from streamweir.config.secret import secrets_for
 from streamweir.core.errors import CallerError
@@ -216,7 +216,7 @@ def build_runtime_config(
         budget=old.budget if old is not None else RetryBudget(),
         refusals=old.refusals if old is not None else TargetMemory(),
         unstreamed=old.unstreamed if old is not None else TargetMemory(),
-        quotes=RoutePrices(book, kinds, own_prices(config), price_groups(config)),
+        quotes=RoutePrices(book, kinds, own_prices(config), price_groups(config), target_costs(config)),
         model_limits=ModelLimitsTable(kinds, book, config.store, _outputs(config)),
         providers=providers,
         targets=targets,

@@ -42,7 +42,7 @@ def price_of(reservation: Reservation, record: RequestRecord, meter: Meter, usag
     tier = meter.record.service_tier
     if tier is None and "service_tier" not in record.dropped:
         tier = reservation.request.service_tier
-    return charge_of(reservation.request.quote, record.target, usage, tier).price
+    return charge_of(reservation.request.quote, record.target, usage, tier, record.credential).price
 
 
 def price_in_dollars(reservation: Reservation, record: RequestRecord, meter: Meter, usage: Usage) -> float | None:

@@ -122,3 +122,8 @@ class RequestRecord(Struct, kw_only=True, gc=False):
     @property
     def target(self) -> str | None:
         return self.attempts[-1].target if self.attempts else None
+
+    @property
+    def credential(self) -> str:
+        """That of the last attempt."""
+        return self.attempts[-1].credential if self.attempts else ""
