@@ -3,6 +3,8 @@
 The files of `exportdata` are written by hand, with the columns and members of the real ones.
 """
 
+import random
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -19,8 +21,12 @@ from streamweir.policy.exports.base import (
 )
 from streamweir.policy.exports.google import model_of
 from streamweir.policy.exports.read import read_export
+from streamweir.policy.reconciliation import compare
+from support.soak import SOAKS
 
 DATA = Path(__file__).parent / "exportdata"
+PIECES = [b"", b"null", b"true", b"-1", b"1e999", b"1e-400", b"NaN", b"[]", b"{}", b'"', b'"x"', b",", b"\n", b"\xff"]
+PIECES += [b"9" * 30, b"0001-01-01", b"9999-12-31", b"253402300800", "\u2028".encode()]
 FIRST = moment_of("2026-10-01", "")
 SECOND = FIRST + DAY_MS
 CENT = 10**7
@@ -167,29 +173,36 @@ def test_files_as_other_programs_write_them() -> None:
         (b"{}", "expected a usage or cost export"),
         (b"[]", "expected a usage or cost export"),
         (b'{"data": [', "line 1 is not JSON"),
-        (b'{"data":[{"start_time":1,"results":[]}]}', "the file has no usage"),
-        (b'{"data":[{"start_time":1,"results":7}]}', r"page 1, data\[0\].results: expected a list"),
+        (b'{"data":[{"start_time":1790812800,"results":[]}]}', "the file has no usage"),
+        (b'{"data":[{"start_time":1790812800,"results":7}]}', r"page 1, data\[0\].results: expected a list"),
         (
-            b'{"data":[{"start_time":1,"results":[{"input_tokens":-1}]}]}',
-            r"results\[0\].input_tokens: expected a count, found -1",
+            b'{"data":[{"start_time":1790812800,"results":[{"input_tokens":-1}]}]}',
+            r"results\[0\].input_tokens: expected a count, found '-1'",
         ),
-        (b'{"data":[{"start_time":1,"results":[{"input_tokens":1.5}]}]}', "expected a count, found 1.5"),
-        (b'{"data":[{"start_time":1,"results":[{"input_tokens":true}]}]}', "expected a number, found 'True'"),
+        (b'{"data":[{"start_time":1790812800,"results":[{"input_tokens":1.5}]}]}', "expected a count, found '1.5'"),
+        (b'{"data":[{"start_time":1790812800,"results":[{"input_tokens":true}]}]}', "expected a number, found 'True'"),
         (
-            b'{"data":[{"start_time":1,"results":[{"amount":{"value":1,"currency":"eur"}}]}]}',
+            b'{"data":[{"start_time":1790812800,"results":[{"amount":{"value":1,"currency":"eur"}}]}]}',
             "not in US dollars but in 'eur'",
         ),
         (
-            b'{"data":[{"start_time":1,"results":[{"amount":{"value":1e10,"currency":"usd"}}]}]}',
+            b'{"data":[{"start_time":1790812800,"results":[{"amount":{"value":1e10,"currency":"usd"}}]}]}',
             "the amount is too large",
         ),
         (
-            b'{"data":[{"start_time":1,"results":[{"amount":{"value":1,"currency":"usd"}},{"input_tokens":1}]}]}',
+            b'{"data":[{"start_time":1790812800,"results":[{"amount":{"value":1,"currency":"usd"}},{"input_tokens":1}]}]}',
             "both usage and costs",
         ),
         (b'{"data":[{"starting_at":"yesterday","results":[]}]}', "expected a date or a time in UTC, found 'yesterday'"),
         (b'{"data":[{"starting_at":"2026-02-30","results":[]}]}', "found '2026-02-30'"),
         (b'{"data":[{"starting_at":"2026-10-01T00:00:00+02:00","results":[]}]}', "expected a date or a time in UTC"),
+        (b'{"data":[{"start_time":1,"results":[{"input_tokens":1}]}]}', "start_time: the time is not of this century"),
+        (b'{"data":[{"start_time":"1e999","results":[{"input_tokens":1}]}]}', "start_time: expected a count"),
+        (b'{"data":[{"starting_at":"0001-01-01","results":[]}]}', "the time is not of this century"),
+        (
+            b'{"data":[{"start_time":1790812800,"end_time":1790812800,"results":[{"input_tokens":1}]}]}',
+            "ends before it begins",
+        ),
         (b"usage_date_utc,model,cost_usd\n2026-10-01,m,NaN\n", "line 2, cost_usd: expected a number, found 'NaN'"),
         (b"usage_date_utc,model,cost_usd\n2026-10-01,m,1,2\n", "line 2 has more values than there are columns"),
         (b'usage_date_utc,model,cost_usd\n2026-10-01,"m"x,1\n', "line 2 is not CSV"),
@@ -244,3 +257,16 @@ def test_days_in_pacific_time(day: str, begins: str, hours: int) -> None:
     for at_ms in range(start, end, HOUR_MS):
         assert (start_of_day(at_ms, "Pacific"), day_name(at_ms, "Pacific")) == (start, day)
     assert day_name(start - 1, "Pacific") < day < day_name(end, "Pacific")
+
+
+@pytest.mark.parametrize("name", sorted(path.name for path in DATA.iterdir()))
+def test_a_damaged_file_is_read_or_refused_and_nothing_else(name: str) -> None:
+    chance, data = random.Random(name), (DATA / name).read_bytes()
+    for _ in range(20_000 if SOAKS else 150):
+        damaged = bytearray(data)
+        for _ in range(chance.randrange(1, 4)):
+            at = chance.randrange(len(damaged))
+            damaged[at : at + chance.randrange(20)] = chance.choice(PIECES)
+        with suppress(ExportError):
+            export = read_export(bytes(damaged))
+            assert not compare(export, [], models={}, keys={}, tolerance_percent=100).differs

@@ -9,6 +9,7 @@ ledger's: a positive cost is asked for and was not booked. Pure: no clock, no fi
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from fractions import Fraction
 from typing import Literal
 
 from msgspec import Struct
@@ -146,12 +147,11 @@ def compare(
     uncosted = sum(each.uncosted for each in usage)
     if uncosted and "cost" in measures:
         notes.append(f"The cost of {uncosted:,} requests in the ledger is not known: their models have no price.")
+    tolerance = Fraction(str(tolerance_percent)) / 100  # exact: tokens can be more than a float is
     lines = [
-        _line(group, sums, what, tolerance_percent)
-        for group, sums in sorted(groups.items(), key=_order)
-        for what in measures
+        _line(group, sums, what, tolerance) for group, sums in sorted(groups.items(), key=_order) for what in measures
     ]
-    totals = [_line(Group("", None, None), _total(groups.values()), what, tolerance_percent) for what in measures]
+    totals = [_line(Group("", None, None), _total(groups.values()), what, tolerance) for what in measures]
     return Reconciliation(lines=lines, totals=totals, notes=notes)
 
 
@@ -212,10 +212,10 @@ def _total(groups: Iterable[_Sums]) -> _Sums:
     return total
 
 
-def _line(group: Group, sums: _Sums, what: Measure, tolerance_percent: float) -> Line:
+def _line(group: Group, sums: _Sums, what: Measure, tolerance: Fraction) -> Line:
     provider, ledger = sums.provider[what], sums.ledger[what]
     difference = provider - ledger
-    allowed = max(abs(provider), abs(ledger)) * tolerance_percent / 100
+    allowed = max(abs(provider), abs(ledger)) * tolerance
     return Line(
         day=group.day,
         model=group.model,

@@ -18,6 +18,8 @@ DAY_MS = 24 * HOUR_MS
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MOMENT = re.compile(r"(\d{4}-\d\d-\d\d)(?:[T ](\d\d:\d\d(?::\d\d)?)(?:\.\d+)?)?(?: ?(?:Z|UTC|\+00:00))?")
 _NANO = Context(prec=60, rounding=ROUND_HALF_EVEN)
+_EARLIEST_MS = 946_684_800_000  # 2000-01-01
+_LATEST_MS = 4_102_444_800_000  # 2100-01-01
 _MAX_COUNT = 2**62
 _MAX_DOLLARS = 10**9
 
@@ -65,15 +67,15 @@ def count_of(value: Any, where: str) -> int:
     if value is None or value == "":
         return 0
     number = _decimal(value, where)
-    if number != number.to_integral_value() or not 0 <= number <= _MAX_COUNT:
-        raise ExportError(f"{where}: expected a count, found {number}")
+    if not 0 <= number <= _MAX_COUNT or number != number.to_integral_value():
+        raise ExportError(f"{where}: expected a count, found {shown(value)}")
     return int(number)
 
 
 def nano_of_dollars(value: Any, where: str, *, divided_by: int = 1) -> int:
     """Rounded to nano-dollars. A credit is negative. `divided_by`: 100 for cents."""
     number = _decimal(value, where)
-    if abs(number) > _MAX_DOLLARS * divided_by:
+    if number.copy_abs() > _MAX_DOLLARS * divided_by:  # `abs` fails for the largest exponents
         raise ExportError(f"{where}: the amount is too large")
     nano = _NANO.divide(number.scaleb(9, _NANO), Decimal(divided_by))
     return int(nano.to_integral_value(rounding=ROUND_HALF_EVEN))
@@ -91,10 +93,19 @@ def moment_of(value: Any, where: str) -> int:
     try:
         if found is not None:
             at = datetime.fromisoformat(f"{found[1]}T{found[2] or '00:00'}+00:00")
-            return (at - _EPOCH) // timedelta(milliseconds=1)
+            return in_range((at - _EPOCH) // timedelta(milliseconds=1), where)
+    except ExportError:
+        raise
     except ValueError:
         pass  # a date that does not exist
     raise ExportError(f"{where}: expected a date or a time in UTC, found {shown(value)}")
+
+
+def in_range(at_ms: int, where: str) -> int:
+    """A moment that a bill can be about: others are a mistake in the file."""
+    if not _EARLIEST_MS <= at_ms < _LATEST_MS:
+        raise ExportError(f"{where}: the time is not of this century")
+    return at_ms
 
 
 def text_of(value: Any) -> str | None:

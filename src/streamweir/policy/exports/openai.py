@@ -16,6 +16,7 @@ from streamweir.policy.exports.base import (
     count_of,
     elements,
     further_pages,
+    in_range,
     member,
     nano_of_dollars,
     shown,
@@ -118,6 +119,6 @@ def _in_dollars(cost: int, currency: Any, where: str) -> Amounts:
 
 
 def _row(start: Any, end: Any, where: str, model: str | None, key: str | None, amounts: Amounts) -> ExportRow:
-    start_ms = count_of(start, f"{where}, start_time") * 1000
-    end_ms = count_of(end, f"{where}, end_time") * 1000 or start_ms + DAY_MS
+    start_ms = in_range(count_of(start, f"{where}, start_time") * 1000, f"{where}, start_time")
+    end_ms = in_range(count_of(end, f"{where}, end_time") * 1000 or start_ms + DAY_MS, f"{where}, end_time")
     return ExportRow(start_ms=start_ms, end_ms=end_ms, model=model, key=key, amounts=amounts)

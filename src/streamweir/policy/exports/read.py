@@ -30,6 +30,8 @@ def read_export(data: bytes) -> Export:
     export = _read_json(text) if text.lstrip()[:1] in ("{", "[") else _read_csv(text)
     if not export.rows:
         raise ExportError("the file has no usage")
+    if any(row.start_ms >= row.end_ms for row in export.rows):
+        raise ExportError("a period in the file ends before it begins")
     return export
 
 
