@@ -49,6 +49,8 @@ EXPECTED = {
     "DELETE /api/keys/{id}/content": Expected(200, 404, 200),
     "GET /api/credits": Expected(200, 200, 200),
     "POST /api/credits": Expected(OPERATOR_ONLY, OPERATOR_ONLY, 201),
+    "GET /api/payments": Expected(200, 200, 200),
+    "POST /api/payments": Expected(201, 404, 201),
     "GET /api/ledger": Expected(200, 200, 200),
     "GET /api/requests/export": Expected(200, 200, 200),
     "GET /api/requests": Expected(200, 200, 200),

@@ -35,11 +35,13 @@ async def test_what_is_configured(tmp_path: Path) -> None:
             "store",
             "shared",
             "routing",
+            "payments",
             "providers.up",
             "providers.sim",
             "models.smart",
             "models.own",
             "keys.test",
+            "alerts",
         ]
         by_path = entries(found)
         assert by_path["server.timeouts.keepalive_s"] == {

@@ -79,8 +79,11 @@ targets = [{ provider = "up", model = "gpt-4o" }, { provider = "sim", model = "o
 id = "own"
 targets = [{ provider = "up", model = "never-heard-of" }]
 price = { input = 0.1, output = 0.000000001 }
+
+[payments]
+webhook_secret = "whsec_5772156649015328"
 """
-HIDDEN = ("pass-3141592653", "sk-upstream-2718281828", "header-1618033988")
+HIDDEN = ("pass-3141592653", "sk-upstream-2718281828", "header-1618033988", "whsec_5772156649015328")
 """What of the configuration no answer may hold."""
 ADDRESSES = ("api.example.test", "proxy.example.test")
 """And what none but the operator's settings may."""

@@ -45,6 +45,7 @@ BODIES: dict[str, Callable[[Space], dict[str, Any]]] = {
         "dialect": "openai",
         "body": {"model": "smart", "messages": [{"role": "user", "content": "Say hello."}]},
     },
+    "create_payment": lambda space: {"workspace": space.workspace.id, "amount_usd": "12.34"},
     "add_credit": lambda space: {"workspace": space.workspace.id, "amount_usd": "0.000000001", "note": "a gift"},
 }
 

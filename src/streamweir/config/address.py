@@ -51,7 +51,7 @@ def base_url_of(provider: Provider) -> str | None:
 
 
 def fault_of_base_url(base_url: str, kind: str) -> str | None:
-    fault = _fault_of_url(base_url, ("https", "http"))
+    fault = fault_of_url(base_url, ("https", "http"))
     if fault is not None:
         return fault
     parts = urlsplit(base_url)
@@ -67,7 +67,7 @@ def fault_of_base_url(base_url: str, kind: str) -> str | None:
 
 
 def fault_of_webhook(url: str) -> str | None:
-    fault = _fault_of_url(url, ("https", "http"))
+    fault = fault_of_url(url, ("https", "http"))
     if fault is not None:
         return fault
     parts = urlsplit(url)
@@ -79,7 +79,7 @@ def fault_of_webhook(url: str) -> str | None:
 
 
 def fault_of_proxy(proxy: str) -> str | None:
-    fault = _fault_of_url(proxy, ("http",))
+    fault = fault_of_url(proxy, ("http",))
     if fault is not None:
         return fault
     parts = urlsplit(proxy)
@@ -88,7 +88,7 @@ def fault_of_proxy(proxy: str) -> str | None:
     return None if parts.port else "must name the port: http://HOST:PORT"
 
 
-def _fault_of_url(url: str, schemes: tuple[str, ...]) -> str | None:
+def fault_of_url(url: str, schemes: tuple[str, ...]) -> str | None:
     if not url.isascii() or not url.isprintable() or " " in url:
         return "must be plain ASCII without spaces"
     try:

@@ -25,6 +25,7 @@ from streamweir.config.credential import check_credentials
 from streamweir.config.error import ConfigError, ConfigProblem, entry, member
 from streamweir.config.header import check_headers
 from streamweir.config.model import Config, Key, Model, Provider, Server
+from streamweir.config.payment import check_payments
 from streamweir.config.price import check_prices
 from streamweir.config.rate import check_price
 from streamweir.config.route import routes_of
@@ -53,6 +54,7 @@ def check(config: Config) -> list[ConfigProblem]:
         *_server(config.server),
         *_default_model(config),
         *_stores(config),
+        *check_payments(config),
         *_duplicates("providers", "name", [provider.name for provider in config.providers]),
         *(each for provider in config.providers for each in _provider(provider)),
         *_duplicates("models", "id", [model.id for model in config.models]),

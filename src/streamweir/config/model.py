@@ -392,11 +392,26 @@ class Alerts(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     ledger_behind_s: SecondsOrNone = 30.0
 
 
+class Payments(_WithSecrets, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    secrets = ("webhook_secret", "secret_key")
+
+    provider: Literal["stripe"] = "stripe"
+    webhook_secret: SecretText
+    tolerance_s: Annotated[float, Meta(ge=1, le=3600)] = 300.0
+    secret_key: SecretText | None = None
+    success_url: str | None = None
+    cancel_url: str | None = None
+    api_url: str = "https://api.stripe.com"
+    min_usd: Annotated[float, Meta(ge=0.01, le=1_000_000)] = 1.0
+    max_usd: Annotated[float, Meta(ge=0.01, le=1_000_000)] = 10_000.0
+
+
 class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     server: Server = Server()
     store: Store = Store()
     shared: Shared | None = None
     routing: Routing = Routing()
+    payments: Payments | None = None
     providers: tuple[Provider, ...] = ()
     models: tuple[Model, ...] = ()
     price_groups: tuple[PriceGroup, ...] = ()

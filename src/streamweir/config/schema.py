@@ -298,7 +298,7 @@ def _range(number: inspect.IntType | inspect.FloatType) -> str:
 
 
 def _either(words: Sequence[str]) -> str:
-    return f"{', '.join(words[:-1])} or {words[-1]}"
+    return f"{', '.join(words[:-1])} or {words[-1]}" if len(words) > 1 else words[0]
 
 
 def default_of(field: inspect.Field) -> object:

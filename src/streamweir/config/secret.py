@@ -21,6 +21,9 @@ _QUERY = re.compile(r"[?#].*=", re.DOTALL)
 def secrets_of(config: Config) -> list[str]:
     """Without duplicates; the longest first, because one can contain another."""
     known = {str(key.key) for key in config.keys if len(key.key) >= MIN_SECRET_LENGTH}
+    if config.payments is not None:
+        sent = (config.payments.webhook_secret, config.payments.secret_key or "")
+        known |= {str(secret) for secret in sent if len(secret) >= MIN_SECRET_LENGTH}
     known = known.union(*(secrets_for(config, provider.name) for provider in config.providers))
     for webhook in config.webhooks:
         known |= {str(each) for each in (webhook.url, webhook.secret, webhook.old_secret) if each}

@@ -16,6 +16,7 @@ from streamweir.server.control.api import (
     live,
     model,
     overview,
+    payment,
     playground,
     price,
     provider,
@@ -45,6 +46,7 @@ OPERATIONS: tuple[Operation, ...] = (
     *workspace.OPERATIONS,
     *key.OPERATIONS,
     *credit.OPERATIONS,
+    *payment.OPERATIONS,
     *export.OPERATIONS,  # before `/api/requests/{id}`, which would match its path
     *request.OPERATIONS,
     *usage.OPERATIONS,

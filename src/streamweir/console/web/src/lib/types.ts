@@ -157,6 +157,27 @@ export interface LedgerView {
   note: string | null;
 }
 
+export interface PaymentView {
+  id: string;
+  workspace: string;
+  amount_usd: string;
+  status: string;
+  session_id: string | null;
+  created_ms: number;
+  paid_ms: number | null;
+}
+
+export interface NewPaymentView extends PaymentView {
+  url: string | null;
+}
+
+export interface NewPayment {
+  /** A workspace, by name or id. */
+  workspace: string;
+  /** Exact US dollars, as text or as a number. */
+  amount_usd: string | number;
+}
+
 export interface RequestView {
   /** The answer's `x-request-id`. */
   request_id: string;
