@@ -39,6 +39,8 @@ LITELLM = {
     **_each(_CALLBACKS, _CALLBACK),
     **_each("cache cache_params", _CACHE),
     **_each("budget_duration max_budget", _BUDGET),
+    "cost_discount_config": "set discount_percent on the keys of the providers",
+    "cost_margin_config": "set markup_percent of a price group",
     "drop_params": _DROP,
     "set_verbose": "set server.log.level",
 }

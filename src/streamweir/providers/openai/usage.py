@@ -47,6 +47,8 @@ class _CacheCreation(Struct, frozen=True, gc=False):
 
 
 class _ServerTools(Struct, frozen=True, gc=False):
+    """Calls of tools that the provider runs: OpenRouter's, whose report has two names for it, and xAI's."""
+
     web_search_requests: _Count = None
     web_search_calls: _Count = None
 
@@ -69,6 +71,7 @@ class _Report(Struct, frozen=True, gc=False):
     completion_token_details: _CompletionDetails | None = None
     cache_creation: _CacheCreation | None = None
     num_search_queries: _Count = None
+    """Perplexity's."""
     server_tool_use: _ServerTools | None = None
     server_tool_use_details: _ServerTools | None = None
     server_side_tool_usage_details: _ServerTools | None = None
@@ -119,11 +122,23 @@ def read_usage(report: Report) -> Usage | None:
     written_1h, prompt_left = take_at_most(written_1h, prompt_left)
     written_5m, prompt_left = take_at_most(_written(reported_usage, in_prompt, written_1h), prompt_left)
     audio_input, prompt_left = take_at_most(_audio_input(in_prompt), prompt_left)
-    image_input, prompt_left = take_at_most(in_prompt.image_tokens, prompt_left)
+    image_input = in_prompt.image_tokens
+    if image_input is not None:
+        image_input, prompt_left = take_at_most(image_input, prompt_left)
 
     reasoning, completion_left = take_at_most(reasoning, completion)
     audio_output, completion_left = take_at_most(in_completion.audio_tokens, completion_left)
-    image_output, completion_left = take_at_most(in_completion.image_tokens, completion_left)
+    image_output = in_completion.image_tokens
+    if image_output is not None:
+        image_output, completion_left = take_at_most(image_output, completion_left)
+    tools = (
+        reported_usage.server_tool_use
+        or reported_usage.server_tool_use_details
+        or reported_usage.server_side_tool_usage_details
+    )
+    searches = reported_usage.num_search_queries
+    if searches is None and tools is not None:
+        searches = _first(tools.web_search_requests, tools.web_search_calls)
     return Usage(
         input_uncached=prompt_left,
         cache_read=cache_read,
@@ -135,26 +150,13 @@ def read_usage(report: Report) -> Usage | None:
         reasoning=reasoning,
         audio_output=audio_output,
         image_output=image_output,
-        searches=_searches(reported_usage),
+        searches=searches,
         accepted_prediction=in_completion.accepted_prediction_tokens,
         rejected_prediction=in_completion.rejected_prediction_tokens,
         openai_style=True,
         prompt_details=_details(report, "prompt_tokens_details", "prompt_token_details"),
         completion_details=_details(report, "completion_tokens_details", "completion_token_details"),
     )
-
-
-def _searches(reported_usage: _Report) -> int | None:
-    """Perplexity's number of queries, or a count of a tool that the provider runs: OpenRouter's (under two names), or
-    xAI's."""
-    if reported_usage.num_search_queries is not None:
-        return reported_usage.num_search_queries
-    tools = (
-        reported_usage.server_tool_use
-        or reported_usage.server_tool_use_details
-        or reported_usage.server_side_tool_usage_details
-    )
-    return None if tools is None else _first(tools.web_search_requests, tools.web_search_calls)
 
 
 def _cached(reported_usage: _Report, details: _PromptDetails) -> int | None:
