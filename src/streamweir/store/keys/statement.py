@@ -12,6 +12,7 @@ from streamweir.policy.statement import DAY_MS, Charges, Credit, Line, Statement
 from streamweir.store.db.errors import Invalid
 from streamweir.store.db.tables import keys, ledger, open_requests, usage_days
 from streamweir.store.keys.workspaces import find_workspace
+from streamweir.store.ledger.accounts import balance_of
 
 _SUMS = Charges.__struct_fields__
 
@@ -78,11 +79,12 @@ def _lines(conn: Connection, workspace_id: str, since_ms: int, until_ms: int) ->
 
 
 def _charged_before(conn: Connection, workspace_id: str, until_ms: int) -> int:
+    """All that was ever charged less what came since: a statement is mostly of the last month, and years are before."""
     columns = usage_days.c
     statement = select(func.coalesce(cast(func.sum(columns.price), BigInteger), 0)).where(
-        columns.day < until_ms // DAY_MS, columns.workspace_id == workspace_id
+        columns.day >= until_ms // DAY_MS, columns.workspace_id == workspace_id
     )
-    return int(conn.execute(statement).scalar_one())
+    return balance_of(conn, workspace_id).spent - int(conn.execute(statement).scalar_one())
 
 
 def _credits(conn: Connection, workspace_id: str, until_ms: int) -> list[Credit]:
