@@ -12,7 +12,7 @@ from streamweir.policy.access import Key
 from streamweir.policy.key_limits import BY_COUNT, KINDS, NAMES, KeyLimits, LimitChanges, has_limits
 from streamweir.policy.limit_request import BudgetCharge, Decision, LimitRequest, Window, headers_of, share_of
 from streamweir.policy.limits import LocalLimits
-from support.limit_model import HISTORIES, LEASE_S, UNTIMED, Command, LimitModel, moments
+from support.limit_model import HISTORIES, LEASE_S, UNTIMED, Command, LimitModel, arguments_of, moments
 
 MINUTE_S = 60.0
 EIGHTHS = st.integers(1, 57_600).map(lambda number: number / 8)  # sums of them are exact
@@ -214,6 +214,40 @@ def test_an_extension_fits_or_changes_nothing() -> None:
     assert asker.limits.extend("r2", 10**12) is None, "nothing limits it"
 
 
+def test_no_more_requests_begin_than_plan_within_the_limit() -> None:
+    asker = Asker(amount=10, planned=30, charges=(BUDGET,))
+    asker.limits.seed(BUDGET.account, 0)
+    decisions = [asker.ask(0.0) for _ in range(3)]
+    assert [each.refusal for each in decisions] == [None, None, "budget_exceeded"], "with what they may still need"
+    assert asker.ask(0.0, takes_rest=True).is_allowed
+    assert (asker.limits.used(BUDGET.account), asker.limits.held(BUDGET.account)) == (30, 30)
+    assert asker.limits.extend("r4", 20) == "budget_exceeded", "the rest is planned for others"
+    assert asker.limits.extend("r1", 30) is None, "its own plan"
+    assert asker.limits.extend("r4", 20, takes_rest=True) is None
+    asker.limits.settle("r1", 0, 40, 0.0)
+    asker.limits.settle("r2", 0, 10, 0.0)
+    assert (asker.limits.used(BUDGET.account), asker.limits.held(BUDGET.account)) == (80, 30)
+
+
+def test_a_request_that_is_alone_plans_as_much_as_there_is() -> None:
+    asker = Asker(amount=60, planned=1000, charges=(BUDGET,))
+    asker.limits.seed(BUDGET.account, 0)
+    assert asker.ask(0.0).is_allowed
+    assert asker.ask(0.0, amount=1, planned=0).refusal == "budget_exceeded"
+    asker.limits.settle("r1", 0, 50, 0.0)
+    assert asker.ask(0.0, amount=1, planned=0).is_allowed
+
+
+def test_tokens_beyond_the_estimate_count_at_once_and_are_corrected_at_the_end() -> None:
+    asker = Asker(tpm=100, tokens=10)
+    asker.ask(0.0)
+    asker.limits.count_tokens("r1", 60)
+    assert asker.ask(1.0, tokens=40).refusal == "rate_limit_exceeded"
+    asker.limits.settle("r1", 50, 0, 1.0)
+    assert asker.ask(1.0, tokens=40).is_allowed
+    asker.limits.count_tokens("unknown", 60)
+
+
 def test_a_lease_that_is_not_renewed_lapses_and_is_taken_up_again() -> None:
     limits = LocalLimits(lease_s=10.0)
     limits.seed(BUDGET.account, 0)
@@ -347,15 +381,16 @@ def test_every_answer_is_the_models(history: list[Command], lease_s: float) -> N
         at = [] if command.name in UNTIMED else [now]
         if at:
             model.go_to(now)
+        words, options = arguments_of(command, model.charges_of(str(command.words[0])))
         expected = getattr(model, command.name)(*command.words)
-        assert getattr(limits, command.name)(*command.words, *at) == expected, (number, command)
+        assert getattr(limits, command.name)(*words, *at, **options) == expected, (number, command)
         assert {account: limits.used(account) for account in model.used} == model.used, (number, command)
 
 
-def test_the_share_of_a_node_is_one_at_least_and_has_no_money() -> None:
+def test_the_share_of_a_node_is_one_at_least_and_money_is_not_divided() -> None:
     asked = limit_request(rpm=10, tpm=1000, tokens=900, max_streams=2, amount=5, charges=(BUDGET,))
     divided = asked.divided_by(3)
-    assert divided == limit_request(rpm=3, tpm=333, tokens=900, max_streams=1)
+    assert divided == limit_request(rpm=3, tpm=333, tokens=900, max_streams=1, amount=5, charges=(BUDGET,))
     assert divided.needed_tokens == 333
     assert limit_request().divided_by(3) == limit_request()
     assert [share_of(10, nodes) for nodes in (0, 1, 4, 100)] == [10, 10, 2, 1]

@@ -17,7 +17,7 @@ from streamweir.policy.limits import LocalLimits
 from streamweir.store.limits.errors import SharedUnavailable
 from streamweir.store.limits.shared import SharedLimits, script
 from streamweir.store.limits.valkey import Valkey
-from support.limit_model import HISTORIES, LEASE_S, UNTIMED, Command, LimitModel, moments
+from support.limit_model import HISTORIES, LEASE_S, UNTIMED, Command, LimitModel, arguments_of, moments
 from support.valkey import ValkeyServer
 
 PROGRAM_TIMEOUT_S = 30.0
@@ -83,9 +83,10 @@ async def agree(url: str, history: list[Command], start: float) -> None:
             if at:
                 model.go_to(now)
             where = (number, command)
+            words, options = arguments_of(command, model.charges_of(str(command.words[0])))
             expected = getattr(model, command.name)(*command.words)
-            assert getattr(memory, command.name)(*command.words, *at) == expected, where
-            assert await answer_of(shared, command) == expected, where
+            assert getattr(memory, command.name)(*words, *at, **options) == expected, where
+            assert await answer_of(shared, command, words, options) == expected, where
             for look in LOOKS:
                 expected = model.peek(*look)
                 assert memory.peek(*look, now) == expected, where
@@ -96,10 +97,12 @@ async def agree(url: str, history: list[Command], start: float) -> None:
         await valkey.close()
 
 
-async def answer_of(limits: SharedLimits, command: Command) -> object:
+async def answer_of(
+    limits: SharedLimits, command: Command, words: tuple[object, ...], options: dict[str, object]
+) -> object:
     method: Callable[..., Awaitable[object]] = getattr(limits, command.name)
     try:
-        return await method(*command.words)
+        return await method(*words, **options)
     except SharedUnavailable:
         assert command.name == "extend", "it cannot tell"
         return "budget_exceeded"
@@ -145,8 +148,8 @@ async def test_money_is_exact_up_to_2_to_the_53(valkey: Valkey) -> None:
     await shared.seed("ws:w", most - 5)
     assert (await shared.reserve(limit_request("r1", amount=6, charges=charges))).refusal == "insufficient_quota"
     assert (await shared.reserve(limit_request("r2", amount=4, charges=charges))).is_allowed
-    assert await shared.extend("r2", 2) == "insufficient_quota"
-    assert await shared.extend("r2", 1) is None
+    assert await shared.extend("r2", 2, charges) == "insufficient_quota"
+    assert await shared.extend("r2", 1, charges) is None
     assert await shared.used("ws:w") == most
     await shared.settle("r2", 0, 3)
     assert await shared.used("ws:w") == most - 2
@@ -168,7 +171,7 @@ async def test_accounts_charged_or_settled_just_now_are_not_adjusted(valkey: Val
     await shared.reserve(limit_request("r1", amount=50, charges=(BUDGET,)))
     clock.now += 4.9
     assert not await shared.adjust(BUDGET.account, 7), "the books may not know of it yet"
-    await shared.extend("r1", 5)
+    await shared.extend("r1", 5, (BUDGET,))
     clock.now += 4.9
     assert not await shared.adjust(BUDGET.account, 7)
     await shared.settle("r1", 0, 20)
@@ -245,7 +248,7 @@ async def test_every_key_expires_and_nothing_is_left_of_what_was_settled(server:
         await shared.reserve(
             limit_request(f"r{number}", rpm=9, tpm=99, tokens=3, max_streams=9, amount=2, charges=(BUDGET,))
         )
-    await shared.extend("r0", 1)
+    await shared.extend("r0", 1, (BUDGET,))
     await shared.renew(["r1"])
     await shared.settle("r2", 1, 1)
     clock.now += LEASE_S
@@ -262,6 +265,7 @@ async def test_every_key_expires_and_nothing_is_left_of_what_was_settled(server:
             "r:r0",
             "r:r1",
             f"a:{BUDGET.account}",
+            f"n:{BUDGET.account}",
             f"p:{BUDGET.account}",
             "a:ws:w",
         }

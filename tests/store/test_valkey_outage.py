@@ -143,7 +143,7 @@ async def test_a_flushed_one_is_seeded_again_and_old_settlements_change_nothing(
             assert (await shared.reserve(limit_request("r2"))).missing == (BUDGET.account,)
             await shared.seed(BUDGET.account, 10)  # the ledger knows of the first
             assert (await shared.reserve(limit_request("r2"))).is_allowed
-            await refused(shared.extend("r1", 1))
+            await refused(shared.extend("r1", 1, ()))
             await shared.renew(["r1"])
             await shared.settle("r1", 5, 3)
             assert await shared.used(BUDGET.account) == 20

@@ -40,6 +40,8 @@ CLAIMS = st.builds(
     tokens=st.sampled_from([0, 1, 4, 9, 20, 40]),
     max_streams=LIMITS,
     amount=AMOUNTS,
+    planned=st.sampled_from([0, 0, 1, 4, 20]),
+    takes_rest=st.sampled_from([False, False, True]),
     charges=DRAWS,
 )
 
@@ -61,7 +63,7 @@ SCOPES = st.lists(
 """For one attempt: each of another key."""
 
 
-UNTIMED = frozenset({"extend", "seed", "correct"})
+UNTIMED = frozenset({"extend", "count_tokens", "seed", "correct"})
 """For these no time passes."""
 
 
@@ -88,7 +90,8 @@ COMMANDS = st.one_of(
     _commands("release", REQUEST_IDS),
     _commands("reserve_all", SCOPES),
     _commands("renew", st.lists(REQUEST_IDS, max_size=4).map(tuple)),
-    _commands("extend", REQUEST_IDS, AMOUNTS),
+    _commands("extend", REQUEST_IDS, AMOUNTS, st.booleans()),
+    _commands("count_tokens", REQUEST_IDS, st.sampled_from([0, 3, 40])),
     _commands("peek", KEY_IDS, st.builds(KeyLimits, rpm=LIMITS, tpm=TOKEN_LIMITS, max_streams=LIMITS)),
     _commands("seed", ACCOUNTS, AMOUNTS),
     _commands("correct", ACCOUNTS, AMOUNTS),
@@ -101,6 +104,14 @@ HISTORIES = st.lists(COMMANDS, min_size=8, max_size=40).map(
         *history,
     ]
 )
+
+
+def arguments_of(command: Command, charges: tuple[BudgetCharge, ...]) -> tuple[tuple[object, ...], dict[str, object]]:
+    """`charges`: of the request that is extended."""
+    if command.name != "extend":
+        return command.words, {}
+    request_id, amount, takes_rest = command.words
+    return (request_id, amount, charges), {"takes_rest": takes_rest}
 
 
 def moments(history: Iterable[Command], start: float) -> Iterator[tuple[Command, float]]:
@@ -117,6 +128,7 @@ class _Taken:
         self.at = at
         self.tokens = request.needed_tokens
         self.amount = request.amount
+        self.planned = request.planned
         self.until = until
         self.is_held = True
         self.is_over = False
@@ -150,9 +162,13 @@ class LimitModel:
         if missing:
             return self._decision(request, missing=missing)
         for charge in request.charges:
-            if self.used[charge.account] + request.amount > charge.limit:
+            others = self._open(charge.account)
+            used = self.used[charge.account] + request.amount
+            plans = sum(each.planned for each in others) + request.planned
+            if used > charge.limit or (others and not request.takes_rest and used + plans > charge.limit):
                 return self._decision(request, charge.code, charge.account)
         taken = _Taken(request, self._at, self._at + self._lease_s)
+        taken.planned = self._fitting_plan(request.charges, request.amount, request.planned)
         self._taken.append(taken)
         self._change(taken, request.amount)
         return self._decision(request)
@@ -171,18 +187,44 @@ class LimitModel:
         request = LimitRequest(request_id="", key_id=key_id, **limits_of(limits))
         return self._rates_refusal(request) or self._decision(request)
 
-    def extend(self, request_id: str, amount: int) -> str | None:
+    def charges_of(self, request_id: str) -> tuple[BudgetCharge, ...]:
+        known = self._known(request_id)
+        return () if known is None else known.request.charges
+
+    def extend(self, request_id: str, amount: int, takes_rest: bool = False) -> str | None:
         known = self._known(request_id)
         if known is None:
             return "budget_exceeded"
         if not known.is_held:
             self._take_up(known)
         for charge in known.request.charges:
-            if self.used[charge.account] + amount > charge.limit:
+            used = self.used[charge.account] + amount
+            plans = sum(each.planned for each in self._open(charge.account) if each is not known)
+            if used > charge.limit or (used + plans > charge.limit and not takes_rest):
                 return charge.code
+        planned, known.planned = known.planned, 0
+        known.planned = self._fitting_plan(known.request.charges, amount, max(0, planned - amount))
         known.amount += amount
         self._change(known, amount)
         return None
+
+    def count_tokens(self, request_id: str, tokens: int) -> None:
+        if (known := self._known(request_id)) is not None:
+            known.tokens += tokens
+
+    def _open(self, account: str) -> list[_Taken]:
+        return [
+            each
+            for each in self._taken
+            if each.is_held and not each.is_over and account in [charge.account for charge in each.request.charges]
+        ]
+
+    def _fitting_plan(self, charges: Iterable[BudgetCharge], amount: int, planned: int) -> int:
+        """No more than is left beside the plans of others."""
+        for charge in charges:
+            others = sum(each.planned for each in self._open(charge.account))
+            planned = min(planned, charge.limit - self.used[charge.account] - amount - others)
+        return max(0, planned)
 
     def settle(self, request_id: str, tokens: int | None, cost: int | None) -> None:
         self._end(request_id, tokens, cost or 0, took_place=True)

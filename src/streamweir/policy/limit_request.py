@@ -30,6 +30,10 @@ class LimitRequest(KeyLimits, frozen=True, kw_only=True):
     """Estimated. At most `tpm` is counted, because a larger request could never be admitted."""
     amount: int = 0
     """Nano-dollars, for each charge."""
+    planned: int = 0
+    """What it may need beyond its amount: counted, so that no more requests begin than can be paid for, but not held."""
+    takes_rest: bool = False
+    """It is reserved if its amount fits, whatever other requests plan."""
     charges: tuple[BudgetCharge, ...] = ()
     other_accounts: tuple[str, ...] = ()
     """Other accounts that count its cost, if they are known. They have no limit now, but may get one."""
@@ -44,9 +48,9 @@ class LimitRequest(KeyLimits, frozen=True, kw_only=True):
         return tokens if tokens > 1 else 1
 
     def divided_by(self, nodes: int) -> "LimitRequest":
-        """The share of one of several nodes that do not share state. Without charges: money is not divided."""
+        """The share of one of several nodes that do not share state. Money is not divided."""
         shares = {name: share_of(limit, nodes) for name, limit in limits_of(self).items()}
-        return structs.replace(self, **shares, amount=0, charges=(), other_accounts=())
+        return structs.replace(self, **shares)
 
 
 class Window(Struct, frozen=True, gc=False):

@@ -6,6 +6,10 @@ refused request does not count. Requests and tokens are counted over the last mi
 early, half a second late at most). Tokens are estimated, and corrected in the same tick when the request is settled. A
 charge fits if used + amount <= limit. A settlement replaces the reserved amount by the cost.
 
+Besides its amount, a reservation has a plan: what it may still need. While other requests of an account are open, a
+request fits only beside all plans; a request that is alone, or that `takes_rest`, gets a smaller plan. An extension uses
+up the plan of its reservation, and leaves those of others alone. A plan is no promise: only amounts are held.
+
 A reservation is a lease: if it is not renewed for `lease_s`, it expires and releases its stream and its money. It is
 still known: a renewal, an extension or a second reservation restores it, even beyond a limit (the request is running),
 and a late settlement still counts its cost. `store/limits/limits.lua` has the same rules for several processes; one set
@@ -39,7 +43,10 @@ class _Key(Struct):
 
 class _Account(Struct):
     used: int
+    """Spent and held."""
     open_reservations: int = 0
+    held: int = 0
+    planned: int = 0
 
 
 class _Reservation(Struct):
@@ -49,6 +56,7 @@ class _Reservation(Struct):
     tick: list[int]
     tokens: int
     amount: int
+    planned: int
     expires_at: float
 
 
@@ -108,7 +116,9 @@ class LocalLimits:
         )
         self._add_reservation(
             request_id,
-            _Reservation(request, accounts, key, tick, needed, request.amount, at + self._lease_s),
+            _Reservation(
+                request, accounts, key, tick, needed, request.amount, self._plan_of(request), at + self._lease_s
+            ),
         )
         if rpm is None and tpm is None:
             return _ALLOWED
@@ -168,23 +178,43 @@ class LocalLimits:
         key.usage.drop_before(at)
         return _refusal(key, limits, 1, at)
 
-    def extend(self, request_id: str, amount: int, charges: tuple[BudgetCharge, ...] | None = None) -> str | None:
+    def extend(
+        self,
+        request_id: str,
+        amount: int,
+        charges: tuple[BudgetCharge, ...] | None = None,
+        *,
+        takes_rest: bool = False,
+    ) -> str | None:
         """Reserves `amount` more on every account of the request. If it does not fit, nothing changes, and the error's
-        code is returned. `charges`: the same accounts with their present limits."""
+        code is returned. `charges`: the same accounts with their present limits. `takes_rest`: whatever others plan.
+        A negative amount takes an extension back."""
         reservation = self._open.get(request_id)
         if reservation is None:
             if not self._renew(request_id, self._last + self._shift):
                 return UNKNOWN
             reservation = self._open[request_id]
+        planned = max(0, reservation.planned - amount)
         for charge in charges if charges is not None else reservation.request.charges:
             account = self._accounts.get(charge.account)
             if account is None:
                 return UNKNOWN
-            if account.used + amount > charge.limit:
+            room = charge.limit - account.used - amount
+            rest = room - account.planned + reservation.planned  # beside the plans of others
+            if room < 0 or (rest < 0 and not takes_rest):
                 return charge.code
-        self._change(reservation.accounts, amount)
+            planned = max(0, min(planned, rest))
+        self._change(reservation.accounts, amount, held=amount, planned=planned - reservation.planned)
         reservation.amount += amount
+        reservation.planned = planned
         return None
+
+    def count_tokens(self, request_id: str, tokens: int) -> None:
+        """More tokens than were estimated, of a request that is running. No effect for one that is not known."""
+        reservation = self._open.get(request_id) or self._expired.get(request_id)
+        if reservation is not None:
+            reservation.tokens += tokens
+            reservation.key.usage.add(reservation.tick, 0, tokens)
 
     def settle(self, request_id: str, tokens: int | None, cost: int | None, now: float) -> None:
         """The request has ended: its usage replaces the reservation. None: the tokens stay as estimated, the cost is 0.
@@ -221,6 +251,11 @@ class LocalLimits:
         known = self._accounts.get(account)
         return None if known is None else known.used
 
+    def held(self, account: str) -> int:
+        """The part of the used amount that is held by reservations that are known here."""
+        known = self._accounts.get(account)
+        return 0 if known is None else known.held
+
     def _monotonic(self, now: float) -> float:
         """Monotonic time: the clock plus the total by which it was set back. Expires leases that are due."""
         if now < self._last:
@@ -249,7 +284,11 @@ class LocalLimits:
                 missing += (charge.account,)
                 continue
             self._accounts.move_to_end(charge.account)
-            if refusal is None and account.used + request.amount > charge.limit:
+            room = charge.limit - account.used - request.amount
+            fits = room >= 0 and (
+                room >= account.planned + request.planned or request.takes_rest or not account.open_reservations
+            )
+            if refusal is None and not fits:
                 refusal, limited_by = charge.code, charge.account
         if missing:
             refusal = limited_by = None
@@ -263,12 +302,24 @@ class LocalLimits:
             missing=missing,
         )
 
+    def _plan_of(self, request: LimitRequest) -> int:
+        """The plan of a request that fits: no more than is left beside the plans of others."""
+        planned = request.planned
+        if planned:
+            for charge in request.charges:
+                account = self._accounts[charge.account]
+                planned = min(planned, charge.limit - account.used - request.amount - account.planned)
+        return max(0, planned)
+
     def _add_reservation(self, request_id: str, reservation: _Reservation) -> None:
         self._open[request_id] = reservation
         reservation.key.streams += 1
-        self._change(reservation.accounts, reservation.amount, 1)
+        amount = reservation.amount
+        self._change(reservation.accounts, amount, 1, held=amount, planned=reservation.planned)
 
-    def _change(self, names: tuple[str, ...], amount: int, open_reservations: int = 0) -> None:
+    def _change(
+        self, names: tuple[str, ...], amount: int, open_reservations: int = 0, *, held: int, planned: int
+    ) -> None:
         """An account that was seeded meanwhile already has the reserved amount, from the ledger."""
         accounts = self._accounts
         if not accounts:
@@ -278,6 +329,8 @@ class LocalLimits:
             if account is not None:
                 account.used = max(0, account.used + amount)  # negative only if it was corrected meanwhile
                 account.open_reservations = max(0, account.open_reservations + open_reservations)
+                account.held = max(0, account.held + held)
+                account.planned = max(0, account.planned + planned)
 
     def _expire(self, at: float) -> None:
         for _ in range(min(_MAX_EXPIRED_AT_ONCE, len(self._open))):
@@ -286,7 +339,8 @@ class LocalLimits:
                 break
             del self._open[request_id]
             reservation.key.streams -= 1
-            self._change(reservation.accounts, -reservation.amount, -1)
+            amount = reservation.amount
+            self._change(reservation.accounts, -amount, -1, held=-amount, planned=-reservation.planned)
             self._expired[request_id] = reservation
             if len(self._expired) > self._max_expired:
                 self._expired.popitem(last=False)
@@ -309,12 +363,13 @@ class LocalLimits:
         reservation = self._open.pop(request_id, None)
         if reservation is not None:
             reservation.key.streams -= 1
-            self._change(reservation.accounts, cost - reservation.amount, -1)
+            amount = reservation.amount
+            self._change(reservation.accounts, cost - amount, -1, held=-amount, planned=-reservation.planned)
         else:
             reservation = self._expired.pop(request_id, None)
             if reservation is None:
                 return
-            self._change(reservation.accounts, cost)
+            self._change(reservation.accounts, cost, held=0, planned=0)
         change = 0 if tokens is None else max(0, tokens) - reservation.tokens
         reservation.key.usage.add(reservation.tick, 0 if took_place else -1, change)
 

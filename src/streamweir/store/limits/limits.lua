@@ -7,12 +7,13 @@
 --   P:clock        the last time of the clock, and the total by which it was set back
 --   P:k:{key}      requests and tokens of the last minute, by tick
 --   P:s:{key}      its streams: request ids by the end of their lease
---   P:r:{request}  a reservation: {key, tick, tokens, amount, is held, account, limit, code, ...}
+--   P:r:{request}  a reservation: {key, tick, tokens, amount, is held, planned, account, limit, code, ...}
 --   P:leases       reservations that hold something, by the end of their lease
 --   P:alive        processes by the end of their own lease, which every call of theirs renews
 --   P:i:{process}  the reservations of each of them
 --   P:x:{process}  it was declared dead: if it is alive, it must renew its reservations
 --   P:a:{account}  the used amount: spent and held
+--   P:n:{account}  its open reservations and what they plan: a hash with `open` and `planned`
 --   P:t:{account}  the time of the last charge or settlement, if that was in the last few seconds
 --   P:p:{account}  until when it is pinned: not corrected from the ledger
 --
@@ -37,7 +38,7 @@ local BY_REQUESTS, BY_TOKENS, BY_STREAMS, LIMITS = 1, 2, 3, 3
 local MISSING, NO_MONEY = -1, -2
 
 -- Indexes of a reservation.
-local KEY, MOMENT, TOKENS, AMOUNT, IS_HELD, CHARGES = 1, 2, 3, 4, 5, 6
+local KEY, MOMENT, TOKENS, AMOUNT, IS_HELD, PLANNED, CHARGES = 1, 2, 3, 4, 5, 6, 7
 
 local function text(number)
     return string.format('%.0f', number)
@@ -132,6 +133,26 @@ local function change(reservation, amount)
     end
 end
 
+-- Counts an open reservation, and what it plans. Of an unknown account nothing is counted.
+local function plan(reservation, open, planned)
+    for i = CHARGES, #reservation, 3 do
+        local name = P .. ':n:' .. reservation[i]
+        for field, more in pairs({ open = open, planned = planned }) do
+            if more ~= 0 and redis.call('EXISTS', P .. ':a:' .. reservation[i]) == 1
+                and redis.call('HINCRBY', name, field, text(more)) < 0 then
+                redis.call('HSET', name, field, '0')
+            end
+        end
+        redis.call('EXPIRE', name, DAY_S)
+    end
+end
+
+-- The number of open reservations of an account, and what they plan.
+local function plans(account)
+    local found = redis.call('HMGET', P .. ':n:' .. account, 'open', 'planned')
+    return tonumber(found[1] or 0), tonumber(found[2] or 0)
+end
+
 -- Marks its accounts as changed in a way that may not be in the ledger yet.
 local function touch(reservation, now)
     for i = CHARGES, #reservation, 3 do
@@ -155,6 +176,7 @@ local function release(id)
     if reservation and reservation[IS_HELD] == 1 then
         redis.call('ZREM', P .. ':s:' .. reservation[KEY], id)
         change(reservation, -reservation[AMOUNT])
+        plan(reservation, -1, -reservation[PLANNED])
         reservation[IS_HELD] = 0
         save_reservation(id, reservation)
     end
@@ -208,6 +230,7 @@ local function renew(id, reservation, now)
     if reservation[IS_HELD] == 0 then
         reservation[IS_HELD] = 1
         change(reservation, reservation[AMOUNT])
+        plan(reservation, 1, reservation[PLANNED])
     end
     save_reservation(id, reservation)
     lease(id, reservation, now)
@@ -251,18 +274,26 @@ local function check(key, use, first, tokens, now)
     return 0, 0
 end
 
--- The kind of the refusal of the charges, and their indexes. ARGV from `first`: account, limit, code.
-local function check_money(first, amount)
-    local missing, exceeded = {}, nil
+-- The kind of the refusal of the charges, and their indexes, or 0 and the plan that fits. ARGV from `first`: account,
+-- limit, code.
+local function check_money(first, amount, planned, takes_rest)
+    local missing, exceeded, rest = {}, nil, planned
     for i = first, #ARGV, 3 do
         local name, number = P .. ':a:' .. ARGV[i], (i - first) / 3
         local used = tonumber(redis.call('GET', name))
         if not used then
             missing[#missing + 1] = number
-        elseif not exceeded and amount > tonumber(ARGV[i + 1]) - used then
-            exceeded = number
+        else
+            local open, others = plans(ARGV[i])
+            local room = tonumber(ARGV[i + 1]) - used - amount
+            local fits = room >= 0 and (room >= others + planned or takes_rest or open == 0)
+            if not exceeded and not fits then
+                exceeded = number
+            end
+            rest = math.min(rest, room - others)
         end
         redis.call('EXPIRE', name, DAY_S)
+        redis.call('EXPIRE', P .. ':n:' .. ARGV[i], DAY_S)
     end
     if #missing > 0 then
         return MISSING, missing
@@ -270,11 +301,11 @@ local function check_money(first, amount)
     if exceeded then
         return NO_MONEY, { exceeded }
     end
-    return 0, nil
+    return 0, math.max(0, rest)
 end
 
 -- Counts a request that fits, and holds its stream and its money. ARGV from `charges_from`: account, limit, code.
-local function count(id, key, use, tokens, amount, charges_from, now)
+local function count(id, key, use, tokens, amount, planned, charges_from, now)
     local tick, n = math.floor(now / TICK), #use.ticks
     if use.ticks[n - 2] ~= tick then
         use.ticks[n + 1], use.ticks[n + 2], use.ticks[n + 3] = tick, 0, 0
@@ -285,35 +316,36 @@ local function count(id, key, use, tokens, amount, charges_from, now)
     use.requests = use.requests + 1
     use.tokens = use.tokens + tokens
     save_use(use)
-    local reservation = { key, tick, tokens, amount, 1 }
+    local reservation = { key, tick, tokens, amount, 1, planned }
     for i = charges_from, #ARGV do
         reservation[#reservation + 1] = ARGV[i]
     end
     change(reservation, amount)
+    plan(reservation, 1, planned)
     touch(reservation, now)
     save_reservation(id, reservation)
     lease(id, reservation, now)
 end
 
--- reserve: request, key, tokens, amount, the limits, {account, limit, code}
+-- reserve: request, key, tokens, amount, planned, 1 if it takes the rest, the limits, {account, limit, code}
 local function reserve(now)
     local id, key = ARGV[4], ARGV[5]
-    local tokens, amount, charges_from = tonumber(ARGV[6]), tonumber(ARGV[7]), 8 + LIMITS
+    local tokens, amount, charges_from = tonumber(ARGV[6]), tonumber(ARGV[7]), 10 + LIMITS
     local use = load_use(key, now)
     local known = load_reservation(id)
     if known then
         renew(id, known, now)
         return answer(0, 0, use, now)
     end
-    local kind, wait = check(key, use, 8, tokens, now)
+    local kind, wait = check(key, use, 10, tokens, now)
     if kind ~= 0 then
         return answer(kind, wait, use, now)
     end
-    local money, charges = check_money(charges_from, amount)
+    local money, found = check_money(charges_from, amount, tonumber(ARGV[8]), ARGV[9] == '1')
     if money ~= 0 then
-        return answer(money, 0, use, now, charges)
+        return answer(money, 0, use, now, found)
     end
-    count(id, key, use, tokens, amount, charges_from, now)
+    count(id, key, use, tokens, amount, found, charges_from, now)
     return answer(0, 0, use, now)
 end
 
@@ -333,7 +365,7 @@ local function reserve_all(now)
     if kind == 0 then
         for i = 4, #ARGV, size do
             if uses[i] then
-                count(ARGV[i], ARGV[i + 1], uses[i], tonumber(ARGV[i + 2]), 0, #ARGV + 1, now)
+                count(ARGV[i], ARGV[i + 1], uses[i], tonumber(ARGV[i + 2]), 0, 0, #ARGV + 1, now)
             else
                 renew(ARGV[i], load_reservation(ARGV[i]), now)
             end
@@ -349,9 +381,10 @@ local function peek(now)
     return answer(kind, wait, use, now)
 end
 
--- extend: request, amount. Answers with the code of the charge that does not fit.
+-- extend: request, amount, 1 if it takes the rest, {account, limit, code}: the present limits. Answers with the code of
+-- the charge that does not fit.
 local function extend(now)
-    local id, amount = ARGV[4], tonumber(ARGV[5])
+    local id, amount, takes_rest = ARGV[4], tonumber(ARGV[5]), ARGV[6] == '1'
     local reservation = load_reservation(id)
     if not reservation then
         return 'unknown'
@@ -359,18 +392,26 @@ local function extend(now)
     if reservation[IS_HELD] == 0 then
         renew(id, reservation, now)
     end
-    for i = CHARGES, #reservation, 3 do
-        local used = tonumber(redis.call('GET', P .. ':a:' .. reservation[i]))
+    local before = reservation[PLANNED]
+    local planned = math.max(0, before - amount)
+    for i = 7, #ARGV, 3 do
+        local used = tonumber(redis.call('GET', P .. ':a:' .. ARGV[i]))
         if not used then
             return 'unknown'
         end
-        if amount > tonumber(reservation[i + 1]) - used then
-            return reservation[i + 2]
+        local _, every = plans(ARGV[i])
+        local room = tonumber(ARGV[i + 1]) - used - amount
+        local rest = room - every + before
+        if room < 0 or (rest < 0 and not takes_rest) then
+            return ARGV[i + 2]
         end
+        planned = math.max(0, math.min(planned, rest))
     end
     change(reservation, amount)
+    plan(reservation, 0, planned - before)
     touch(reservation, now)
     reservation[AMOUNT] = reservation[AMOUNT] + amount
+    reservation[PLANNED] = planned
     save_reservation(id, reservation)
     return ''
 end
@@ -382,6 +423,9 @@ local function settle(id, tokens, cost, took_place, now)
         return
     end
     change(reservation, cost - reservation[IS_HELD] * reservation[AMOUNT])
+    if reservation[IS_HELD] == 1 then
+        plan(reservation, -1, -reservation[PLANNED])
+    end
     touch(reservation, now)
     redis.call('DEL', P .. ':r:' .. id)
     redis.call('SREM', P .. ':i:' .. INSTANCE, id)
@@ -435,6 +479,19 @@ elseif COMMAND == 'settle_all' then -- tokens, 1 or 0 as for `settle`, requests
     return ''
 elseif COMMAND == 'extend' then
     return extend(now)
+elseif COMMAND == 'count' then -- request, more tokens
+    local reservation = load_reservation(ARGV[4])
+    if reservation then
+        local use = load_use(reservation[KEY], now)
+        local index = tick_index(use, reservation[MOMENT])
+        reservation[TOKENS] = reservation[TOKENS] + tonumber(ARGV[5])
+        save_reservation(ARGV[4], reservation)
+        if index then
+            use.ticks[index + 1] = use.ticks[index + 1] + tonumber(ARGV[5])
+            save_use(use)
+        end
+    end
+    return ''
 elseif COMMAND == 'peek' then
     return peek(now)
 elseif COMMAND == 'usage' then -- keys. Answers with the requests, tokens and streams of each

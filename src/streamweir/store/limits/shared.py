@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING
 
 from streamweir.policy.breaker import Breaker
 from streamweir.policy.key_limits import KINDS, KeyLimits, limits_of
-from streamweir.policy.limit_request import Decision, LimitRequest, Window
+from streamweir.policy.limit_request import BudgetCharge, Decision, LimitRequest, Window
 from streamweir.policy.limits import LEASE_S
 from streamweir.store.limits.errors import SharedError, SharedUnavailable
 
@@ -91,10 +91,12 @@ class SharedLimits:
             request.key_id,
             str(request.needed_tokens),
             str(request.amount),
+            str(request.planned),
+            "1" if request.takes_rest else "0",
             *_limits(request),
+            *_charges(request.charges),
         )
         for charge in request.charges:
-            arguments += (charge.account, str(charge.limit), charge.code)
             if len(self._charged_accounts) < _MAX_CHARGED:
                 self._charged_accounts[charge.account] = None
         self._valkey.cancel_deferred(request.request_id)
@@ -128,13 +130,22 @@ class SharedLimits:
             found += map(int, answer.split())
         return list(zip(found[::3], found[1::3], found[2::3], strict=True))
 
-    async def extend(self, request_id: str, amount: int) -> str | None:
-        """Reserves `amount` more on every account of the request. If it does not fit, nothing changes, and the error's
-        code is returned. Raises `SharedUnavailable` also if Valkey does not know the request."""
-        code = await self._valkey.call(self._arguments("extend", request_id, str(amount)))
+    async def extend(
+        self, request_id: str, amount: int, charges: Sequence[BudgetCharge], *, takes_rest: bool = False
+    ) -> str | None:
+        """Reserves `amount` more on every account of the request (`charges`: with their present limits). If it does
+        not fit, nothing changes, and the error's code is returned. `takes_rest`: whatever others plan. A negative amount
+        takes an extension back. Raises `SharedUnavailable` also if Valkey does not know the request."""
+        rest = "1" if takes_rest else "0"
+        code = await self._valkey.call(self._arguments("extend", request_id, str(amount), rest, *_charges(charges)))
         if code == "unknown":
             raise SharedUnavailable("Valkey does not know the request any more")
         return code or None
+
+    async def count_tokens(self, request_id: str, tokens: int) -> None:
+        """More tokens than were estimated, of a request that is running. Does not raise: its settlement corrects it."""
+        with suppress(SharedUnavailable):
+            await self._valkey.call(self._arguments("count", request_id, str(tokens)))
 
     async def settle(self, request_id: str, tokens: int | None, cost: int | None) -> None:
         """The request has ended: its usage replaces the reservation. None: the tokens stay as estimated, the cost is 0.
@@ -261,6 +272,10 @@ def script() -> str:
 def _limits(limits: KeyLimits) -> list[str]:
     """In the order of `KINDS`, as the script expects."""
     return ["-1" if limit is None else str(max(0, limit)) for limit in limits_of(limits).values()]
+
+
+def _charges(charges: Sequence[BudgetCharge]) -> list[str]:
+    return [text for charge in charges for text in (charge.account, str(charge.limit), charge.code)]
 
 
 def _decision(answer: str, request: LimitRequest) -> Decision:
