@@ -87,7 +87,7 @@ def test_no_usage_within_a_reservation_costs_more_than_what_is_left(
     size = fitting_size(need, wanted, quote, left, need.prompt)
     if size is None:
         return
-    limit, flags = limit_of(need, size)
+    limit, flags = limit_of(need, size.answer)
     told = limit if limit is not None else (need.limit or 0) // need.choices
     assert told >= 1
     assert bool(flags) == (limit is not None)
@@ -129,7 +129,7 @@ def test_an_answer_is_as_long_as_can_be_paid_for(
     wanted = wanted_size(need, DOLLAR_A_TOKEN, left * NANO)
     size = fitting_size(need, wanted, DOLLAR_A_TOKEN, left * NANO, need.prompt)
     assert (size.answer if size is not None else None) == answer
-    assert (limit_of(need, size) if size is not None else None) == told
+    assert (limit_of(need, size.answer) if size is not None else None) == told
 
 
 def test_where_answers_cost_nothing_they_are_not_shortened() -> None:

@@ -154,6 +154,8 @@ async def test_c27_by_two_workers_of_the_real_program(tmp_path: Path) -> None:
     with ValkeyServer() as valkey:
         async with ScriptedUpstream(barrier.script) as up, AsyncExitStack() as stack:
             toml = f'''
+[store]
+budget_wait_s = 0
 [shared]
 url = "{valkey.url}"
 [[keys]]

@@ -196,7 +196,8 @@ async def keeping(
     others: Mapping[str, Script] | None = None,
     intervals: Intervals = LONG_INTERVALS,
 ) -> AsyncIterator[AccountingSetup]:
-    """The provider `up` plays the script; `provider` is more TOML for it, `store` for the `[store]`.
+    """The provider `up` plays the script; `provider` is more TOML for it, `store` for the `[store]`: unless it says so,
+    no request waits for money that others hold.
 
     `others`: more providers by their names, all of the same kind.
     """
@@ -204,7 +205,7 @@ async def keeping(
         addresses = {name: up.base_url for name, up in ups.items()}
         config = "".join(providers(kind, **{name: url}) + provider + "\n" for name, url in addresses.items())
         url = await _database(folder)
-        config += f'[store]\nurl = "{url}"\n{store}\n{toml}'
+        config += f'[store]\nurl = "{url}"\n{with_wait(store)}\n{toml}'
         async with gateway(config, data_dir=folder, intervals=intervals) as gate:
             setup = AccountingSetup(gate, **ups)
             yield setup
@@ -212,6 +213,10 @@ async def keeping(
             await setup.assert_balanced()
         for up in ups.values():
             await up.idle()
+
+
+def with_wait(store: str) -> str:
+    return store if "budget_wait_s" in store else f"{store}\nbudget_wait_s = 0"
 
 
 async def _database(folder: Path) -> str:

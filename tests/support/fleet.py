@@ -25,7 +25,7 @@ from streamweir.store.ledger.accounts import balance_of
 from streamweir.store.ledger.check import check_sums
 from streamweir.store.limits.shared import SharedLimits
 from streamweir.store.requests.requests import RequestFilter, RequestRow, list_requests
-from support.accounting_gateway import MODEL, AccountingSetup
+from support.accounting_gateway import MODEL, AccountingSetup, with_wait
 from support.deadlines import PROGRAM_TIMEOUT_S
 from support.gateway import Gate, gateway, nothing_left, providers
 from support.program_deadlines import LONG_INTERVALS
@@ -150,7 +150,8 @@ async def fleet(
     intervals: Intervals = LONG_INTERVALS,
     others: Sequence[str] = (),
 ) -> AsyncIterator[Fleet]:
-    """`database`: which kind, or the URL of one. `store` is more TOML for `[store]`.
+    """`database`: which kind, or the URL of one. `store` is more TOML for `[store]`: unless it says so, no request
+    waits for money that others hold.
 
     `others`: URLs of the same database, each for a gateway more.
     """
@@ -161,7 +162,7 @@ async def fleet(
         async with AsyncExitStack() as stack:
             setups = []
             for number, each in enumerate([url] * count + list(others)):
-                config = f'{providers(up=up.base_url)}\n[store]\nurl = "{each}"\n{store}\n{shared}{toml}'
+                config = f'{providers(up=up.base_url)}\n[store]\nurl = "{each}"\n{with_wait(store)}\n{shared}{toml}'
                 data_dir = folder if are_workers else folder / f"node{number}"
                 data_dir.mkdir(exist_ok=True)
                 is_worker = are_workers and count > 1

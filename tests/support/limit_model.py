@@ -154,7 +154,7 @@ class LimitModel:
     def reserve(self, request: LimitRequest) -> Decision:
         if (known := self._known(request.request_id)) is not None:
             self._take_up(known)
-            return self._decision(request)
+            return self._decision(request, planned=known.planned)
         refused = self._rates_refusal(request)
         if refused is not None:
             return refused
@@ -171,7 +171,7 @@ class LimitModel:
         taken.planned = self._fitting_plan(request.charges, request.amount, request.planned)
         self._taken.append(taken)
         self._change(taken, request.amount)
-        return self._decision(request)
+        return self._decision(request, planned=taken.planned)
 
     def reserve_all(self, requests: tuple[LimitRequest, ...]) -> Decision:
         new = [request for request in requests if self._known(request.request_id) is None]
@@ -307,6 +307,7 @@ class LimitModel:
         limited_by: str | None = None,
         retry_after_s: float = 0.0,
         missing: tuple[str, ...] = (),
+        planned: int = 0,
     ) -> Decision:
         requests, tokens = self._counts(request.key_id, self._at)
         return Decision(
@@ -316,6 +317,7 @@ class LimitModel:
             requests=self._window(request, request.rpm, requests, 0),
             tokens=self._window(request, request.tpm, tokens, 1),
             missing=missing,
+            planned=planned,
         )
 
     def _window(self, request: LimitRequest, limit: int | None, used: int, which: int) -> Window | None:

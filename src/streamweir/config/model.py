@@ -117,6 +117,7 @@ class Store(_WithSecrets, frozen=True, kw_only=True, forbid_unknown_fields=True)
     url: SecretText = "sqlite:///streamweir.db"
     retention_days: Annotated[float, Meta(gt=0, le=36_500)] = 30.0
     hold_tokens: Annotated[int, Meta(ge=1, le=10_000_000)] = 1024
+    budget_wait_s: Annotated[float, Meta(ge=0, le=600)] = 30.0
     anomaly_tokens: Annotated[int, Meta(ge=1, le=1_000_000_000)] = 10_000_000
     answer_tokens: Annotated[int, Meta(ge=1, le=10_000_000)] = 4096
     remote_tokens: Annotated[int, Meta(ge=1, le=10_000_000)] = 131_072

@@ -14,7 +14,7 @@ of the cause is in `report` and `trace`: for the operator's log, never for a cal
 import re
 from collections.abc import Collection, Iterable
 from operator import ne
-from typing import ClassVar, NamedTuple, overload
+from typing import Any, ClassVar, NamedTuple, overload
 
 from msgspec import Struct
 
@@ -163,6 +163,8 @@ class StreamweirError(Exception):
     is_of_caller: bool = False
     """The caller has set the limit that was exceeded, or the refusal can be its own words: it says nothing about the
     target."""
+    details: dict[str, Any] | None = None
+    """Further members of the error object, for APIs whose format allows them."""
 
     def __init__(
         self,

@@ -55,4 +55,4 @@ def _members(error: StreamweirError, type: str, code: str) -> dict[str, Any]:
     members: dict[str, Any] = {"message": error.message, "type": type, "param": error.param, "code": code}
     if error.event_id is not None:
         members["event_id"] = error.event_id
-    return members
+    return members if error.details is None else {**members, **error.details}

@@ -4,10 +4,12 @@ A provider gets the limit that is paid for. Whether an answer exceeds it all the
 tokenizer if it is loaded, less some slack, because a model need not write the tokens that a tokenizer reads. Without
 a tokenizer, every token is assumed to be as long as tokens get. A provider's own report is used unchanged. Once an
 answer has exceeded its limit, the count must not be too low any more: then there is no slack, and without a
-tokenizer every byte counts as a token.
+tokenizer every byte counts as a token, or as much of one as in the answers that were seen before. It is counted in
+this way from the beginning, if the reservation covers less than the limit.
 """
 
 from io import StringIO
+from math import ceil
 
 from streamweir.pipeline.meter import Record
 from streamweir.pipeline.settlement import Counter, UsageSource, size_of
@@ -23,11 +25,13 @@ _PIECE = 16 * 1024
 class AnswerCount:
     """`count` is the model's tokenizer, called on the event loop. None: there is none, or there are several choices."""
 
-    __slots__ = ("_count", "_counted", "_measured", "_record", "_recounted_at", "is_over_limit")
+    __slots__ = ("_bytes_per_token", "_count", "_counted", "_measured", "_record", "_recounted_at", "is_over_limit")
 
-    def __init__(self, record: Record, count: Counter | None) -> None:
+    def __init__(self, record: Record, count: Counter | None, bytes_per_token: float = 1.0) -> None:
+        """`bytes_per_token`: the fewest, for an answer that must not be counted too low."""
         self._record = record
         self._count = count
+        self._bytes_per_token = bytes_per_token
         self._recounted_at = 0
         """The number of characters at the last complete count."""
         self._counted = [(0, 0), (0, 0)]
@@ -35,7 +39,8 @@ class AnswerCount:
         self._measured = [(0, 0), (0, 0)]
         """The same in bytes."""
         self.is_over_limit = False
-        """The answer has exceeded its limit."""
+        """The answer has exceeded its limit, or what is reserved is less than its limit: it must not be counted too
+        low."""
 
     def __call__(self) -> int:
         record = self._record
@@ -44,7 +49,7 @@ class AnswerCount:
         if tokens is not None:
             return max(reported, tokens if self.is_over_limit else tokens - _SLACK_TOKENS - tokens // _SLACK_FRACTION)
         size = self._size()
-        return max(reported, size if self.is_over_limit else size // MAX_BYTES_PER_TOKEN)
+        return max(reported, ceil(size / self._bytes_per_token) if self.is_over_limit else size // MAX_BYTES_PER_TOKEN)
 
     def exceeds(self, allowed: int) -> bool:
         """Counts again from the start: the sum of the pieces may be a few tokens more than the whole text. An answer

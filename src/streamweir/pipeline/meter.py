@@ -231,6 +231,10 @@ class Meter:
         reported = self.record.usage.completion_tokens if self.record.usage is not None else 0
         return max(self._size_so_far() // BYTES_PER_TOKEN, reported)
 
+    def shown_bytes(self) -> int:
+        """The size of everything of the answer that was sent, reasoning included."""
+        return self._size_so_far()
+
     def count_usage(self) -> Usage:
         """The gateway's own count, for usage that must be sent now. This usage will be settled."""
         prompt = self._count_prompt() if self._count_prompt is not None else None

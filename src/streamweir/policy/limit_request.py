@@ -31,7 +31,7 @@ class LimitRequest(KeyLimits, frozen=True, kw_only=True):
     amount: int = 0
     """Nano-dollars, for each charge."""
     planned: int = 0
-    """What it may need beyond its amount: counted, so that no more requests begin than can be paid for, but not held."""
+    """What it may need beyond its amount: counted, so that no more requests begin than can be paid, but not held."""
     takes_rest: bool = False
     """It is reserved if its amount fits, whatever other requests plan."""
     charges: tuple[BudgetCharge, ...] = ()
@@ -69,6 +69,8 @@ class Decision(Struct, frozen=True, kw_only=True):
     """The time until the same request would be admitted alone; 0: it was admitted, or waiting does not help."""
     requests: Window | None = None
     tokens: Window | None = None
+    planned: int = 0
+    """Of a request that was admitted: the part of its plan that is counted."""
     missing: tuple[str, ...] = ()
     """Unknown accounts: nothing was decided or reserved. They must be seeded before the next attempt."""
 

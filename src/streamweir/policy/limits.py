@@ -7,8 +7,8 @@ early, half a second late at most). Tokens are estimated, and corrected in the s
 charge fits if used + amount <= limit. A settlement replaces the reserved amount by the cost.
 
 Besides its amount, a reservation has a plan: what it may still need. While other requests of an account are open, a
-request fits only beside all plans; a request that is alone, or that `takes_rest`, gets a smaller plan. An extension uses
-up the plan of its reservation, and leaves those of others alone. A plan is no promise: only amounts are held.
+request fits only beside all plans; a request that is alone, or that `takes_rest`, gets a smaller plan. An extension
+uses up the plan of its reservation, and leaves those of others alone. A plan is no promise: only amounts are held.
 
 A reservation is a lease: if it is not renewed for `lease_s`, it expires and releases its stream and its money. It is
 still known: a renewal, an extension or a second reservation restores it, even beyond a limit (the request is running),
@@ -100,7 +100,11 @@ class LocalLimits:
         usage.drop_before(at)
         if request_id in self._open or request_id in self._expired:
             self._renew(request_id, at)
-            return Decision(requests=_window(usage, REQUESTS, rpm, at), tokens=_window(usage, TOKENS, tpm, at))
+            return Decision(
+                requests=_window(usage, REQUESTS, rpm, at),
+                tokens=_window(usage, TOKENS, tpm, at),
+                planned=self._open[request_id].planned,
+            )
         needed = request.needed_tokens
         refused = _refusal(key, request, needed, at)
         if refused is None and request.charges:
@@ -114,18 +118,18 @@ class LocalLimits:
             if request.charges
             else request.other_accounts
         )
+        planned = self._plan_of(request) if request.planned else 0
         self._add_reservation(
             request_id,
-            _Reservation(
-                request, accounts, key, tick, needed, request.amount, self._plan_of(request), at + self._lease_s
-            ),
+            _Reservation(request, accounts, key, tick, needed, request.amount, planned, at + self._lease_s),
         )
         if rpm is None and tpm is None:
-            return _ALLOWED
+            return Decision(planned=planned) if planned else _ALLOWED
         reset_s = expires_in_s(tick, at)  # of both: this request is the last to go
         return Decision(
             requests=None if rpm is None else Window(rpm, max(0, rpm - usage.totals[REQUESTS]), reset_s),
             tokens=None if tpm is None else Window(tpm, max(0, tpm - usage.totals[TOKENS]), reset_s),
+            planned=planned,
         )
 
     def reserve_all(self, requests: Sequence[LimitRequest], now: float) -> Decision:
@@ -305,10 +309,9 @@ class LocalLimits:
     def _plan_of(self, request: LimitRequest) -> int:
         """The plan of a request that fits: no more than is left beside the plans of others."""
         planned = request.planned
-        if planned:
-            for charge in request.charges:
-                account = self._accounts[charge.account]
-                planned = min(planned, charge.limit - account.used - request.amount - account.planned)
+        for charge in request.charges:
+            account = self._accounts[charge.account]
+            planned = min(planned, charge.limit - account.used - request.amount - account.planned)
         return max(0, planned)
 
     def _add_reservation(self, request_id: str, reservation: _Reservation) -> None:

@@ -1,10 +1,15 @@
-"""The size of a reservation: an upper bound of the prompt, and as much answer as can be paid for.
+"""The size of a reservation: an upper bound of the prompt, and a first slice of the answer or all of it.
 
-A reservation is an upper bound of the cost only if the provider gets a limit for the answer that the reservation
-covers. So if money is limited, every answer has a limit: the caller's own, or a smaller one that can be paid for.
-Without a caller's limit it is a share of the available amount, so that one request does not use all of it. Every
-series of sizes here is finite and strictly decreasing, so trying one after the other ends. This module knows prices,
-but neither accounts nor their owners.
+An answer that can be cut is reserved in slices: the first before it begins, further ones while it is streamed. Its
+provider gets the caller's limit. What it may still need is its plan, which is counted but not held.
+
+An answer that cannot be cut (it is not streamed, or its cost is not seen before its end) is reserved whole. That is an
+upper bound of the cost only if the provider gets a limit for the answer that the reservation covers: the caller's own,
+or a smaller one that can be paid for. Without a caller's limit it is a share of the available amount, so that one
+request does not use all of it.
+
+Every series of sizes here is finite and strictly decreasing, so trying one after the other ends. This module knows
+prices, but neither accounts nor their owners.
 """
 
 from msgspec import Struct
@@ -35,6 +40,19 @@ class Need(Struct, frozen=True, kw_only=True):
     extra_output: int = 0
     """Tokens that are billed as output and are not bounded by the limit, such as an unused prediction."""
     service_tier: str | None = None
+    reasons: bool = False
+    """The caller asks for reasoning."""
+    is_cuttable: bool = False
+    """It is streamed, and what it costs is seen while it is."""
+    first: int = 0
+    """The first slice of an answer that can be cut, per choice."""
+    expected: int | None = None
+    """How long an answer that can be cut will hardly ever be, for all choices together. None: not known."""
+
+    @property
+    def longest(self) -> int:
+        """The limit that an answer has in any case, for all choices together."""
+        return self.limit if self.limit is not None else self.max_answer * self.choices
 
 
 class Size(Struct, frozen=True):
@@ -43,10 +61,16 @@ class Size(Struct, frozen=True):
     prompt: int
     answer: int
     """Of all choices together."""
+    planned: int = 0
+    """What the answer may need beyond that."""
 
 
 def wanted_size(need: Need, quote: Quote, available: int | None) -> Size:
     """What to reserve if it fits. `available`: nano-dollars; None: not known."""
+    if need.is_cuttable:
+        first = min(need.longest, need.first * need.choices)
+        expected = need.longest if need.expected is None else min(need.longest, need.expected)
+        return Size(need.prompt, first, max(0, expected - first))
     if need.limit is not None:
         return Size(need.prompt, need.limit)
     per_choice = min(need.default, need.max_answer)
@@ -60,28 +84,39 @@ def fitting_size(need: Need, wanted: Size, quote: Quote, available: int, prompt:
     """The part of `wanted` that `available` pays for, with a prompt of at most `prompt` tokens. None: too little."""
     affordable = quote.affords(available, prompt, need.service_tier)
     if affordable is None or (wanted.answer == 0 and affordable >= 0):
-        return Size(prompt, wanted.answer)
+        return Size(prompt, wanted.answer, wanted.planned)
     per_choice = min(affordable - need.extra_output, wanted.answer) // need.choices
     minimum = min(MIN_ANSWER_TOKENS, wanted.answer // need.choices)
-    return Size(prompt, per_choice * need.choices) if per_choice >= max(1, minimum) else None
+    if per_choice < max(1, minimum):
+        return None
+    return Size(prompt, per_choice * need.choices, wanted.planned)
 
 
-def limit_of(need: Need, size: Size) -> tuple[int | None, tuple[str, ...]]:
+def smallest_size(need: Need, wanted: Size, prompt: int) -> Size:
+    """What is needed at least, with a prompt of `prompt` tokens."""
+    per_choice = min(MIN_ANSWER_TOKENS, wanted.answer // need.choices)
+    return Size(prompt, per_choice * need.choices)
+
+
+def limit_of(need: Need, covered: int) -> tuple[int | None, tuple[str, ...]]:
     """The limit per choice that is sent to the provider instead of the caller's, and its name in the request record.
-    None: the caller's limit is sent."""
-    if need.limit is not None and size.answer >= need.limit:
+    `covered`: the longest answer that can be paid for, for all choices. None: the caller's limit is sent."""
+    if need.limit is not None and covered >= need.limit:
         return None, ()
-    return size.answer // need.choices, ("max_tokens_set" if need.limit is None else "max_tokens_lowered",)
+    return covered // need.choices, ("max_tokens_set" if need.limit is None else "max_tokens_lowered",)
 
 
-def extension_sizes(covered: int, needed: int, step: int) -> tuple[int, ...]:
+def extension_sizes(covered: int, needed: int, step: int, longest: int | None = None) -> tuple[int, ...]:
     """The sizes to which a reservation of `covered` tokens may be extended for an answer that already has `needed`.
+    `longest`: no more than that is reserved, unless it is needed.
 
     The last is `needed`. Empty: the reservation covers it.
     """
     if needed <= covered:
         return ()
     sizes = []
+    if longest is not None:
+        step = min(step, max(longest, needed) - covered)
     while covered + step > needed:
         sizes.append(covered + step)
         step //= _STEP_DIVISOR

@@ -120,6 +120,8 @@ class Dialect(Struct, frozen=True, kw_only=True):
     """Members outside the format that this dialect passes on."""
 
     error_members: tuple[str, ...]
+    has_error_details: bool = False
+    """Its error object may have further members (`StreamweirError.details`)."""
     error_in_chunk: bool = False
     """The error frame is a chunk with `choices: []`."""
     error_overrides: Mapping[str, ErrorFields] = {}

@@ -50,4 +50,6 @@ def _members(error: StreamweirError, fields: ErrorFields, dialect: Dialect, para
     members: dict[str, Any] = {name: every[name] for name in dialect.error_members}
     if error.event_id is not None:
         members["event_id"] = error.event_id
+    if error.details is not None and dialect.has_error_details:
+        members |= error.details
     return members

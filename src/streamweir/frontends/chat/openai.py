@@ -39,5 +39,6 @@ OPENAI = Dialect(
     logprobs=True,
     extras=frozenset({"annotations", "audio", "images", "citations", "search_results"}),
     error_members=("message", "type", "param", "code"),
+    has_error_details=True,
     terminator=sse.DONE,
 )

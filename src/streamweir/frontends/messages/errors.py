@@ -74,7 +74,7 @@ def message_of(error: StreamweirError) -> str:
 
 
 def document_of(error: StreamweirError, request_id: str) -> dict[str, Any]:
-    inner = {"type": words_of(error).type, "message": message_of(error)}
+    inner = {"type": words_of(error).type, "message": message_of(error), **(error.details or {})}
     return {"type": "error", "error": inner, "request_id": request_id or None}
 
 

@@ -46,13 +46,18 @@ def document_of(error: StreamweirError) -> dict[str, Any]:
     """The body of an error before the answer. The error of a provider of the same API is passed on: clients
     react to its code and its message."""
     native = _native_in(error)
-    members = {"message": error.message, "type": error.spec.type, "param": error.param, "code": error.code}
+    members: dict[str, Any] = {
+        "message": error.message,
+        "type": error.spec.type,
+        "param": error.param,
+        "code": error.code,
+    }
     if native is not None:
         own = {"message": native.message, "type": native.type or error.spec.type}
         members = {**own, "param": native.param, "code": native.code}
     if error.event_id is not None:
         members["event_id"] = error.event_id
-    return {"error": members}
+    return {"error": {**members, **(error.details or {})}}
 
 
 def stream_members(error: StreamweirError) -> dict[str, Any]:

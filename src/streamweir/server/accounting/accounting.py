@@ -11,22 +11,21 @@ orphans) is in `server.accounting.maintenance`.
 import asyncio
 import time
 from contextlib import suppress
-
-from msgspec import structs
+from functools import partial
 
 from streamweir.core.errors import CallerError, GatewayFault
 from streamweir.core.usage import Usage
 from streamweir.core.verdict import Verdict
-from streamweir.pipeline.answer_count import MAX_BYTES_PER_TOKEN
 from streamweir.policy.access import Key, KeyRing
-from streamweir.policy.key_limits import BY_COUNT
-from streamweir.policy.limit_request import Decision, LimitRequest, headers_of
+from streamweir.policy.limit_request import LimitRequest, headers_of
 from streamweir.policy.limits import LEASE_S
-from streamweir.policy.reserve import Need, Size, extension_sizes, fitting_size, limit_of, wanted_size
-from streamweir.server.accounting.account_limits import AccountLimits, AccountLimitsCache, charges_of
+from streamweir.policy.reserve import Need, Size, limit_of
+from streamweir.server.accounting.account_limits import AccountLimits, AccountLimitsCache
+from streamweir.server.accounting.budget_reserver import BUDGET_WAIT_S, BudgetReserver
 from streamweir.server.accounting.charge import charge
 from streamweir.server.accounting.intervals import ProgressInterval
 from streamweir.server.accounting.keys import KeyDirectory
+from streamweir.server.accounting.limit_refusal import refusal_of
 from streamweir.server.accounting.limiter import LimitDecision, Limiter, MemoryLimiter
 from streamweir.server.accounting.request_row import row_of, row_of_open, tags_text
 from streamweir.server.accounting.reservation import Reservation, ReservationRequest
@@ -35,19 +34,9 @@ from streamweir.server.http.answers import Refusal
 from streamweir.server.http.message import Headers
 from streamweir.server.telemetry.record import RequestRecord
 from streamweir.store.db.clock import now_ms
-from streamweir.store.journal.entries import Extend, Hold, Progress, Refused, Settle, short
+from streamweir.store.journal.entries import Hold, Progress, Refused, Settle, short
 from streamweir.store.journal.handle import JournalUnavailable
 from streamweir.store.ledger.writer import DECISION_S, Writer
-
-_BUDGET_REFUSALS = ("budget_exceeded", "insufficient_quota")
-_MESSAGES = {
-    "budget_exceeded": "The spend limit of this API key is reached.",
-    "insufficient_quota": "The credit balance is used up.",
-    "idempotency_in_progress": "A request with this Idempotency-Key is being answered.",
-    "idempotency_key_reused": "This Idempotency-Key was used for another request.",
-    "idempotency_completed": "The request with this Idempotency-Key is complete; its answer is not stored.",
-}
-
 
 _UNPRICED = (
     'The model "{}" has no price, and this key has a spend limit. '
@@ -69,8 +58,10 @@ class Accounting:
         renew_s: float = LEASE_S / 4,
         decision_s: float = DECISION_S,
         targets: TargetLimiter | None = None,
+        budget_wait_s: float = BUDGET_WAIT_S,
     ) -> None:
-        """`writer` is None without a database. `hold_tokens`: for an answer whose caller sets no limit.
+        """`writer` is None without a database. `hold_tokens`: the first slice of an answer, and the size of one whose
+        caller sets no limit. `budget_wait_s`: how long a request waits for money that others hold.
 
         `can_enforce_limits`: False for several processes without shared state. `renew_s`: how often
         reservations are renewed. `decision_s`: how long a request waits until its hold is written. `targets`: the
@@ -87,6 +78,7 @@ class Accounting:
         self.can_enforce_limits = can_enforce_limits
         self._open: dict[str, Reservation] = {}
         self._account_limits = AccountLimitsCache(limiter.begin)
+        self.budgets = BudgetReserver(limiter, directory, writer, hold_tokens, budget_wait_s)
         self._renew_s = renew_s
         self._decision_s = decision_s
         self._renewed_at = time.monotonic()
@@ -116,21 +108,23 @@ class Accounting:
             return
         decision = self._limiter.check_rate(key)
         if decision is not None and decision.refusal is not None:
-            raise Refusal(_error_of(decision.refusal, decision, key), headers_of(decision))
+            raise Refusal(refusal_of(decision.refusal, decision, key), headers_of(decision))
 
     async def open(self, request: ReservationRequest) -> tuple[Reservation, Headers]:
         """Admits a request. Raises `Refusal`. The hold is written to the journal later: see `Reservation.written`."""
         account_limits = self._account_limits_of(request)
         if account_limits.charges:
-            reservation, result = await self._reserve_within(request, account_limits)
+            limits, make = partial(self._newest_limits_of, request), partial(self._make_reservation, request)
+            reservation, result = await self.budgets.reserve(request, limits, make, self._reserve)
         else:
             answer = request.output_tokens if request.output_tokens is not None else self._hold_tokens
-            reservation = self._make_reservation(request, account_limits, Size(request.prompt_tokens, answer), None)
+            reservation = self._make_reservation(request, account_limits, Size(request.prompt_tokens, answer))
             result = await self._reserve(reservation)
         headers = headers_of(result.decision)
         code = result.decision.refusal or result.code
         if code is not None:
-            raise Refusal(_error_of(code, result.decision, request.key), headers)
+            needed_tokens = reservation.limit_request.needed_tokens
+            raise Refusal(refusal_of(code, result.decision, request.key, needed_tokens), headers)
         reservation.handle = result.handle
         if self.writer is not None and not result.is_recorded:
             try:
@@ -146,52 +140,22 @@ class Accounting:
         reservation.is_settled = True
         self._open.pop(reservation.hold.request_id, None)
         self._limiter.release(reservation.hold.request_id)
+        self._wake_waiting(reservation)
 
-    async def extend(self, reservation: Reservation, needed: int) -> bool:
-        """The answer exceeds its reservation, with `needed` tokens: reserves more, or as much as is available.
+    def count_tokens(self, reservation: Reservation, tokens: int) -> None:
+        """For `tpm`: a running answer has `tokens`, more than were counted. The count at least doubles."""
+        counted = reservation.rate_tokens or 0
+        reservation.rate_tokens = max(2 * counted, tokens)
+        self._limiter.count_tokens(reservation.hold.request_id, reservation.rate_tokens - counted)
 
-        False: not enough is available. True without an extension if the reservation already covers it.
-        """
-        covered = reservation.allowance or 0
-        step = reservation.step or self._hold_tokens
-        sizes = extension_sizes(covered, needed, step)
-        for allowance in sizes:
-            if reservation.is_settled:
-                return False
-            if await self._hold_more(reservation, allowance):
-                reservation.allowance, reservation.step = allowance, min(step, allowance - covered)
-                return True
-        return not sizes
+    def stop_waiting(self) -> None:
+        """Requests that wait for money wait no longer: the process ends."""
+        self.budgets.line.close()
 
-    async def _hold_more(self, reservation: Reservation, allowance: int) -> bool:
-        request = reservation.request
-        amount = (
-            request.quote.hold(reservation.prompt_tokens, allowance, request.service_tier) or 0
-        ) - reservation.held
-        if amount <= 0:
-            return True  # it is already reserved, even if the account is overspent by now
-        reservation.extensions += 1
-        entry = Extend(
-            request_id=reservation.hold.request_id, at_ms=now_ms(), number=reservation.extensions, amount=amount
-        )
-        if not await self._limiter.extend(entry, self._renewed(reservation)):
-            return False
-        if self.writer is not None and not reservation.is_settled:
-            self.writer.put(entry, required=True)
-        reservation.held += amount
-        return True
-
-    def _renewed(self, reservation: Reservation) -> LimitRequest:
-        """With the current limits: credit may have been added since, or the budget raised."""
-        key = self.directory.newest(reservation.request.key)
-        charges = {
-            charge.account: charge
-            for charge in charges_of(key, self.directory.workspace_of(key), reservation.request.at_ms)
-        }
-        return structs.replace(
-            reservation.limit_request,
-            charges=tuple([charges.get(charge.account, charge) for charge in reservation.limit_request.charges]),
-        )
+    def _wake_waiting(self, reservation: Reservation) -> None:
+        if self.budgets.line.waiting:
+            request = reservation.limit_request
+            self.budgets.line.wake((*[charge.account for charge in request.charges], *request.other_accounts))
 
     def settle(self, reservation: Reservation, record: RequestRecord) -> None:
         """Exactly once. Adds cost and price to the record."""
@@ -210,6 +174,10 @@ class Accounting:
         )
         if self.writer is not None:
             self.writer.put(self._settlement(reservation, record, usage), required=True)
+        if reservation.shown_bytes is not None:
+            self.budgets.note_answer(reservation, record)
+            reservation.shown_bytes = None  # it holds the attempt
+        self._wake_waiting(reservation)
 
     def refused(self, record: RequestRecord) -> None:
         """A request without a reservation. Without a valid key it has no row: it must not fill the database."""
@@ -269,45 +237,6 @@ class Accounting:
         decision = self._limiter.reserve_at_once(reservation.limit_request, reservation.hold)
         return LimitDecision(decision=decision) if decision is not None else await self._decide(reservation)
 
-    async def _reserve_within(
-        self, request: ReservationRequest, account_limits: AccountLimits
-    ) -> tuple[Reservation, LimitDecision]:
-        """If money is limited: reserves the wanted size, or the size that fits, or returns the refusal."""
-        need = self._need_of(request)
-        remaining = await self._remaining(account_limits) if need.limit is None else None
-        wanted = size = wanted_size(need, request.quote, remaining)
-        prompt = need.prompt
-        for is_last in (False, False, True):  # other requests may reserve what remains meanwhile
-            reservation = self._make_reservation(request, account_limits, size, need)
-            result = await self._reserve(reservation)
-            if is_last or (result.decision.refusal or result.code) not in _BUDGET_REFUSALS:
-                break
-            remaining = await self._remaining(account_limits, exactly=True)
-            min_prompt = prompt // MAX_BYTES_PER_TOKEN
-            if remaining is None or fitting_size(need, wanted, request.quote, remaining, min_prompt) is None:
-                break  # an exact count of the prompt would not help
-            if prompt == need.prompt and request.measure is not None:
-                prompt = min(prompt, await request.measure.count() or prompt)
-            smaller = fitting_size(need, wanted, request.quote, remaining, prompt)
-            if smaller is None:
-                break
-            size = smaller
-        return reservation, result
-
-    async def _remaining(self, account_limits: AccountLimits, *, exactly: bool = False) -> int | None:
-        try:
-            return await self._limiter.remaining(account_limits.charges, exactly=exactly)
-        except GatewayFault as error:
-            raise Refusal(error) from None
-
-    def _need_of(self, request: ReservationRequest) -> Need:
-        if request.measure is not None:
-            return request.measure.need(self._hold_tokens)
-        max_answer = request.output_tokens or self._hold_tokens
-        return Need(
-            prompt=request.prompt_tokens, limit=request.output_tokens, default=self._hold_tokens, max_answer=max_answer
-        )
-
     def _account_limits_of(self, request: ReservationRequest) -> AccountLimits:
         """The accounts that the request is charged to. Raises `Refusal` if they are unknown or cannot be enforced."""
         key = request.key
@@ -319,8 +248,18 @@ class Accounting:
             raise Refusal(unavailable("Rate limits with several workers need [shared] (Valkey)."))
         return account_limits
 
+    def _newest_limits_of(self, request: ReservationRequest) -> AccountLimits:
+        """After a wait: credit may have been added since, or the budget raised."""
+        key = self.directory.newest(request.key)
+        return self._account_limits.of(key, self.directory.workspace_of(key), request.at_ms)
+
     def _make_reservation(
-        self, request: ReservationRequest, account_limits: AccountLimits, size: Size, need: Need | None
+        self,
+        request: ReservationRequest,
+        account_limits: AccountLimits,
+        size: Size,
+        need: Need | None = None,
+        takes_rest: bool = False,
     ) -> Reservation:
         """`need`: None if money is not limited."""
         key, workspace, charges = request.key, account_limits.workspace, account_limits.charges
@@ -348,12 +287,18 @@ class Accounting:
             session=request.attribution.session,
             tags=tags_text(request.attribution.tags),
         )
-        expected = request.output_tokens if request.output_tokens is not None else self._hold_tokens
+        planned = (
+            request.quote.hold(size.prompt, output_tokens + size.planned, request.service_tier) if size.planned else 0
+        )
+        wanted = request.output_tokens if request.output_tokens is not None else self._hold_tokens
+        first = min(wanted, self._hold_tokens, output_tokens)
         limit_request = LimitRequest(
             request_id=request.request_id,
             key_id=key.id,
-            tokens=request.prompt_tokens + min(expected, output_tokens),
+            tokens=request.prompt_tokens + first,
             amount=hold.amount,
+            planned=max(0, (planned or 0) - hold.amount),
+            takes_rest=takes_rest,
             charges=charges,
             other_accounts=account_limits.other_accounts,
             **account_limits.limits,
@@ -363,7 +308,12 @@ class Accounting:
         )
         if need is not None and request.quote.affords(0, 0, request.service_tier) is not None:
             reservation.allowance, reservation.choices = output_tokens, need.choices
-            reservation.limit, reservation.flags = limit_of(need, size)
+            reservation.limit, reservation.flags = limit_of(need, need.longest if need.is_cuttable else size.answer)
+            if need.is_cuttable:
+                reservation.longest = need.longest
+                reservation.bytes_per_token = self.budgets.bytes_per_token(request.model, reasons=need.reasons)
+        if request.key.tpm is not None and (request.output_tokens is None or first < request.output_tokens):
+            reservation.rate_tokens = first
         return reservation
 
     async def _decide(self, reservation: Reservation) -> LimitDecision:
@@ -431,12 +381,6 @@ def settle_abandoned(hold: Hold) -> Settle:
         price=0,
     )
     return Settle(row=row, account=hold.account, frees_idempotency=True, has_price=True)
-
-
-def _error_of(code: str, decision: Decision, key: Key) -> CallerError:
-    kind = BY_COUNT.get(decision.limited_by) if decision.limited_by is not None else None
-    message = kind.refusal.format(getattr(key, kind.name)) if kind is not None else _MESSAGES[code]
-    return CallerError(code, message, retry_after_s=decision.retry_after_s or None)
 
 
 def unavailable(message: str = "Accounting is unavailable at the moment. Try again later.") -> GatewayFault:

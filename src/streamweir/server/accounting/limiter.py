@@ -32,6 +32,20 @@ class LimitDecision(Struct, frozen=True, kw_only=True):
     """Why the database refused it."""
 
 
+class AccountState(Struct, frozen=True):
+    """An account that a request is charged to, at a moment."""
+
+    charge: BudgetCharge
+    spent: int
+    held: int
+    """By running requests, as far as is known."""
+
+    @property
+    def free(self) -> int:
+        """Negative if it is overspent."""
+        return self.charge.limit - self.spent - self.held
+
+
 class Limiter(Protocol):
     is_degraded: bool
     """The shared counters are unavailable at the moment."""
@@ -55,8 +69,16 @@ class Limiter(Protocol):
         reserved either."""
         ...
 
+    async def states(self, charges: Sequence[BudgetCharge]) -> list[AccountState]:
+        """Of the accounts that are known now, by the authority. Raises `GatewayFault`, as `remaining`."""
+        ...
+
     async def extend(self, entry: Extend, request: LimitRequest) -> bool:
         """Whether more may be held. If so, it is held, and recorded if the database decided."""
+        ...
+
+    def count_tokens(self, request_id: str, tokens: int) -> None:
+        """A running answer has more tokens than were estimated."""
         ...
 
     def settle(self, request_id: str, tokens: int, cost: int) -> None: ...
@@ -145,8 +167,20 @@ class MemoryLimiter:
                 smallest = charge.limit - used
         return smallest
 
+    async def states(self, charges: Sequence[BudgetCharge]) -> list[AccountState]:
+        states = []
+        for charge in charges:
+            used, held = self._limits.used(charge.account), self._limits.held(charge.account)
+            if used is not None:
+                states.append(AccountState(charge, used - held, held))
+        return states
+
     async def extend(self, entry: Extend, request: LimitRequest) -> bool:
-        return self._limits.extend(request.request_id, entry.amount, request.charges) is None
+        id, amount = request.request_id, entry.amount
+        return self._limits.extend(id, amount, request.charges, takes_rest=request.takes_rest) is None
+
+    def count_tokens(self, request_id: str, tokens: int) -> None:
+        self._limits.count_tokens(request_id, tokens)
 
     def settle(self, request_id: str, tokens: int, cost: int) -> None:
         self._limits.settle(request_id, tokens, cost, time.monotonic())

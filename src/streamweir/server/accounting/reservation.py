@@ -15,6 +15,7 @@ from streamweir.policy.health import TargetId
 from streamweir.policy.limit_request import LimitRequest
 from streamweir.policy.prices import Quote
 from streamweir.policy.reserve import Need
+from streamweir.server.accounting.budget_line import Turn
 from streamweir.store.journal.entries import Hold
 from streamweir.store.journal.handle import WriteHandle
 from streamweir.store.ledger.writer import DECISION_S
@@ -52,6 +53,10 @@ class ReservationRequest(Struct, frozen=True, kw_only=True):
     """As requested: some tiers have their own prices."""
     idempotency: bytes | None = None
     body_digest: bytes | None = None
+    on_wait: Callable[[], None] | None = None
+    """Called before it waits for money of others, which may take long."""
+    max_wait_s: float | None = None
+    """The most that it may wait for that, if that is less than usual."""
     measure: ReservationSizes | None = None
     """None: its size is the estimate."""
     attribution: Attribution = NOTHING
@@ -84,6 +89,17 @@ class Reservation(Struct, eq=False):
     choices: int = 1
     flags: tuple[str, ...] = ()
     """Changes of the request: `max_tokens_set`, `max_tokens_lowered`."""
+    longest: int | None = None
+    """The limit of the answer, of all choices together. None: it is reserved whole, or there is no limit on money."""
+    bytes_per_token: float = 1.0
+    """The fewest in the last answers of its model."""
+    reasons: bool = False
+    shown_bytes: Callable[[], int] | None = None
+    """The size of everything that the caller could see of the answer."""
+    rate_tokens: int | None = None
+    """How many tokens of answer are counted for `tpm`. None: they need not be counted before the end."""
+    turn: Turn | None = None
+    """While an extension waits."""
     extensions: int = 0
     step: int | None = None
     """The tokens of the last extension."""
@@ -96,6 +112,11 @@ class Reservation(Struct, eq=False):
     is_settled: bool = False
     decision_s: float = DECISION_S
     """How long its hold may take to be written."""
+
+    @property
+    def is_sliced(self) -> bool:
+        """Less is reserved than the answer may need: it is extended while it is streamed."""
+        return self.longest is not None and self.allowance is not None and self.allowance < self.longest
 
     @property
     def workspace_id(self) -> str:

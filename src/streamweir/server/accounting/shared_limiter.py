@@ -4,7 +4,8 @@ Valkey counts requests, tokens, streams and money in one step. Everything about 
 under its locks, before the upstream is called: so neither a flushed Valkey nor a lost answer can cause overspending.
 If one of them is unavailable:
 
-    Valkey             rates: counted in this process, divided by the number of processes; money: the database
+    Valkey             rates: counted in this process, divided by the number of processes; money: the database.
+                       What requests plan is counted in this process only
     the database       Valkey alone, and the hold goes to the journal
     both               requests with a budget are refused (503), because it is not known whether they fit
 
@@ -19,17 +20,18 @@ from collections.abc import Callable, Coroutine, Iterable, Sequence
 from contextlib import suppress
 from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
+from streamweir.core.errors import GatewayFault
 from streamweir.policy.access import Key
 from streamweir.policy.limit_request import BudgetCharge, Decision, LimitRequest
 from streamweir.policy.limits import LocalLimits
-from streamweir.server.accounting.limiter import LimitDecision, remaining_s, unavailable
+from streamweir.server.accounting.limiter import AccountState, LimitDecision, remaining_s, unavailable
 from streamweir.server.accounting.target_limiter import TargetLimiter
 from streamweir.store.db.base import Store, StoreUnavailable
 from streamweir.store.journal.entries import Extend, Hold
 from streamweir.store.journal.handle import JournalUnavailable, WriteHandle
-from streamweir.store.ledger.accounts import used_of
+from streamweir.store.ledger.accounts import sums_of, used_of
 from streamweir.store.ledger.writer import DECISION_S, Writer
 from streamweir.store.limits.errors import SharedUnavailable
 from streamweir.store.limits.shared import SharedLimits
@@ -71,6 +73,7 @@ class SharedLimiter:
         self._local_ids: set[str] = set()  # and those that were counted here, while it was unavailable
         self._charged_accounts: set[str] = set()  # accounts whose sums in Valkey must still be corrected
         self._counted_locally: set[str] = set()  # those of them that were charged while Valkey was unavailable
+        self._undecided: dict[str, int] = {}  # what is counted here, and about what the database decides just now
         self._pinned: dict[str, _Pin] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._heartbeat_at = 0.0
@@ -90,6 +93,7 @@ class SharedLimiter:
             return LimitDecision(decision=decision)
         if request.request_id in self._local_ids and len(self._counted_locally) < _MAX_ACCOUNTS:
             self._counted_locally.update(charge.account for charge in request.charges)
+        self._note_undecided(request.charges, request.amount)
         try:
             code = await self._writer.decide(hold, request.charges, remaining_s(deadline, self._decision_s))
         except StoreUnavailable:
@@ -97,6 +101,8 @@ class SharedLimiter:
         except BaseException:
             self.release(request.request_id)
             raise
+        finally:
+            self._note_undecided(request.charges, -request.amount)
         if code is not None:
             await self._release_now(request.request_id)
         return LimitDecision(decision=decision, is_recorded=True, code=code)
@@ -115,16 +121,41 @@ class SharedLimiter:
                 used |= {account: max(amount, used.get(account, amount)) for account, amount in booked.items()}
         return min([charge.limit - used[charge.account] for charge in charges if charge.account in used], default=None)
 
-    async def extend(self, entry: Extend, request: LimitRequest) -> bool:
+    async def states(self, charges: Sequence[BudgetCharge]) -> list[AccountState]:
+        """By the database; if it is unavailable, by Valkey, which does not know what of it is held."""
+        accounts = [charge.account for charge in charges]
         try:
-            if await self._writer.extend(entry, request.charges) is not None:
-                return False
+            sums = await self._store.read(lambda conn: sums_of(conn, accounts), timeout_s=self._decision_s)
+            return [AccountState(charge, sums[charge.account].spent, sums[charge.account].held) for charge in charges]
         except StoreUnavailable:
-            if request.request_id not in self._shared_ids:
-                return False
-            return await self._extend_shared(entry) and await self._pin(request, self._writer.mark + 1)
-        await self._extend_shared(entry)
-        return True
+            if self._shared is None:
+                return []
+        with suppress(SharedUnavailable):
+            found = [(charge, await self._shared.used(charge.account)) for charge in charges]
+            return [AccountState(charge, used, 0) for charge, used in found if used is not None]
+        return []
+
+    async def extend(self, entry: Extend, request: LimitRequest) -> bool:
+        """Where plans are counted it must fit, too: so it is counted there first, and taken back if the database
+        refuses."""
+        is_counted = await self._count_extension(entry.amount, request)
+        if is_counted is False:
+            return False
+        try:
+            is_refused = await self._writer.extend(entry, request.charges) is not None
+        except StoreUnavailable:
+            if request.request_id in self._shared_ids and is_counted:
+                return await self._pin(request, self._writer.mark + 1)
+            is_refused = True
+        if is_refused and is_counted:
+            await self._count_extension(-entry.amount, structs.replace(request, takes_rest=True))
+        return not is_refused
+
+    def count_tokens(self, request_id: str, tokens: int) -> None:
+        if request_id in self._local_ids:
+            self._local.count_tokens(request_id, tokens)
+        elif request_id in self._shared_ids and self._shared is not None:
+            self._start(self._shared.count_tokens(request_id, tokens))
 
     def settle(self, request_id: str, tokens: int, cost: int) -> None:
         if request_id in self._local_ids:
@@ -247,11 +278,37 @@ class SharedLimiter:
                 if decision.refusal is None:
                     self._shared_ids.add(request.request_id)
                 return decision
-        # Rates are divided among the processes; money is decided by the database.
-        decision = self._local.reserve(request.divided_by(self._peers()), time.monotonic())
+        decision = await self._count_locally(request.divided_by(self._peers()), deadline)
         if decision.refusal is None:
             self._local_ids.add(request.request_id)
         return decision
+
+    async def _count_locally(self, request: LimitRequest, deadline: float) -> Decision:
+        """Rates are divided among the processes. Money is decided by the database; here it is only counted, because of
+        the plans, and what others have spent is read if it does not fit."""
+        decision = self._local.reserve(request, time.monotonic())
+        if not decision.missing and decision.limited_by not in [charge.account for charge in request.charges]:
+            return decision
+        await self._load_accounts(request.charges, remaining_s(deadline, self._decision_s))
+        decision = self._local.reserve(request, time.monotonic())
+        if decision.missing:  # evicted at once
+            raise unavailable()
+        return decision
+
+    async def _load_accounts(self, charges: Sequence[BudgetCharge], limit_s: float) -> None:
+        accounts = [charge.account for charge in charges]
+        try:
+            used = await self._store.read(lambda conn: used_of(conn, accounts), timeout_s=limit_s)
+        except StoreUnavailable:
+            raise unavailable() from None
+        for account, amount in used.items():
+            self._local.correct(account, amount + self._undecided.get(account, 0))
+
+    def _note_undecided(self, charges: Sequence[BudgetCharge], amount: int) -> None:
+        for charge in charges:
+            left = self._undecided.pop(charge.account, 0) + amount
+            if left > 0:
+                self._undecided[charge.account] = left
 
     async def _seed_and_reserve(self, request: LimitRequest, decision: Decision, deadline: float) -> Decision:
         """For accounts that Valkey does not have, or has lost."""
@@ -269,13 +326,21 @@ class SharedLimiter:
             raise SharedUnavailable("lost again in this moment")
         return decision
 
-    async def _extend_shared(self, entry: Extend) -> bool:
-        if self._shared is None or entry.request_id not in self._shared_ids:
+    async def _count_extension(self, amount: int, request: LimitRequest) -> bool | None:
+        """Whether it fits. None: it is not known here, and the database decides."""
+        id, charges, takes_rest = request.request_id, request.charges, request.takes_rest
+        if self._shared is not None and id in self._shared_ids:
+            try:
+                return await self._shared.extend(id, amount, charges, takes_rest=takes_rest) is None
+            except SharedUnavailable:
+                return None
+        if id not in self._local_ids:
+            return None
+        if self._local.extend(id, amount, charges, takes_rest=takes_rest) is None:
             return True
-        try:
-            return await self._shared.extend(entry.request_id, entry.amount) is None
-        except SharedUnavailable:
-            return False
+        with suppress(GatewayFault):
+            await self._load_accounts(charges, self._decision_s)
+        return self._local.extend(id, amount, charges, takes_rest=takes_rest) is None
 
     async def _pin(self, request: LimitRequest, mark: int) -> bool:
         """Whether the charge, which is in the journal before `mark`, is protected from corrections by others."""

@@ -51,7 +51,7 @@ def api_failure_answer(error: StreamweirError, headers: Headers = ()) -> Answer:
 def _retry_headers(error: StreamweirError, status: int) -> Headers:
     if status == 401:
         return (("www-authenticate", "Bearer"), ("x-should-retry", "false"))
-    if not error.spec.may_retry:
+    if not error.spec.may_retry and error.retry_after_s is None:
         return (("x-should-retry", "false"),)
     wait_s = error.retry_after_s if error.retry_after_s is not None else _DEFAULT_RETRY_AFTER_S.get(status)
     retry: Headers = (("x-should-retry", "true"),) if status >= 500 else ()

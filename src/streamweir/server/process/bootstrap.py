@@ -217,6 +217,7 @@ def _make_runtime(
         limiter,
         writer,
         hold_tokens=config.store.hold_tokens,
+        budget_wait_s=config.store.budget_wait_s,
         can_enforce_limits=can_enforce_limits,
         renew_s=intervals.lease_s / _RENEWALS,
         decision_s=intervals.decision_s,

@@ -1,18 +1,20 @@
 """The output of an attempt waits for its reservation: nothing is sent that is not reserved durably.
 
-    reservation not durable yet -> output is paused
-    answer exceeds reservation  -> output is paused, until the reservation is extended or the answer is cut
+    reservation not durable yet        -> output is paused
+    most of a slice is used            -> the reservation is extended, while output goes on
+    answer exceeds reservation         -> output is paused, until the reservation is extended or the answer is cut
+    answer exceeds what `tpm` counts   -> more is counted; an answer that runs is never cut for a rate
 
 This module connects the reservation of a request with the relay of an attempt, and decides nothing itself:
-`server.accounting.accounting` decides whether there is more to reserve, `server.request.request` how a caller learns
-that there is not (`cut`).
+`server.accounting.budget_reserver` decides whether there is more to reserve, `server.request.request` how a caller
+learns that there is not (`cut`). The relay calls it only when a mark is passed, never for each piece.
 """
 
 import asyncio
 from collections.abc import Callable
 from functools import partial
 
-from streamweir.core.errors import CallerError, GatewayFault, StreamweirError
+from streamweir.core.errors import GatewayFault, StreamweirError
 from streamweir.pipeline.answer_count import AnswerCount
 from streamweir.pipeline.meter import Meter
 from streamweir.policy.health import TargetId
@@ -21,6 +23,13 @@ from streamweir.server.accounting.reservation import AttemptProgress, Reservatio
 from streamweir.server.accounting.token_count import Vocabularies
 from streamweir.server.relay.observer import AttemptObserver
 from streamweir.server.relay.relay import Relay
+
+_EARLY_PART = 4
+"""More is asked for when this part of the last extension is left."""
+_MARGIN_TOKENS, _MARGIN_PART = 32, 8
+"""What the provider may have written when the gateway sees that a slice is used."""
+_PAUSE_S = 1.0
+"""How long paused output waits for others: the provider goes on writing meanwhile, and bills it."""
 
 
 class OutputAllowance:
@@ -43,6 +52,9 @@ class OutputAllowance:
         self._epoch_ms = reservation.request.at_ms - arrived_s * 1000
         self._vocabularies = vocabularies
         self._extending: asyncio.Task[None] | None = None
+        self._has_asked = False
+        """The present slice is nearly used, and more was asked for."""
+        self._is_paused = False
 
     def bind(self, relay: Relay, meter: Meter, target: TargetId) -> None:
         """Before the attempt begins."""
@@ -52,40 +64,103 @@ class OutputAllowance:
         if handle is not None and not handle.is_durable:
             relay.pause_output()
             handle.when_durable(relay.resume_output)
-        if reservation.allowance is not None:
-            relay.set_allowance(reservation.allowance)
+        if reservation.allowance is not None or reservation.rate_tokens is not None:
             count = self._vocabularies.counter(target.model) if reservation.choices == 1 else None
-            answer = AnswerCount(meter.record, count)
+            answer = AnswerCount(meter.record, count, reservation.bytes_per_token)
+            answer.is_over_limit = reservation.is_sliced
             relay.exceeds = answer.exceeds
             relay.on_overrun = partial(self._overrun, relay, answer)
+            self._has_asked = self._is_paused = False
+            self._set_mark(relay)
+        if reservation.allowance is not None:
+            reservation.shown_bytes = meter.shown_bytes
 
     async def wait_extended(self) -> None:
         """After an attempt: waits for a running extension, so that it is settled with the rest."""
         if self._extending is not None:
+            self._accounting.budgets.hurry(self._reservation, 0.0)
             await asyncio.wait({self._extending})
 
+    def _set_mark(self, relay: Relay) -> None:
+        """The length at which the relay calls back."""
+        mark, rate_tokens = self._money_mark(), self._reservation.rate_tokens
+        if rate_tokens is not None:
+            mark = rate_tokens if mark is None else min(mark, rate_tokens)
+        relay.set_allowance(mark)
+
+    def _money_mark(self) -> int | None:
+        """Of a slice, first the length at which more is asked for, then the one at which output must wait."""
+        reservation = self._reservation
+        allowance = reservation.allowance
+        if allowance is None or not reservation.is_sliced:
+            return allowance
+        end = allowance - _margin(allowance)
+        return end if self._has_asked else end - (reservation.step or allowance) // _EARLY_PART
+
     def _overrun(self, relay: Relay, answer: AnswerCount) -> None:
-        """The answer exceeds its reservation: nothing more is sent before the reservation is extended."""
+        """A mark was passed."""
+        reservation = self._reservation
+        if reservation.rate_tokens is not None and answer.exceeds(reservation.rate_tokens):
+            self._accounting.count_tokens(reservation, answer())
+        mark = self._money_mark()
+        if mark is None or not answer.exceeds(mark):
+            self._set_mark(relay)
+            return
+        is_running = self._extending is not None and not self._extending.done()
+        if reservation.is_sliced and not self._has_asked:
+            self._has_asked = True
+            mark = self._money_mark()
+            if mark is not None and not answer.exceeds(mark):
+                self._set_mark(relay)
+                if not is_running:
+                    self._start(relay, answer, None)
+                return
         relay.pause_output()
+        self._is_paused = True
+        if is_running:
+            self._accounting.budgets.hurry(reservation, _PAUSE_S)
+            return
         answer.is_over_limit = True
-        self._extending = asyncio.get_running_loop().create_task(self._extend(relay, answer))
+        self._start(relay, answer, _PAUSE_S)
+
+    def _start(self, relay: Relay, answer: AnswerCount, wait_s: float | None) -> None:
+        self._extending = asyncio.get_running_loop().create_task(self._extend(relay, answer, wait_s))
         self._extending.add_done_callback(partial(self._extended, relay))
 
-    async def _extend(self, relay: Relay, answer: AnswerCount) -> None:
+    async def _extend(self, relay: Relay, answer: AnswerCount, wait_s: float | None) -> None:
+        """`wait_s`: how long others may be waited for. None: as long as a new request would wait."""
+        reservation, budgets = self._reservation, self._accounting.budgets
         if relay.has_lost_caller:  # in the same turn: nothing more is sent, and its end settles it
             return
-        if await self._accounting.extend(self._reservation, answer()):
-            relay.set_allowance(self._reservation.allowance)
-            relay.resume_output()
+        needed = answer()
+        if reservation.is_sliced:
+            # More than is covered, for the next slice; not more than the limit, which the count may exceed.
+            covered = reservation.allowance or 0
+            needed = min(max(needed + _margin(needed), covered + 1), reservation.longest or covered)
+        if await budgets.extend(reservation, needed, wait_s):
+            self._has_asked = False
+            if reservation.longest is not None and not reservation.is_sliced and needed <= reservation.longest:
+                answer.is_over_limit = False  # all of it is reserved: an answer within its limit is never cut
+            self._set_mark(relay)
+            self._resume(relay)
         elif relay.is_complete:  # it ended meanwhile, and is billed as it is
+            self._resume(relay)
+        elif self._is_paused and not relay.has_lost_caller:
+            self._cut(relay, await budgets.cut_error(reservation))
+
+    def _resume(self, relay: Relay) -> None:
+        if self._is_paused:
+            self._is_paused = False
             relay.resume_output()
-        elif not relay.has_lost_caller:
-            self._cut(relay, CallerError("budget_exceeded", "The spend limit is reached. The answer was cut."))
 
     def _extended(self, relay: Relay, task: asyncio.Task[None]) -> None:
         if not task.cancelled() and (reason := task.exception()) is not None:
             self._observer.fault(reason, self._reservation.hold.request_id)
             relay.stop(GatewayFault("internal_error", "The gateway failed to relay the answer."))
+
+
+def _margin(tokens: int) -> int:
+    return min(_MARGIN_TOKENS, tokens // _MARGIN_PART)
 
 
 def _progress_of(relay: Relay, meter: Meter, target: TargetId, epoch_ms: float) -> AttemptProgress:

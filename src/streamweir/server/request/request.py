@@ -293,6 +293,8 @@ class RequestHandler:
             idempotency=self._idempotency,
             body_digest=self._body_digest,
             attribution=self.record.attribution,
+            on_wait=self.slot.opened,
+            max_wait_s=self._builder.timeout_s,
             measure=ReservationSize(
                 self._runtime, self._vocabularies, self._parser, route, chat, self._builder.body_bytes
             ),

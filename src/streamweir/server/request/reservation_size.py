@@ -66,6 +66,7 @@ class ReservationSize:
             choices=choices,
             extra_output=0 if chat.prediction is None else predicted_tokens(chat),
             service_tier=chat.service_tier,
+            reasons=chat.reasoning is not None or thinking_budget(chat) > 0,
         )
 
     def max_answer(self, target: TargetId) -> int | None:

@@ -131,13 +131,18 @@ def sums_of_keys(conn: Connection, account_ids: Sequence[str]) -> dict[str, Sums
 
 def used_of(conn: Connection, account_ids: Sequence[str]) -> dict[str, int]:
     """The used amount of each account. Writes nothing: an account without a row is summed up."""
+    return {id: sums.used for id, sums in sums_of(conn, account_ids).items()}
+
+
+def sums_of(conn: Connection, account_ids: Sequence[str]) -> dict[str, Sums]:
+    """The sums of accounts of any kind. Writes nothing: an account without a row is summed up."""
     found = _by_id(_select_accounts.run(conn, account_ids))
     for id in account_ids:
         if id in found:
             continue
         is_of_workspace = id.startswith("ws:")
         found[id] = _workspace_sums(conn, id[3:]) if is_of_workspace else _key_sums(conn, [id])[0][id]
-    return {id: found[id].used for id in account_ids}
+    return {id: found[id] for id in account_ids}
 
 
 def latest_use(conn: Connection) -> int:

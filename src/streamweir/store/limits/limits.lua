@@ -237,14 +237,14 @@ local function renew(id, reservation, now)
 end
 
 -- The answer: kind (0 allowed, else what refuses it), wait in microseconds, requests and tokens
--- used and the time until none are, and for MISSING and NO_MONEY which charges.
-local function answer(kind, wait, use, now, charges)
+-- used and the time until none are, for MISSING and NO_MONEY which charges, and for a reservation its plan.
+local function answer(kind, wait, use, now, numbers)
     local values = {
         text(kind), text(wait),
         text(use.requests), text(until_none(use, 1, now)),
         text(use.tokens), text(until_none(use, 2, now)),
     }
-    for _, number in ipairs(charges or {}) do
+    for _, number in ipairs(numbers or {}) do
         values[#values + 1] = text(number)
     end
     return table.concat(values, ' ')
@@ -335,7 +335,7 @@ local function reserve(now)
     local known = load_reservation(id)
     if known then
         renew(id, known, now)
-        return answer(0, 0, use, now)
+        return answer(0, 0, use, now, { known[PLANNED] })
     end
     local kind, wait = check(key, use, 10, tokens, now)
     if kind ~= 0 then
@@ -346,7 +346,7 @@ local function reserve(now)
         return answer(money, 0, use, now, found)
     end
     count(id, key, use, tokens, amount, found, charges_from, now)
-    return answer(0, 0, use, now)
+    return answer(0, 0, use, now, { found })
 end
 
 -- reserve_all: {request, key, tokens, the limits}, each of another key: all of them or none. Answers with the kind and

@@ -134,8 +134,8 @@ class SharedLimits:
         self, request_id: str, amount: int, charges: Sequence[BudgetCharge], *, takes_rest: bool = False
     ) -> str | None:
         """Reserves `amount` more on every account of the request (`charges`: with their present limits). If it does
-        not fit, nothing changes, and the error's code is returned. `takes_rest`: whatever others plan. A negative amount
-        takes an extension back. Raises `SharedUnavailable` also if Valkey does not know the request."""
+        not fit, nothing changes, and the error's code is returned. `takes_rest`: whatever others plan. A negative
+        amount takes an extension back. Raises `SharedUnavailable` also if Valkey does not know the request."""
         rest = "1" if takes_rest else "0"
         code = await self._valkey.call(self._arguments("extend", request_id, str(amount), rest, *_charges(charges)))
         if code == "unknown":
@@ -279,10 +279,10 @@ def _charges(charges: Sequence[BudgetCharge]) -> list[str]:
 
 
 def _decision(answer: str, request: LimitRequest) -> Decision:
-    kind, wait, requests, requests_reset, tokens, tokens_reset, *charges = map(int, answer.split())
+    kind, wait, requests, requests_reset, tokens, tokens_reset, *numbers = map(int, answer.split())
     refusal = limited_by = None
     if kind == _MONEY:
-        charge = request.charges[charges[0]]
+        charge = request.charges[numbers[0]]
         refusal, limited_by = charge.code, charge.account
     elif kind > 0:
         refusal, limited_by = KINDS[kind - 1].code, KINDS[kind - 1].counts
@@ -292,7 +292,8 @@ def _decision(answer: str, request: LimitRequest) -> Decision:
         retry_after_s=wait / _MICRO,
         requests=_window(request.rpm, requests, requests_reset),
         tokens=_window(request.tpm, tokens, tokens_reset),
-        missing=tuple(request.charges[number].account for number in charges) if kind == _MISSING else (),
+        planned=numbers[0] if kind == 0 and numbers else 0,
+        missing=tuple(request.charges[number].account for number in numbers) if kind == _MISSING else (),
     )
 
 

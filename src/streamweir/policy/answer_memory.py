@@ -1,0 +1,84 @@
+"""What the last answers of a model were like: how long, and whether everything that was billed was also shown.
+
+A stream can be cut where its money ends, but only if what it costs can be seen. A model that thinks without showing it
+bills tokens that nobody sees before the end. So a model counts as shown only when an answer of some length was, and as
+hidden again for a while after one that was not. Lengths are remembered for each key, because keys are used for
+different work. All of it is bounded, and forgotten with the process: what is not known is reserved whole. Pure.
+"""
+
+from collections import OrderedDict, deque
+
+from msgspec import Struct, field
+
+_ANSWERS = 8
+"""Of a key with a model, or of a model: so many of the last ones are remembered."""
+_MIN_EVIDENCE = 32
+"""Tokens: a shorter answer shows nothing about the model."""
+_HIDDEN_FOR = 32
+"""After an answer that was not shown, so many that were must follow."""
+_MIN_BYTES_PER_TOKEN = 2
+"""An answer with less text for each token that was billed was not shown completely."""
+_UNCOUNTED_TOKENS = 16
+_SAFE_PART = 0.75
+"""Of the fewest bytes per token that were seen: so many are expected of the next answer."""
+_GROWTH = 2
+_MAX_MODELS, _MAX_KEYS = 1024, 8192
+
+
+class _Model(Struct):
+    is_shown: bool = False
+    hidden_left: int = 0
+    densities: deque[float] = field(default_factory=lambda: deque(maxlen=_ANSWERS))
+
+
+class AnswerMemory:
+    """`reasons`: the request asked for reasoning. A model may show its answers, and hide its reasoning."""
+
+    def __init__(self) -> None:
+        self._models: OrderedDict[tuple[str, bool], _Model] = OrderedDict()
+        self._lengths: OrderedDict[tuple[str, str, bool], deque[int]] = OrderedDict()
+
+    def note(self, key_id: str, model: str, tokens: int, shown_bytes: int, *, reasons: bool) -> None:
+        """An answer is complete. `tokens`: as the provider has reported them."""
+        known = self._models.get((model, reasons))
+        if known is None:
+            known = self._models[model, reasons] = _Model()
+            _bound(self._models, _MAX_MODELS)
+        if tokens > shown_bytes // _MIN_BYTES_PER_TOKEN + _UNCOUNTED_TOKENS:
+            known.is_shown, known.hidden_left = False, _HIDDEN_FOR
+        elif tokens >= _MIN_EVIDENCE:
+            known.hidden_left = max(0, known.hidden_left - 1)
+            known.is_shown = not known.hidden_left
+            known.densities.append(shown_bytes / tokens)
+        lengths = self._lengths.get((key_id, model, reasons))
+        if lengths is None:
+            lengths = self._lengths[key_id, model, reasons] = deque(maxlen=_ANSWERS)
+            _bound(self._lengths, _MAX_KEYS)
+        else:
+            self._lengths.move_to_end((key_id, model, reasons))
+        lengths.append(tokens)
+
+    def is_shown(self, model: str, *, reasons: bool) -> bool:
+        """Whether everything that an answer of the model costs can be seen while it is streamed."""
+        known = self._models.get((model, reasons))
+        if known is None:
+            return False
+        self._models.move_to_end((model, reasons))
+        return known.is_shown
+
+    def expected_tokens(self, key_id: str, model: str, *, reasons: bool) -> int | None:
+        """Twice the longest of the last answers. None: there were none."""
+        lengths = self._lengths.get((key_id, model, reasons))
+        return None if lengths is None else _GROWTH * max(lengths)
+
+    def bytes_per_token(self, model: str, *, reasons: bool) -> float:
+        """So few that the tokens of an answer are hardly ever more than its bytes divided by it."""
+        known = self._models.get((model, reasons))
+        return 1.0 if known is None or not known.densities else max(1.0, _SAFE_PART * min(known.densities))
+
+
+def _bound(
+    known: OrderedDict[tuple[str, bool], _Model] | OrderedDict[tuple[str, str, bool], deque[int]], size: int
+) -> None:
+    if len(known) > size:
+        known.popitem(last=False)

@@ -1,0 +1,300 @@
+"""Reserves money for a request: at once, after a wait, less than it wants, or not at all; and more while it streams.
+
+    fits beside everything that running requests hold and plan   reserved at once
+    nobody else is running on the account                        reserved at once, with as much as there is
+    does not fit because of others                               waits for them (`server.accounting.budget_line`), then
+                                                                 reserved with as much as there is
+    what is spent leaves no room for the smallest answer         refused at once
+
+An answer that can be cut is reserved in slices (`policy.reserve`). Whether it can is known from earlier answers of its
+model (`policy.answer_memory`): if some of what it costs is not shown, it is reserved whole. Nothing here is a promise
+about money: the limiter decides about every amount, whatever is planned.
+"""
+
+import time
+from collections.abc import Awaitable, Callable
+
+from msgspec import Struct, structs
+
+from streamweir.core.errors import CallerError, GatewayFault
+from streamweir.core.verdict import Verdict
+from streamweir.pipeline.answer_count import MAX_BYTES_PER_TOKEN
+from streamweir.pipeline.settlement import UsageSource
+from streamweir.policy.answer_memory import AnswerMemory
+from streamweir.policy.limit_request import Decision, LimitRequest, headers_of
+from streamweir.policy.reserve import Need, Size, extension_sizes, fitting_size, limit_of, smallest_size, wanted_size
+from streamweir.server.accounting.account_limits import AccountLimits, charges_of
+from streamweir.server.accounting.budget_line import BudgetLine, Turn
+from streamweir.server.accounting.keys import KeyDirectory
+from streamweir.server.accounting.limit_refusal import BUDGET_REFUSALS, budget_refusal
+from streamweir.server.accounting.limiter import AccountState, LimitDecision, Limiter
+from streamweir.server.accounting.reservation import Reservation, ReservationRequest
+from streamweir.server.http.answers import Refusal
+from streamweir.server.telemetry.record import RequestRecord
+from streamweir.store.db.clock import now_ms
+from streamweir.store.journal.entries import Extend
+from streamweir.store.ledger.writer import Writer
+
+BUDGET_WAIT_S = 30.0
+_MAX_LOWERED = 3
+"""How often a smaller size is tried: others may reserve what is left meanwhile."""
+_COMPLETE = (Verdict.COMPLETED, Verdict.LENGTH)
+
+MakeReservation = Callable[[AccountLimits, Size, Need, bool], Reservation]
+"""`bool`: it takes the rest, whatever others plan."""
+
+
+class _Search(Struct):
+    """What has been tried for one request."""
+
+    need: Need
+    wanted: Size
+    prompt: int
+    """The smallest upper bound of the prompt that is known."""
+    is_counted: bool = False
+    is_last: bool = False
+    """It has waited for as long as it may."""
+    lowered: int = 0
+    states: list[AccountState] = []
+
+    def sized(self) -> Size:
+        return structs.replace(self.wanted, prompt=self.prompt)
+
+
+class BudgetReserver:
+    def __init__(
+        self, limiter: Limiter, directory: KeyDirectory, writer: Writer | None, hold_tokens: int, wait_s: float
+    ) -> None:
+        self.line = BudgetLine()
+        self._memory = AnswerMemory()
+        self._limiter = limiter
+        self._directory = directory
+        self._writer = writer
+        self._hold_tokens = hold_tokens
+        self._wait_s = wait_s
+
+    async def reserve(
+        self,
+        request: ReservationRequest,
+        limits: Callable[[], AccountLimits],
+        make: MakeReservation,
+        decide: Callable[[Reservation], Awaitable[LimitDecision]],
+    ) -> tuple[Reservation, LimitDecision]:
+        """Raises `Refusal` if there is too little money. `limits`: the present ones."""
+        account_limits, need = limits(), self._need_of(request)
+        is_share = need.limit is None and not need.is_cuttable
+        wanted = wanted_size(need, request.quote, await self._remaining(account_limits) if is_share else None)
+        search, size = _Search(need, wanted, need.prompt), wanted
+        blocked_by = self.line.has_waiting(charge.account for charge in account_limits.charges)
+        turn: Turn | None = None
+        wait_s = self._wait_s if request.max_wait_s is None else min(self._wait_s, request.max_wait_s)
+        deadline = time.monotonic() + wait_s
+        try:
+            while True:
+                if blocked_by is not None and not search.is_last:
+                    turn = self._take_turn(turn, blocked_by, deadline, request)
+                    search.is_last = turn is None or not await self.line.wait(turn)
+                    account_limits, size = limits(), search.sized()
+                reservation = make(account_limits, size, need, search.is_last)
+                result = await decide(reservation)
+                code = result.decision.refusal or result.code
+                if code not in BUDGET_REFUSALS:
+                    self._apply_plan(reservation, need, result.decision)
+                    return reservation, result
+                search.states = await self._states(account_limits)
+                blocked_by, smaller = await self._next(search, request, result.decision.limited_by)
+                if blocked_by is None and smaller is None:
+                    error = self._refusal(code, search, request, result.decision)
+                    raise Refusal(error, headers_of(result.decision))
+                size = smaller or size
+        finally:
+            if turn is not None:
+                self.line.leave(turn)
+
+    def _take_turn(self, turn: Turn | None, account: str, deadline: float, request: ReservationRequest) -> Turn | None:
+        if turn is not None:
+            if turn.account == account:
+                return turn
+            self.line.leave(turn)
+        elif request.on_wait is not None:
+            request.on_wait()
+        return self.line.join(account, deadline)
+
+    async def _next(
+        self, search: _Search, request: ReservationRequest, limited_by: str | None
+    ) -> tuple[str | None, Size | None]:
+        """After a refusal: the account to wait for, or the size to try now. Neither: it is refused."""
+        need, wanted, quote = search.need, search.wanted, request.quote
+        if not search.states:
+            return None, None
+        unspent = min(state.charge.limit - state.spent for state in search.states)
+        if fitting_size(need, wanted, quote, unspent, search.prompt // MAX_BYTES_PER_TOKEN) is None:
+            return None, None  # an exact count of the prompt would not help
+        if not search.is_counted and request.measure is not None:
+            search.is_counted = True
+            counted = await request.measure.count()
+            if counted is not None and counted < search.prompt:
+                search.prompt = counted
+                return None, search.sized()
+        if fitting_size(need, wanted, quote, unspent, search.prompt) is None:
+            return None, None
+        tightest = min(search.states, key=lambda state: state.free)
+        blocking = next((state for state in search.states if state.charge.account == limited_by), tightest)
+        if blocking.held > 0 and not search.is_last:
+            return blocking.charge.account, None
+        search.lowered += 1
+        if search.lowered > _MAX_LOWERED:
+            return None, None
+        free = tightest.free
+        half = None
+        if tightest.held > 0 and not need.is_cuttable:  # all of it would cut the answers that are running
+            half = fitting_size(need, wanted, quote, free // 2, search.prompt)
+        return None, half or fitting_size(need, wanted, quote, free, search.prompt)
+
+    def _refusal(self, code: str, search: _Search, request: ReservationRequest, decision: Decision) -> CallerError:
+        size = smallest_size(search.need, search.wanted, search.prompt)
+        output = size.answer + search.need.extra_output
+        needed = request.quote.hold(size.prompt, output, request.service_tier) or 0
+        return budget_refusal(code, search.states, decision.limited_by, needed)
+
+    def _apply_plan(self, reservation: Reservation, need: Need, decision: Decision) -> None:
+        """If less could be planned than wanted, the provider gets a limit for what can be paid, and ends by itself."""
+        request, limit_request = reservation.request, reservation.limit_request
+        reservation.reasons = need.reasons
+        if not need.is_cuttable or decision.planned >= limit_request.planned or reservation.allowance is None:
+            return
+        payable = request.quote.affords(
+            limit_request.amount + decision.planned, reservation.prompt_tokens, request.service_tier
+        )
+        if payable is not None and payable < need.longest:
+            covered = max(reservation.allowance, payable - payable % need.choices)
+            reservation.limit, reservation.flags = limit_of(need, covered)
+            reservation.longest = min(need.longest, covered)
+
+    async def extend(self, reservation: Reservation, needed: int, wait_s: float | None = None) -> bool:
+        """The answer needs a reservation for `needed` tokens: reserves more, or as much as is available.
+
+        False: not enough is available, also after a wait for others (`wait_s`; by default as for a new request). True
+        without an extension if the reservation already covers it.
+        """
+        deadline = time.monotonic() + (self._wait_s if wait_s is None else wait_s)
+        takes_rest = False
+        try:
+            while True:
+                is_sliced, covered = reservation.is_sliced, reservation.allowance or 0
+                step = 2 * (reservation.step or covered) if is_sliced else reservation.step or self._hold_tokens
+                sizes = extension_sizes(covered, needed, step, reservation.longest if is_sliced else None)
+                for allowance in sizes:
+                    if reservation.is_settled:
+                        return False
+                    if await self._hold_more(reservation, allowance, takes_rest=takes_rest):
+                        reservation.step = step if is_sliced else min(step, allowance - covered)
+                        reservation.allowance = allowance
+                        return True
+                if not sizes or takes_rest or not is_sliced:
+                    return not sizes
+                takes_rest = not await self._wait_for_others(reservation, deadline)
+        finally:
+            if reservation.turn is not None:
+                self.line.leave(reservation.turn)
+                reservation.turn = None
+
+    def hurry(self, reservation: Reservation, wait_s: float) -> None:
+        """Its output is paused, until its extension has waited for so long."""
+        if reservation.turn is not None:
+            self.line.hurry(reservation.turn, time.monotonic() + wait_s)
+
+    async def _wait_for_others(self, reservation: Reservation, deadline: float) -> bool:
+        """Whether to try again as before. False: nobody else holds anything, or the time is over."""
+        if reservation.turn is None:
+            states = await self._limiter.states(self._renewed(reservation).charges)
+            tightest = min(states, key=lambda state: state.free, default=None)
+            if tightest is None or tightest.held <= reservation.held:
+                return False
+            reservation.turn = self.line.join(tightest.charge.account, deadline, is_running=True)
+        return reservation.turn is not None and await self.line.wait(reservation.turn)
+
+    async def _hold_more(self, reservation: Reservation, allowance: int, *, takes_rest: bool) -> bool:
+        request = reservation.request
+        amount = (
+            request.quote.hold(reservation.prompt_tokens, allowance, request.service_tier) or 0
+        ) - reservation.held
+        if amount <= 0:
+            return True  # it is already reserved, even if the account is overspent by now
+        reservation.extensions += 1
+        entry = Extend(
+            request_id=reservation.hold.request_id, at_ms=now_ms(), number=reservation.extensions, amount=amount
+        )
+        limit_request = self._renewed(reservation)
+        if takes_rest:
+            limit_request = structs.replace(limit_request, takes_rest=True)
+        if not await self._limiter.extend(entry, limit_request):
+            return False
+        if self._writer is not None and not reservation.is_settled:
+            self._writer.put(entry, required=True)
+        reservation.held += amount
+        return True
+
+    def _renewed(self, reservation: Reservation) -> LimitRequest:
+        """With the current limits: credit may have been added since, or the budget raised."""
+        key = self._directory.newest(reservation.request.key)
+        charges = {
+            charge.account: charge
+            for charge in charges_of(key, self._directory.workspace_of(key), reservation.request.at_ms)
+        }
+        return structs.replace(
+            reservation.limit_request,
+            charges=tuple([charges.get(charge.account, charge) for charge in reservation.limit_request.charges]),
+        )
+
+    async def cut_error(self, reservation: Reservation) -> CallerError:
+        """Why an answer is cut."""
+        states = await self._limiter.states(self._renewed(reservation).charges)
+        tightest = min(states, key=lambda state: state.free, default=None)
+        if tightest is None:
+            return CallerError("budget_exceeded", "The spend limit is reached. The answer was cut.")
+        error = budget_refusal("budget_exceeded", states, tightest.charge.account, 0)
+        error.message = f"The answer was cut. {error.message}"
+        return error
+
+    def note_answer(self, reservation: Reservation, record: RequestRecord) -> None:
+        """Of a request that is over: what its answer says about the next ones."""
+        shown_bytes, usage = reservation.shown_bytes, record.usage
+        if (
+            shown_bytes is None
+            or usage is None
+            or record.usage_source is not UsageSource.PROVIDER
+            or record.verdict not in _COMPLETE
+        ):
+            return
+        key_id, model = reservation.hold.key_id, reservation.request.model
+        self._memory.note(key_id, model, usage.completion_tokens, shown_bytes(), reasons=reservation.reasons)
+
+    def _need_of(self, request: ReservationRequest) -> Need:
+        if request.measure is None:
+            return Need(
+                prompt=request.prompt_tokens,
+                limit=request.output_tokens,
+                default=self._hold_tokens,
+                max_answer=request.output_tokens or self._hold_tokens,
+            )
+        need, memory = request.measure.need(self._hold_tokens), self._memory
+        if not request.stream or need.extra_output or not memory.is_shown(request.model, reasons=need.reasons):
+            return need
+        expected = memory.expected_tokens(request.key.id, request.model, reasons=need.reasons)
+        return structs.replace(need, is_cuttable=True, first=self._hold_tokens, expected=expected)
+
+    def bytes_per_token(self, model: str, *, reasons: bool) -> float:
+        return self._memory.bytes_per_token(model, reasons=reasons)
+
+    async def _remaining(self, account_limits: AccountLimits) -> int | None:
+        try:
+            return await self._limiter.remaining(account_limits.charges)
+        except GatewayFault as error:
+            raise Refusal(error) from None
+
+    async def _states(self, account_limits: AccountLimits) -> list[AccountState]:
+        try:
+            return await self._limiter.states(account_limits.charges)
+        except GatewayFault as error:
+            raise Refusal(error) from None

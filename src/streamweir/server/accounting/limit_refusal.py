@@ -1,0 +1,106 @@
+"""Why a request does not fit its limits, as its caller is told: the limit, what is used of it, what would be needed.
+
+The message has all of it as text, and `details` the same as further members of the error object, for APIs whose format
+allows them. Amounts are dollars, times RFC 3339. No state is kept here.
+"""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+from streamweir.core.errors import CallerError
+from streamweir.policy.access import Key
+from streamweir.policy.budget import dollars_of
+from streamweir.policy.key_limits import BY_COUNT
+from streamweir.policy.limit_request import Decision
+from streamweir.policy.prices import number_of
+from streamweir.server.accounting.limiter import AccountState
+from streamweir.store.ledger.accounts import period_of_account, span_of
+
+BUDGET_REFUSALS = ("budget_exceeded", "insufficient_quota")
+_MESSAGES = {
+    "budget_exceeded": "The spend limit of this API key is reached.",
+    "insufficient_quota": "The credit balance is used up.",
+    "idempotency_in_progress": "A request with this Idempotency-Key is being answered.",
+    "idempotency_key_reused": "This Idempotency-Key was used for another request.",
+    "idempotency_completed": "The request with this Idempotency-Key is complete; its answer is not stored.",
+}
+_RUNNING_RETRY_S = 1.0
+"""The `Retry-After` if running requests hold what is missing: it is not known when they end."""
+
+
+def refusal_of(code: str, decision: Decision, key: Key, needed_tokens: int | None = None) -> CallerError:
+    """Every refusal except those for lack of money. `needed_tokens`: None if the size of the request is not known."""
+    kind = BY_COUNT.get(decision.limited_by) if decision.limited_by is not None else None
+    message = kind.refusal.format(getattr(key, kind.name)) if kind is not None else _MESSAGES[code]
+    tokens = decision.tokens
+    error = CallerError(code, message, retry_after_s=decision.retry_after_s or None)
+    if kind is not None and kind.counts == "tokens" and tokens is not None:
+        used = tokens.limit - tokens.remaining
+        details: dict[str, object] = {"limit_tokens": tokens.limit, "used_tokens": used}
+        error.message += f" Used in the last minute: {used}."
+        if needed_tokens is not None:
+            details["needed_tokens"] = needed_tokens
+            error.message += f" This request needs at least {needed_tokens}."
+        error.details = {"rate_limit": details}
+    return error
+
+
+def budget_refusal(code: str, states: Sequence[AccountState], limited_by: str | None, needed: int) -> CallerError:
+    """`states`: of all accounts that the request is charged to. `limited_by`: the account on which it does not fit, if
+    that is known. `needed`: what the request needs at least, in nano-dollars; 0: any more."""
+    named = [state for state in states if state.charge.account == limited_by] or [
+        state for state in states if state.charge.code == code
+    ]
+    if not named:
+        return CallerError(code, _MESSAGES[code])
+    state = min(named, key=lambda each: each.free)
+    limit, account = state.charge.limit, state.charge.account
+    is_credit = account.startswith("ws:")
+    parts = [
+        f"{'credit' if is_credit else 'limit'} ${_text(limit)}",
+        f"spent ${_text(state.spent)}",
+        f"reserved by running requests ${_text(state.held)}",
+    ]
+    if needed:
+        parts.append(f"this request needs at least ${_text(needed)}")
+    resets_at = None if is_credit else _resets_at(account)
+    scope = _scope_of(account)
+    is_held = bool(needed) and state.spent + needed <= limit
+    is_rule = scope not in ("key", "workspace")
+    message = f'The spend limit "{scope}" is reached.' if is_rule else _MESSAGES[state.charge.code]
+    message = f"{message} {', '.join(parts).capitalize()}."
+    if is_held:
+        message += " Running requests hold what is missing: try again when they have ended."
+    elif resets_at is not None:
+        message += f" It resets at {resets_at}."
+    error = CallerError(state.charge.code, message, retry_after_s=_RUNNING_RETRY_S if is_held else None)
+    error.details = {
+        "budget": {
+            "scope": scope,
+            "limit_usd": number_of(limit),
+            "spent_usd": number_of(state.spent),
+            "reserved_usd": number_of(state.held),
+            "needed_usd": number_of(needed),
+            "resets_at": resets_at,
+        }
+    }
+    return error
+
+
+def _scope_of(account: str) -> str:
+    """`key`, `workspace` or the name of a rule."""
+    kind, _, rest = account.partition(":")
+    return {"key": "key", "ws": "workspace"}.get(kind) or rest.split(":")[1]
+
+
+def _resets_at(account: str) -> str | None:
+    period = period_of_account(account)
+    if period == "total":
+        return None
+    return datetime.fromtimestamp(span_of(period)[1] * 3600, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _text(nano: int) -> str:
+    text = f"{dollars_of(nano):f}"
+    whole, _, fraction = text.partition(".")
+    return f"{whole}.{fraction.rstrip('0').ljust(2, '0')}"
