@@ -87,7 +87,8 @@ class BudgetReserver:
         search, size = _Search(need, wanted, need.prompt), wanted
         blocked_by = self.line.has_waiting(charge.account for charge in account_limits.charges)
         turn: Turn | None = None
-        wait_s = self._wait_s if request.max_wait_s is None else min(self._wait_s, request.max_wait_s)
+        max_s = request.wait.max_s if request.wait is not None else None
+        wait_s = self._wait_s if max_s is None else min(self._wait_s, max_s)
         deadline = time.monotonic() + wait_s
         try:
             while True:
@@ -116,8 +117,8 @@ class BudgetReserver:
             if turn.account == account:
                 return turn
             self.line.leave(turn)
-        elif request.on_wait is not None:
-            request.on_wait()
+        elif request.wait is not None:
+            request.wait.begins()
         return self.line.join(account, deadline)
 
     async def _next(

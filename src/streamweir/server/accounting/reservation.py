@@ -35,6 +35,15 @@ class ReservationSizes(Protocol):
         ...
 
 
+class BudgetWait(NamedTuple):
+    """How a request waits for money that others hold."""
+
+    begins: Callable[[], None]
+    """Called before it waits: it may take long."""
+    max_s: float | None
+    """The most that it may wait, if that is less than usual."""
+
+
 class ReservationRequest(Struct, frozen=True, kw_only=True):
     """What accounting needs to know about a request before it is sent."""
 
@@ -53,10 +62,7 @@ class ReservationRequest(Struct, frozen=True, kw_only=True):
     """As requested: some tiers have their own prices."""
     idempotency: bytes | None = None
     body_digest: bytes | None = None
-    on_wait: Callable[[], None] | None = None
-    """Called before it waits for money of others, which may take long."""
-    max_wait_s: float | None = None
-    """The most that it may wait for that, if that is less than usual."""
+    wait: BudgetWait | None = None
     measure: ReservationSizes | None = None
     """None: its size is the estimate."""
     attribution: Attribution = NOTHING

@@ -25,7 +25,7 @@ from streamweir.policy.health import Candidate
 from streamweir.policy.route import Route
 from streamweir.providers.base import UpstreamRequest
 from streamweir.server.accounting.accounting import Accounting, unavailable
-from streamweir.server.accounting.reservation import Reservation, ReservationRequest
+from streamweir.server.accounting.reservation import BudgetWait, Reservation, ReservationRequest
 from streamweir.server.accounting.settlement import EndedRequest
 from streamweir.server.accounting.token_count import Vocabularies
 from streamweir.server.http import answers
@@ -162,8 +162,7 @@ class RequestHandler:
                 # The process ends after the end of the answer: it is recorded as it was sent.
                 self._settle(relay, meter)
                 raise
-            # Cancelled by `stop` or by a disconnect, while there was no attempt.
-            if self._stop_reason is not None:
+            if self._stop_reason is not None:  # cancelled by `stop` or by a disconnect, while there was no attempt
                 self._refuse(self._stop_reason)
             elif self._response.gone:
                 self._settle_early(Verdict.CLIENT_GONE, 499)
@@ -277,7 +276,8 @@ class RequestHandler:
     async def _reserve(self, chat: ChatRequest, route: Route) -> None:
         """When it returns, the reservation is in the journal. Raises `Refusal`."""
         group = self._accounting.directory.price_group_of(self.key)
-        quote, quote_text = self._runtime.quotes.of(route, self.record.at_ms, group)
+        quote, quote_text = (runtime := self._runtime).quotes.of(route, self.record.at_ms, group)
+        measure = ReservationSize(runtime, self._vocabularies, self._parser, route, chat, self._builder.body_bytes)
         reservation_request = ReservationRequest(
             request_id=self._request.id,
             at_ms=self.record.at_ms,
@@ -288,16 +288,13 @@ class RequestHandler:
             quote=cover_searches(quote, chat),
             quote_text=quote_text,
             prompt_tokens=estimate_prompt(chat),
-            output_tokens=max_output_tokens(chat, self._runtime.model_limits.of(route).longest),
+            output_tokens=max_output_tokens(chat, runtime.model_limits.of(route).longest),
             service_tier=chat.service_tier,
             idempotency=self._idempotency,
             body_digest=self._body_digest,
             attribution=self.record.attribution,
-            on_wait=self.slot.opened,
-            max_wait_s=self._builder.timeout_s,
-            measure=ReservationSize(
-                self._runtime, self._vocabularies, self._parser, route, chat, self._builder.body_bytes
-            ),
+            wait=BudgetWait(self.slot.opened, self._builder.timeout_s),
+            measure=measure,
         )
         self.reservation, headers = await self._accounting.open(reservation_request)
         self._headers += headers
