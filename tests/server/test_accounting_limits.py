@@ -50,9 +50,15 @@ def rate_words(dialect: str, code: str) -> dict[str, object]:
     return members[dialect]
 
 
-def assert_refused(reply: Reply, dialect: str, code: str, message: str, wait_s: range) -> None:
+def assert_refused(
+    reply: Reply, dialect: str, code: str, message: str, wait_s: range, tokens: tuple[int, ...] = ()
+) -> None:
+    """`tokens`: the limit, what is used of it and, if that is known, what is needed."""
     assert reply.status == 429
     error = error_of(reply)
+    if tokens and dialect == "openai":
+        names = ("limit_tokens", "used_tokens", "needed_tokens")
+        assert error.pop("rate_limit") == dict(zip(names, tokens, strict=False))
     assert error == {"message": message, **rate_words(dialect, code)}
     assert next(iter(error)) == "message"
     assert reply.header("x-should-retry") is None, "429 is what clients wait for"
@@ -98,14 +104,17 @@ async def test_tokens_per_minute(dialect: str, is_streamed: bool, tmp_path: Path
         assert (first.status, windows(first)) == (200, {"tokens": (24, 24 - PROMPT - 20)})
         await setup.gate.settled(1)
         refused = await setup.gate.ask(path=path, key=secret, model="m", stream=is_streamed, max_tokens=10)
-        message = "Rate limit reached: 24 tokens per minute."
-        assert_refused(refused, dialect, "rate_limit_exceeded", message, range(50, 62))
+        message = (
+            "Rate limit reached: 24 tokens per minute. Used in the last minute: {}. This request needs at least {}."
+        )
+        assert_refused(refused, dialect, "rate_limit_exceeded", message.format(12, 13), range(50, 62), (24, 12, 13))
         assert windows(refused) == {"tokens": (24, 12)}
         second = await setup.gate.ask(path=path, key=secret, model="m", stream=is_streamed, max_tokens=9)
         assert (second.status, windows(second)) == (200, {"tokens": (24, 0)})
         await setup.gate.settled(3)
         refused = await setup.gate.ask(path=path, key=secret, model="m", stream=is_streamed, max_tokens=1)
-        assert_refused(refused, dialect, "rate_limit_exceeded", message, range(50, 62))
+        message = "Rate limit reached: 24 tokens per minute. Used in the last minute: 24."  # before its size is known
+        assert_refused(refused, dialect, "rate_limit_exceeded", message, range(50, 62), (24, 24))
         await assert_one_row_each(setup, 2, "rate_limit_exceeded")
 
 

@@ -248,16 +248,6 @@ class BudgetReserver:
             charges=tuple([charges.get(charge.account, charge) for charge in reservation.limit_request.charges]),
         )
 
-    async def cut_error(self, reservation: Reservation) -> CallerError:
-        """Why an answer is cut."""
-        states = await self._limiter.states(self._renewed(reservation).charges)
-        tightest = min(states, key=lambda state: state.free, default=None)
-        if tightest is None:
-            return CallerError("budget_exceeded", "The spend limit is reached. The answer was cut.")
-        error = budget_refusal("budget_exceeded", states, tightest.charge.account, 0)
-        error.message = f"The answer was cut. {error.message}"
-        return error
-
     def note_answer(self, reservation: Reservation, record: RequestRecord) -> None:
         """Of a request that is over: what its answer says about the next ones."""
         shown_bytes, usage = reservation.shown_bytes, record.usage

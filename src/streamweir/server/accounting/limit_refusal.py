@@ -47,7 +47,7 @@ def refusal_of(code: str, decision: Decision, key: Key, needed_tokens: int | Non
 
 def budget_refusal(code: str, states: Sequence[AccountState], limited_by: str | None, needed: int) -> CallerError:
     """`states`: of all accounts that the request is charged to. `limited_by`: the account on which it does not fit, if
-    that is known. `needed`: what the request needs at least, in nano-dollars; 0: any more."""
+    that is known. `needed`: what the request needs at least, in nano-dollars."""
     named = [state for state in states if state.charge.account == limited_by] or [
         state for state in states if state.charge.code == code
     ]
@@ -60,12 +60,11 @@ def budget_refusal(code: str, states: Sequence[AccountState], limited_by: str | 
         f"{'credit' if is_credit else 'limit'} ${_text(limit)}",
         f"spent ${_text(state.spent)}",
         f"reserved by running requests ${_text(state.held)}",
+        f"this request needs at least ${_text(needed)}",
     ]
-    if needed:
-        parts.append(f"this request needs at least ${_text(needed)}")
     resets_at = None if is_credit else _resets_at(account)
     scope = _scope_of(account)
-    is_held = bool(needed) and state.spent + needed <= limit
+    is_held = state.spent + needed <= limit
     is_rule = scope not in ("key", "workspace")
     message = f'The spend limit "{scope}" is reached.' if is_rule else _MESSAGES[state.charge.code]
     message = f"{message} {', '.join(parts).capitalize()}."

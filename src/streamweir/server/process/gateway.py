@@ -296,7 +296,7 @@ class Gateway:
         self.readiness.is_draining = self._is_draining = True
         if self._feed is not None:
             self._feed.end()
-        self._accounting.stop_waiting()
+        self.accounting.stop_waiting()
         self.server.stop_admitting()
 
     def stop_listening(self) -> None:

@@ -14,7 +14,7 @@ import asyncio
 from collections.abc import Callable
 from functools import partial
 
-from streamweir.core.errors import GatewayFault, StreamweirError
+from streamweir.core.errors import CallerError, GatewayFault, StreamweirError
 from streamweir.pipeline.answer_count import AnswerCount
 from streamweir.pipeline.meter import Meter
 from streamweir.policy.health import TargetId
@@ -146,7 +146,7 @@ class OutputAllowance:
         elif relay.is_complete:  # it ended meanwhile, and is billed as it is
             self._resume(relay)
         elif self._is_paused and not relay.has_lost_caller:
-            self._cut(relay, await budgets.cut_error(reservation))
+            self._cut(relay, CallerError("budget_exceeded", "The spend limit is reached. The answer was cut."))
 
     def _resume(self, relay: Relay) -> None:
         if self._is_paused:
