@@ -1,4 +1,4 @@
-"""Refusals for lack of money tell the truth: the limit, what is spent, what others hold, what is needed, when it resets."""
+"""Refusals for lack of money tell the truth: the limit, what is spent, held and needed, and when it resets."""
 
 import pytest
 
@@ -22,8 +22,8 @@ RULE = BudgetCharge("rule:default:per user:ab12:2026-11-18", NANO, "budget_excee
             50_000_000,
             "key",
             "2026-12-01T00:00:00Z",
-            "The spend limit of this API key is reached. Limit $20.00, spent $19.90, reserved by running requests $0.05, "
-            "this request needs at least $0.25. It resets at 2026-12-01T00:00:00Z.",
+            "The spend limit of this API key is reached. Limit $20.00, spent $19.90, "
+            "reserved by running requests $0.05, this request needs at least $0.25. It resets at 2026-12-01T00:00:00Z.",
         ),
         (
             CREDIT,
