@@ -201,7 +201,7 @@ class _Month:
                 yield [Refused(row=row)]
                 continue
             cached = (row.prompt_tokens or 0) // 3 if chance.random() < 0.4 else 0
-            yield [_hold(row), Settle(row=row, cached_tokens=cached)]
+            yield [_hold(row), Settle(row=row, cached_tokens=cached, has_price=True)]
 
     def _moment(self, number: int) -> int:
         """Thrice as busy at noon as at midnight."""
@@ -260,10 +260,12 @@ class _Month:
             "completion_tokens": 0 if is_free else output,
             "usage": f'{{"input_uncached":{prompt},"output":{output}}}',
             "usage_source": "provider",
-            "cost": 0 if is_free else prompt * 2500 + output * 10_000,
+            "cost": 0 if is_free else prompt * 2000 + output * 8000,
+            "price": 0 if is_free else prompt * 2500 + output * 10_000,
             "held": prompt * 2500 + 4096 * 10_000,
             "price_version": "2026-11-01",
             "rates": '{"input":2500000000,"output":10000000000,"cache_read":1250000000}',
+            "cost_rates": '{"input":2000000000,"output":8000000000,"cache_read":1000000000}',
             "ttft_ms": None if is_free else ttft_ms,
             "duration_ms": duration_ms,
             "chunks": output,

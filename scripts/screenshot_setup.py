@@ -53,7 +53,7 @@ idle_s = 600
 [[models]]
 id = "assistant"
 targets = [{ provider = "together", model = "llama-3.3-70b" }, { provider = "openai", model = "gpt-4o" }]
-price = { input = 2.5, output = 10.0, cache_read = 1.25 }
+price = { input = 3.0, output = 12.5, cache_read = 1.5 }
 
 [[models]]
 id = "small"
@@ -229,8 +229,12 @@ async def furnish(demo: DemoGateway) -> Furnished:
     limits = {"rpm": 120, "tpm": 400_000, "max_streams": 20, "budget_usd": "40", "budget_period": "month"}
     helpdesk = await demo.new_key("helpdesk", workspace=space, log_content=True, **limits)
     partner = await demo.new_key("partner-portal", workspace="partner", models=["small", "claude-*", "assistant"])
-    told = await demo.chat(helpdesk, "assistant", QUESTION, stream=True, temperature=0.4, logit_bias={"1": 1})
+    said = {"user": "ada@example.com", "metadata": {"team": "legal", "ticket": "4711"}}
+    told = await demo.chat(helpdesk, "assistant", QUESTION, stream=True, temperature=0.4, logit_bias={"1": 1}, **said)
     refused = await demo.chat(helpdesk, "gpt-5", QUESTION, stream=True)
+    for user, team, count in (("ada@example.com", "legal", 3), ("grace@example.com", "sales", 2), ("alan", "sales", 1)):
+        for _ in range(count):
+            await demo.chat(helpdesk, "claude-haiku-4-5", QUESTION, user=user, metadata={"team": team}, stream=True)
     streams = [
         await demo.hold(secret, model)
         for secret, model in (

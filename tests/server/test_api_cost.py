@@ -18,7 +18,7 @@ from streamweir.server.control.readiness import Readiness
 from streamweir.server.control.routing import Access
 from streamweir.server.telemetry.metrics import Metrics
 from streamweir.store.ledger.posting import apply
-from support.api import Api, api_on, bearer
+from support.api import TOML, Api, api_on, bearer
 from support.api_calls import make_call, name_of
 from support.common_entries import hold
 from support.entries import progress
@@ -177,3 +177,26 @@ async def test_metrics_about_money_are_the_operators(tmp_path: Path) -> None:
             seen[name] = "streamweir_cost_usd" in reply.text, "streamweir_price_usd" in reply.text
         shown = {"operator", "operator's session", "trusted"}
         assert seen == {name: (name in shown, name in shown) for name in seen}
+
+
+async def test_prices_are_those_of_the_workspaces_own_group(tmp_path: Path) -> None:
+    """What keys without a group pay may be the cost."""
+    groups = '[[price_groups]]\nname = "resale"\nmarkup_percent = 20\n'
+    async with api_on("sqlite", tmp_path, f"{TOML}\n{groups}") as api:
+        path = f"/api/workspaces/{api.one.workspace.id}"
+        reply = await api.ask("PATCH", path, body={"price_group": "resale"}, **api.operator)
+        assert reply.status_code == 200
+        found = {}
+        for name, role in {
+            "one": bearer(api.one.admin.secret),
+            "two": bearer(api.two.admin.secret),
+            "operator": api.operator,
+        }.items():
+            prices = (await api.ask("GET", "/api/prices", params={"provider": "alias"}, **role)).json()["data"]
+            models = (await api.ask("GET", "/api/models", **role)).json()["data"]
+            found[name] = {
+                each["rates"]["input_usd"]
+                for each in (*prices, *models)
+                if (each.get("model") or each.get("id")) == "smart"
+            }
+        assert found == {"one": {"3"}, "two": {"2.5"}, "operator": {"2.5"}}

@@ -10,7 +10,8 @@ import click
 
 from streamweir.cli.argument import DOLLARS, SEQ
 from streamweir.cli.database import ACTOR, CHECK_TIMEOUT_S, StoreAccess, json_option, store_options
-from streamweir.cli.table import NONE, decimals_of, dollars, moment, number, show_facts, show_json, show_table
+from streamweir.cli.table import NONE, dollars, moment, number, show_facts, show_json, show_table
+from streamweir.policy.statement import decimals_of
 from streamweir.store.db.clock import now_ms
 
 if TYPE_CHECKING:
@@ -115,7 +116,7 @@ def check(access: StoreAccess, as_json: bool) -> None:
 
 def _show_ledger(rows: "list[LedgerRow]", is_filtered: bool) -> None:
     money = [(row.amount_nano, row.released_nano, row.cost_nano, row.margin_nano) for row in rows]
-    decimals = max(2, decimals_of(amount for each in money for amount in each))
+    decimals = decimals_of(amount for each in money for amount in each if amount is not None)
     table = [
         (
             str(row.seq),

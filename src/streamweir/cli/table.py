@@ -7,7 +7,7 @@ all non-zero decimals; JSON has the integers in nano-dollars. This module knows 
 
 import json
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -42,11 +42,6 @@ def dollars(nano: int | None, decimals: int = _MIN_DECIMALS) -> str:
         return NONE
     whole, rest = divmod(abs(nano), NANO)
     return f"{'-' if nano < 0 else ''}${whole:,}.{f'{rest:09d}'.rstrip('0').ljust(decimals, '0')}"
-
-
-def decimals_of(amounts: Iterable[int | None]) -> int:
-    """The decimals that all of them need, so that they can stand one below the other."""
-    return max((len(f"{abs(each) % NANO:09d}".rstrip("0")) for each in amounts if each), default=0)
 
 
 def moment(at_ms: int | None) -> str:

@@ -126,6 +126,9 @@ class KeyDirectory:
             return key.price_group
         return self._price_groups.get(self.workspace_id(key.workspace_id) or "")
 
+    def price_group_of_workspace(self, workspace_id: str) -> str | None:
+        return self._price_groups.get(workspace_id)
+
     def price_groups(self) -> set[str]:
         """The names of all price groups that keys and workspaces of the store have."""
         return {*self._key_price_groups.values(), *self._price_groups.values()}

@@ -23,6 +23,7 @@ const KEY: Key = {
   log_content: false,
   show_routing: false,
   show_cost: false,
+  price_group: null,
   expires_ms: 1_900_000_012_345,
   created_ms: 1,
   revoked_ms: null,

@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from streamweir.policy.route import Route, RouteTarget, Strategy
 from streamweir.server.control.api.operation import Call, Nothing, Operation
-from streamweir.server.control.api.price import RatesView, Source, price_of
+from streamweir.server.control.api.price import RatesView, Source, price_group_of, price_of
 from streamweir.server.control.api.provider import WORDS, WireName, Word
 from streamweir.server.control.routing import Access
 from streamweir.server.request.models import model_ids
@@ -60,11 +60,12 @@ async def list_models(call: Call[Nothing, Nothing]) -> Models:
     aliases = [alias.id for alias in runtime.config.models]  # including patterns, which callers do not see
     ids = dict.fromkeys([*aliases, *model_ids(runtime), *filter(None, [runtime.default_model])])
     routes = [runtime.routes.resolve(id) for id in ids]
-    return Models(data=[_view(runtime, route, call.at_ms, now) for route in routes if route is not None])
+    group = price_group_of(call)
+    return Models(data=[_view(runtime, route, call.at_ms, now, group) for route in routes if route is not None])
 
 
-def _view(runtime: RuntimeConfig, route: Route, at_ms: int, now: float) -> ModelView:
-    source, rates = price_of(runtime, route, at_ms)
+def _view(runtime: RuntimeConfig, route: Route, at_ms: int, now: float, group: str | None) -> ModelView:
+    source, rates = price_of(runtime, route, at_ms, group)
     is_weighted = route.strategy in ("weighted", "least_busy")
     targets = [_target(runtime, entry, is_weighted, now) for entry in route.targets]
     return ModelView(

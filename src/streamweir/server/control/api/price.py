@@ -1,14 +1,14 @@
 """The current prices over the API: the aliases with their prices here, then, for the operator, the price list: costs.
 
-Rates are exact dollars per million tokens, as text. An alias has what it is sold for to keys without a price group: the
-price of the group `default`, its own, or the highest cost of its targets. Without a known price it has none, which is
-not 0.
+Rates are exact dollars per million tokens, as text. An alias has what it is sold for to keys without a price group, or,
+for a workspace's admin, to that workspace: the price of the group, its own, or the highest cost of its targets. Without
+a known price it has none, which is not 0.
 """
 
 import asyncio
 from collections.abc import Iterator
 from itertools import chain, islice
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct
 
@@ -79,7 +79,9 @@ class Prices(Struct, kw_only=True):
 async def list_prices(call: Call[PriceQuery, Nothing]) -> Prices:
     query, runtime = call.query, call.context.runtime()
     table = runtime.quotes.prices.table
-    aliases = [row for row in _aliases(runtime, call.at_ms) if _matches(row.provider, row.model, query)]
+    aliases = [
+        row for row in _aliases(runtime, call.at_ms, price_group_of(call)) if _matches(row.provider, row.model, query)
+    ]
 
     def work() -> Prices:
         rows = table.rows(call.at_ms) if call.actor.sees_cost else ()
@@ -107,17 +109,25 @@ def _view(row: Row) -> PriceView:
     )
 
 
-def _aliases(runtime: RuntimeConfig, at_ms: int) -> Iterator[PriceView]:
+def price_group_of(call: Call[Any, Any]) -> str | None:
+    """By what the actor's workspace buys: what others pay could be the cost. The operator sees the default."""
+    actor = call.actor
+    return None if actor.is_operator else call.context.accounting.directory.price_group_of_workspace(actor.workspace_id)
+
+
+def _aliases(runtime: RuntimeConfig, at_ms: int, group: str | None) -> Iterator[PriceView]:
     for alias in runtime.config.models:
         route = runtime.routes.resolve(alias.id)
         assert route is not None  # noqa: S101 (both are of one configuration)
-        source, rates = price_of(runtime, route, at_ms)
+        source, rates = price_of(runtime, route, at_ms, group)
         yield PriceView(provider=_ALIAS, model=alias.id, source=source, context_window=None, rates=rates)
 
 
-def price_of(runtime: RuntimeConfig, route: Route, at_ms: int) -> tuple[Source, RatesView | None]:
-    """The highest price of its targets, and its source. None: one of them has no price."""
-    quote, _ = runtime.quotes.of(route, at_ms)
+def price_of(runtime: RuntimeConfig, route: Route, at_ms: int, group: str | None) -> tuple[Source, RatesView | None]:
+    """The highest price of its targets for this price group, and its source. None: one of them has no price."""
+    if group is not None and group not in runtime.quotes.groups:
+        return "config", None
+    quote, _ = runtime.quotes.of(route, at_ms, group)
     known = [rates for rates in quote.sold.values() if rates is not None]
     is_known = known and len(known) == len(quote.sold)
     return _source(quote.version), view_rates(highest_rates(known)) if is_known else None

@@ -4,7 +4,7 @@ import type { Query } from "./api";
 import { nameOfApi } from "./apis";
 import { dollars, moment, words } from "./format";
 
-export const TEXTS = ["id", "workspace", "key", "model", "provider", "target", "dialect", "verdict", "error"] as const;
+export const TEXTS = ["id", "workspace", "key", "model", "provider", "target", "dialect", "verdict", "error", "end_user", "session", "tag"] as const;
 export const CHOICES = ["status_class", "failed", "stream"] as const;
 export const AMOUNTS = ["min_price_usd", "max_price_usd", "min_cost_usd", "max_cost_usd"] as const;
 export const MOMENTS = ["since_ms", "until_ms"] as const;
@@ -110,6 +110,8 @@ function textOf(name: FilterName, value: string, nameOf: (id: string) => string 
     case "key":
     case "workspace":
       return `${name}: ${nameOf(value) ?? value}`;
+    case "end_user":
+      return `end user: ${value}`;
     case "dialect":
       return `API: ${nameOfApi(value)}`;
     case "verdict":

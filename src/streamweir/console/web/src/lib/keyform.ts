@@ -16,6 +16,7 @@ export interface KeyForm extends Record<LimitName, string> {
   log_content: boolean;
   show_routing: boolean;
   show_cost: boolean;
+  price_group: string;
   expires: string; // as <input type="datetime-local"> has it, in the reader's zone
 }
 
@@ -31,6 +32,7 @@ export const NEW_KEY: KeyForm = {
   log_content: false,
   show_routing: false,
   show_cost: false,
+  price_group: "",
   expires: "",
 };
 
@@ -51,6 +53,7 @@ export function formOf(key: Key): KeyForm {
     log_content: key.log_content,
     show_routing: key.show_routing,
     show_cost: key.show_cost,
+    price_group: key.price_group ?? "",
     expires: key.expires_ms === null ? "" : localMoment(key.expires_ms),
   };
 }
@@ -86,6 +89,7 @@ export function membersOf(form: KeyForm): { members: Members; problems: FormProb
     log_content: form.log_content,
     show_routing: form.show_routing,
     show_cost: form.show_cost,
+    price_group: form.price_group.trim() || null,
     expires_ms: expires,
   };
   return { members, problems };

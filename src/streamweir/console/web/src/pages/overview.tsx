@@ -7,6 +7,7 @@ import { query } from "../lib/route";
 import type { Grouping, Overview as View, Period } from "../lib/types";
 import { Button, Choice, Page, Problem, Waiting } from "../ui/parts";
 import { adjust, NARROWING, type Narrowing } from "./overview/address";
+import { Attributed } from "./overview/attributed";
 import { Charts } from "./overview/charts";
 import { First } from "./overview/first";
 import { Groups } from "./overview/groups";
@@ -54,6 +55,7 @@ function Shown(props: { view: View; within: Narrowing; zoom: Range | null }) {
       <Stats view={view} within={within} />
       <Charts view={view} steps={steps} zoom={zoom} within={within} />
       <Groups view={view} within={within} />
+      {!within.model && !within.provider && <Attributed view={view} within={within} />}
     </>
   );
 }

@@ -59,7 +59,7 @@ export function Workspaces() {
       {deed?.what === "credit" ? (
         <TopUp balance={deed.balance} onDone={done} onClose={() => setDeed(null)} />
       ) : (
-        deed && <WorkspaceForm balance={deed.what === "edit" ? deed.balance : null} onDone={done} onClose={() => setDeed(null)} />
+        deed && <WorkspaceForm workspace={deed.what === "edit" ? (workspaces.list.find((each) => each.id === deed.balance.workspace) ?? null) : null} onDone={done} onClose={() => setDeed(null)} />
       )}
     </Page>
   );

@@ -41,6 +41,7 @@ export function KeyDetail(props: { id: string; nameOf: (workspace: string) => st
               ["Dialect", key.dialect ?? "the server's default"],
               ...LIMITS.map(({ name, label }): [string, string] => [label, key[name] === null ? "no limit" : count(key[name])]),
               ["Budget", <Spend apiKey={key} />],
+              ["Price group", key.price_group ?? "the workspace's"],
               ["Content", key.log_content ? "stored" : "not stored"],
               ["Routing", key.show_routing ? "shown in headers of answers" : "not shown to callers"],
               ["Cost", key.show_cost ? "shown in the usage of answers" : "shown on request"],

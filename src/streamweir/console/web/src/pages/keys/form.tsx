@@ -92,7 +92,7 @@ function FormDialog(props: {
       setIsBusy(false);
     }
   };
-  const text = (name: "name" | LimitName | "budget_usd", label: string, hint: string, mode: "text" | "numeric" | "decimal") => (
+  const text = (name: "name" | LimitName | "budget_usd" | "price_group", label: string, hint: string, mode: "text" | "numeric" | "decimal") => (
     <Field label={label} hint={hint} error={wrong(name)}>
       {(id, hintId) => (
         <input
@@ -103,7 +103,7 @@ function FormDialog(props: {
           autofocus={name === "name"}
           autocomplete="off"
           spellcheck={false}
-          maxLength={name === "name" ? 64 : 20}
+          maxLength={name === "name" || name === "price_group" ? 64 : 20}
           value={form[name]}
           onInput={(event) => change({ [name]: event.currentTarget.value })}
         />
@@ -121,6 +121,7 @@ function FormDialog(props: {
               {(id) => <WorkspaceSelect id={id} value={form.workspace} workspaces={props.workspaces as Workspaces} onChange={(workspace) => change({ workspace })} />}
             </Field>
           )}
+          {session.value?.is_operator && text("price_group", "Price group", "Of the configuration. Empty: the workspace's.", "text")}
           <Field label="Dialect" hint="Of chat completions, if the path names none." error={wrong("dialect")}>
             {(id) => <Select<string> id={id} value={form.dialect} options={[["", "the server's default"], ...DIALECTS.map((each) => [each, each] as const)]} onChange={(dialect) => change({ dialect })} />}
           </Field>
@@ -155,7 +156,7 @@ function FormDialog(props: {
           Admins can read them in the console until they are deleted. Switch this on only if you need it and the key's users know.
         </Check>
         <Check label="Show routing in answers" isChecked={form.show_routing} onChange={(show_routing) => change({ show_routing })}>
-          Headers of each answer tell the provider and model, the number of attempts, and the cost of an answer that is not streamed.
+          Headers of each answer tell the provider and model, the number of attempts, and the price of an answer that is not streamed.
         </Check>
         <Check label="Show the cost in answers" isChecked={form.show_cost} onChange={(show_cost) => change({ show_cost })}>
           The usage in each answer has the member cost: what the caller pays for it.

@@ -93,13 +93,13 @@ function CacheReads(props: { usage: Usage }) {
 }
 
 // What is left of the price. Without the costs of some requests it looks larger than it is.
-function Margin(props: { usage: Usage }) {
+export function Margin(props: { usage: Usage }) {
   const { usage } = props;
   const lacks = usage.uncosted ? `, without the cost of ${plural(usage.uncosted, "request")}` : "";
   return (
     <span class={usage.margin_usd?.startsWith("-") ? "bad" : ""} title={`${exactDollars(usage.margin_usd)}${lacks}`}>
-      {dollars(usage.margin_usd)}
-      <span class="muted small"> {usage.uncosted ? "*" : ""}{marginShare(usage)}</span>
+      {marginShare(usage)}
+      {Boolean(usage.uncosted) && "*"}
     </span>
   );
 }

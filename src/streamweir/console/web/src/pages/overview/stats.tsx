@@ -21,15 +21,15 @@ export function Stats(props: { view: Overview; within: Narrowing }) {
         <Against change={changeOf(tokensOf(total), tokensOf(before))} period={period} />
       </Stat>
       <Stat name="Price" to={all} value={dollars(total.price_usd)} exact={exactDollars(total.price_usd)}>
+        {total.margin_usd !== undefined && (
+          <span title={`Cost ${exactDollars(total.cost_usd)}, margin ${exactDollars(total.margin_usd)}`}>
+            cost {dollars(total.cost_usd)}, margin {marginShare(total)}
+          </span>
+        )}
         {total.unpriced > 0 && <span class="warn">{count(total.unpriced)} without a price</span>}
+        {Boolean(total.uncosted) && <span class="warn">{count(total.uncosted)} without a cost</span>}
         <Against change={changeOf(Number(total.price_usd), Number(before.price_usd))} period={period} />
       </Stat>
-      {total.margin_usd !== undefined && (
-        <Stat name="Margin" to={all} value={dollars(total.margin_usd)} exact={`${exactDollars(total.margin_usd)}: ${exactDollars(total.price_usd)} without ${exactDollars(total.cost_usd)}`}>
-          {marginShare(total)} of the price, cost {dollars(total.cost_usd)}
-          {Boolean(total.uncosted) && <span class="warn">{count(total.uncosted)} without a cost</span>}
-        </Stat>
-      )}
       <Stat name="Error rate" to={href("/requests", { ...range, failed: true })} value={percent(total.errors, total.requests)}>
         {count(total.errors)} failed
         <Against change={pointsOf(rate, errorRate(before))} period={period} isWorse />

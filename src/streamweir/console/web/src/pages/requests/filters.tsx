@@ -67,6 +67,9 @@ const OTHERS: readonly FilterName[] = [
   "status_class",
   "error",
   "stream",
+  "end_user",
+  "session",
+  "tag",
   "min_price_usd",
   "max_price_usd",
   "min_cost_usd",
@@ -146,6 +149,9 @@ export function FilterBar(props: FilterProps) {
           ]}
           {...props}
         />
+        {text("end_user", "End user")}
+        {text("session", "Session")}
+        {text("tag", "Tag", { placeholder: "name=value" })}
         {text("min_price_usd", "Price from, $", { isAmount: true })}
         {text("max_price_usd", "Price to, $", { isAmount: true })}
         {props.isOperator && text("min_cost_usd", "Cost from, $", { isAmount: true })}

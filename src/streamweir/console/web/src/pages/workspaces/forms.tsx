@@ -4,7 +4,7 @@ import { patch, post, type ApiError } from "../../lib/api";
 import { exactDollars } from "../../lib/format";
 import { fieldOf, isAmount } from "../../lib/keyform";
 import { asError } from "../../lib/load";
-import type { BalanceView as Balance } from "../../lib/types";
+import type { BalanceView as Balance, Workspace } from "../../lib/types";
 import { Button, Dialog, Field, Problem } from "../../ui/parts";
 
 interface Sending {
@@ -30,21 +30,24 @@ function useSending(onDone: () => void): Sending {
   return { error, isBusy, send };
 }
 
-// `balance`: the one to change. None: a new one.
-export function WorkspaceForm(props: { balance: Balance | null; onDone: () => void; onClose: () => void }) {
-  const { balance } = props;
-  const [name, setName] = useState(balance?.name ?? "");
-  const [isPrepaid, setIsPrepaid] = useState(balance?.prepaid ?? false);
+// `workspace`: the one to change. None: a new one.
+export function WorkspaceForm(props: { workspace: Workspace | null; onDone: () => void; onClose: () => void }) {
+  const { workspace } = props;
+  const [name, setName] = useState(workspace?.name ?? "");
+  const [isPrepaid, setIsPrepaid] = useState(workspace?.prepaid ?? false);
+  const [group, setGroup] = useState(workspace?.price_group ?? "");
   const { error, isBusy, send } = useSending(props.onDone);
   const told = fieldOf(error?.param ?? null);
   const submit = (event: Event) => {
     event.preventDefault();
-    if (!balance) return void send(() => post("/api/workspaces", { name: name.trim(), prepaid: isPrepaid }));
-    const changed = { ...(name.trim() !== balance.name ? { name: name.trim() } : {}), ...(isPrepaid !== balance.prepaid ? { prepaid: isPrepaid } : {}) };
-    void send(() => (Object.keys(changed).length ? patch(`/api/workspaces/${encodeURIComponent(balance.workspace)}`, changed) : Promise.resolve()));
+    const members: Record<string, unknown> = { name: name.trim(), prepaid: isPrepaid, price_group: group.trim() || null };
+    if (!workspace) return void send(() => post("/api/workspaces", members));
+    const before: Record<string, unknown> = { ...workspace };
+    const changed = Object.fromEntries(Object.entries(members).filter(([name, value]) => before[name] !== value));
+    void send(() => (Object.keys(changed).length ? patch(`/api/workspaces/${encodeURIComponent(workspace.id)}`, changed) : Promise.resolve()));
   };
   return (
-    <Dialog title={balance ? `Change ${balance.name}` : "New workspace"} onClose={props.onClose}>
+    <Dialog title={workspace ? `Change ${workspace.name}` : "New workspace"} onClose={props.onClose}>
       <form class="form" onSubmit={submit}>
         <Field label="Name" error={told === "name" ? (error?.message ?? null) : null}>
           {(id, hintId) => (
@@ -58,11 +61,16 @@ export function WorkspaceForm(props: { balance: Balance | null; onDone: () => vo
             <span class="hint block">Its keys can spend only granted credit; without credit, requests are refused. Otherwise spending is recorded and limited only by the budgets of keys.</span>
           </span>
         </label>
-        {error && told !== "name" && <Problem error={error} />}
+        <Field label="Price group" hint="What its requests are sold by, of the configuration. Empty: the default." error={told === "price_group" ? (error?.message ?? null) : null}>
+          {(id, hintId) => (
+            <input id={id} aria-describedby={hintId} maxLength={64} autocomplete="off" spellcheck={false} value={group} onInput={(event) => setGroup(event.currentTarget.value)} />
+          )}
+        </Field>
+        {error && told !== "name" && told !== "price_group" && <Problem error={error} />}
         <div class="dialog-actions">
           <Button onClick={props.onClose}>Cancel</Button>
           <Button type="submit" tone="accent" disabled={isBusy || !name.trim()}>
-            {balance ? "Save" : "Create workspace"}
+            {workspace ? "Save" : "Create workspace"}
           </Button>
         </div>
       </form>
