@@ -15,6 +15,7 @@ from openai import AsyncOpenAI
 
 from streamweir.policy.budget import NANO
 from streamweir.server.request import lookups
+from streamweir.server.request.own_key import usd
 from support.accounting_gateway import MILLI, AccountingSetup, error_of, set_clock
 from support.answers import TEXTS, openai_frames, openai_stream, openai_whole
 from support.gateway import KEY, Gate, chat_request, gateway, gateway_to, providers
@@ -108,7 +109,7 @@ async def test_a_key_sees_its_limits_and_what_is_left(
                     "resets_at": "2026-12-01T00:00:00Z",
                 },
                 {
-                    "scope": "credit",
+                    "scope": "workspace",
                     "period": "total",
                     "limit_usd": "5",
                     "spent_usd": "0.036",
@@ -125,7 +126,7 @@ async def test_a_key_sees_its_limits_and_what_is_left(
         assert rates["max_streams"] == {"limit": 3, "used": 0, "left": 3}
         assert rates["tpm"]["used"] == 24
         document = await shown(setup, "/v1/key", other)
-        assert (document["limits"], [each["scope"] for each in document["budgets"]]) == ({}, ["credit"])
+        assert (document["limits"], [each["scope"] for each in document["budgets"]]) == ({}, ["workspace"])
         assert document["spent"] == {"day_usd": "0.012", "month_usd": "0.012"}
 
 
@@ -206,6 +207,9 @@ async def test_neither_cost_nor_routing_is_shown(tmp_path: Path) -> None:
         await setup.gate.settled()
         path = f"/v1/generations/{reply.header('x-request-id')}"
         found = await get(setup.gate, path, secret)
+        row = await setup.row()
+        assert row.cost not in (None, row.price), "what the provider asks is known, and something else"
+        assert usd(row.cost or 0).encode() not in found.body
         for hidden in (b"gpt-4o", b'"up', b"charge", b"rates", b"cost_usd", b"margin"):
             assert hidden not in found.body
         await setup.change(secret, show_routing=True)

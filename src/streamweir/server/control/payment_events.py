@@ -20,9 +20,28 @@ from streamweir.store.keys.payments import Applied, Result, apply_report
 PATH = "/payments/stripe"
 MAX_BODY_BYTES = 256 * 1024
 """The payment provider's events have some kilobytes."""
+WARNING_MS = 10_000
+"""Between two warnings about reports that are not genuine."""
+
+
+class _Warnings:
+    """Of reports that are not genuine: one in a while, because anyone can send them."""
+
+    def __init__(self) -> None:
+        self._last_ms = 0
+        self._left_out = 0
+
+    def add(self, reason: str, now_ms: int) -> None:
+        if now_ms - self._last_ms < WARNING_MS:
+            self._left_out += 1
+            return
+        logger.warning("payment event refused", reason=reason, left_out=self._left_out)
+        self._last_ms, self._left_out = now_ms, 0
 
 
 def payment_routes(context: Context) -> list[OpenRoute]:
+    warnings = _Warnings()
+
     async def receive(http: HttpRequest) -> HttpResponse:
         settings = context.runtime().config.payments
         if settings is None:
@@ -32,12 +51,12 @@ def payment_routes(context: Context) -> list[OpenRoute]:
         header = request_of(http.scope).headers.get(SIGNATURE_HEADER, "")
         fault = fault_of_signature(header, body, settings.webhook_secret, now_ms / 1000, settings.tolerance_s)
         if fault is not None:
-            logger.warning("payment event refused", reason=fault)
+            warnings.add(fault, now_ms)
             raise CallerError("invalid_value", "The signature of the event is not valid.", param=SIGNATURE_HEADER)
         try:
             report = read_report(body)
         except ValueError:
-            logger.warning("payment event refused", reason="it is not an event of the payment provider")
+            warnings.add("it is not an event of the payment provider", now_ms)
             raise CallerError("invalid_value", "The body is not an event of the payment provider.") from None
         applied = await context.change(lambda conn: apply_report(conn, report, now_ms))
         _log(applied, report.event_id)

@@ -22,7 +22,7 @@ RatesUsed = tuple[int, int, int]
 
 class OwnBudget(Struct, frozen=True, kw_only=True):
     scope: str
-    """`key`, or `credit`: that of the workspace."""
+    """As a refusal names it: `key`, or `workspace` for its credit."""
     period: str
     limit: int
     """In nano-dollars."""
@@ -54,7 +54,7 @@ def read_sums(conn: Connection, key: Key, workspace: Workspace, now_s: float) ->
         budgets += (OwnBudget(scope="key", period=period, limit=limit, sums=found[own], resets_at=resets_at),)
     if workspace.prepaid:
         credit = balance_of(conn, workspace.id)
-        budgets += (OwnBudget(scope="credit", period="total", limit=credit.granted, sums=credit, resets_at=None),)
+        budgets += (OwnBudget(scope="workspace", period="total", limit=credit.granted, sums=credit, resets_at=None),)
     return OwnSums(budgets=budgets, day=found[day].spent, month=found[month].spent)
 
 
