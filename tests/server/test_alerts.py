@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import re
 import signal
 import sys
 from pathlib import Path
@@ -15,6 +16,7 @@ from support.alerts import (
     BRISK,
     OK,
     OLD_SECRET,
+    SECRET,
     alerting,
     all_delivered,
     deliveries,
@@ -171,6 +173,52 @@ async def test_a_process_that_dies_while_it_sends_is_replaced_by_another(databas
             assert [row.attempts for row in rows] == [1, 2, 1]
     finally:
         await store.close()
+
+
+async def test_two_nodes_report_and_send_once(tmp_path: Path) -> None:
+    """Both look at the same time, a hundred times a second."""
+    script = stream(openai_stream(usage=(500, 300)))
+    async with ScriptedUpstream(OK) as receiver:
+        toml = MODEL + webhook(receiver)
+        async with fleet(script, tmp_path, count=2, database="postgres", toml=toml, intervals=BRISK) as ships:
+            secret = await ships.new_key("agent", budget_nano=1000 * MILLI)
+            assert (await ships.gates[1].ask(key=secret, model="m", stream=True, max_tokens=64)).status == 200
+            rows = await all_delivered(ships.setups[0].storage.store, 2)
+            assert len(rows) == 2
+            holders = [setup.gate.gateway._maintenance for setup in ships.setups]
+            assert sum(each is not None and each.alerts._sender.has_lease for each in holders) == 1
+        assert [verified(seen)["data"]["percent"] for seen in receiver.requests] == [50, 80]
+
+
+async def test_the_receiver_of_the_documentation(tmp_path: Path) -> None:
+    """A real one, on a port of its own: it takes what is signed, once, and refuses the rest."""
+    page = (Path(__file__).parents[2] / "docs" / "alerts.md").read_text()
+    (source,) = re.findall(r"^```python\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    port = closed_port()
+    child = await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-c",
+        source.replace("8090", str(port)),
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.DEVNULL,
+        env={**os.environ, "WEBHOOK_SECRET": SECRET},
+    )
+    assert child.stdout is not None
+    try:
+        async with store_on("sqlite", tmp_path) as store:
+            place = ForbiddenServer()
+            place.port = port
+            wrong = webhook(place, "wrong").replace(SECRET, OLD_SECRET)
+            async with alerting(store, webhook(place), wrong, alert_retry_s=0.01):
+                await put(store, 1, to=("ops", "wrong"))
+                await all_delivered(store, 1)
+                async with asyncio.timeout(WAIT_TIMEOUT_S):
+                    while {row.webhook: row.error for row in await deliveries(store)}["wrong"] != "answered 401":
+                        await asyncio.sleep(0.005)
+                assert await child.stdout.readline() == b"provider.down {'number': 1}\n"
+    finally:
+        child.kill()
+        await child.wait()
 
 
 FAILING = """

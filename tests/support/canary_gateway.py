@@ -30,7 +30,7 @@ from support.canary import KEYS_TOML, QUOTED, C, CanarySet, files_of, providers_
 from support.gateway import configured, gateway, nothing_left
 from support.raw_client import Reply
 from support.script import Seen, Step, stream, whole
-from support.scripted_upstream import ScriptedUpstream
+from support.scripted_upstream import ScriptedUpstream, closed_port
 from support.stores import migrated_url
 from support.valkey import ValkeyServer
 
@@ -44,6 +44,8 @@ BOOKS = {
     "key that is watched": "sk-canary-Watched0123456789abc",
     "key with a budget": "sk-canary-Poor0123456789abcdef",
     "key of an admin": "sk-canary-Boss0123456789abcdef",
+    "token of a webhook": "canaryHookToken0123456789abcdef",
+    "secret of a webhook": "whsec_canaryHookSecret0123456789abcdef",
     "kept prompt": "canary badger in the bank",
     "kept answer": "canary kingfisher above",
 }
@@ -75,7 +77,7 @@ name = "plain"
 kind = "openai-compatible"
 api_key = "{B["key of a provider without a shape"]}"
 """
-_PACE = Intervals(tick_s=0.05, apply_s=0.2, decision_s=0.3, shared_timeout_s=0.5)
+_PACE = Intervals(tick_s=0.05, alert_check_s=0.05, apply_s=0.2, decision_s=0.3, shared_timeout_s=0.5)
 
 
 def play(request: Seen) -> list[Step]:
@@ -170,7 +172,10 @@ async def driving(database: str, folder: Path) -> AsyncIterator[Drive]:
         await stack.enter_async_context(nothing_left())
         up = await stack.enter_async_context(ScriptedUpstream(play))
         toml = f'{providers_toml(up.base_url)}{KEYS_TOML}{_TOML}base_url = "{up.base_url}"\n'
-        toml += f'[store]\nurl = "{url}"\n{shared}'
+        # End users are recorded, unless the operator says otherwise.
+        toml += f'[store]\nurl = "{url}"\nend_user = "none"\n{shared}[alerts]\nerror_requests = 1\n'
+        hook = f"http://127.0.0.1:{closed_port()}/{B['token of a webhook']}"
+        toml += f'[[webhooks]]\nname = "ops"\nurl = "{hook}"\nsecret = "{B["secret of a webhook"]}"\n'
         (folder / "streamweir.toml").write_text(toml)
         admin = await prepare_accounting(configured(toml), data)
         assert admin is not None

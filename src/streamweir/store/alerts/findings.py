@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct
-from sqlalchemy import ColumnElement, Connection, String, case, func, literal, or_, select
+from sqlalchemy import ColumnElement, Connection, String, and_, case, func, literal, or_, select
 
 from streamweir.policy.alert import (
     BUDGET,
@@ -24,6 +24,7 @@ from streamweir.policy.alert import (
     moment_text,
 )
 from streamweir.policy.budget import PERIODS, dollars_of, ends_at, period_of
+from streamweir.store.db.sql import LookupByIds
 from streamweir.store.db.tables import accounts, alert_conditions, keys, requests, usage_minutes, workspaces
 
 MINUTE_MS = 60_000
@@ -34,6 +35,7 @@ _REFUSALS = ("budget_exceeded", "insufficient_quota")
 _ALL = ""
 """In a subject: all workspaces together."""
 _LOW, _USED_UP = 1, 2
+_workspaces_by_id = LookupByIds(lambda ids: select(workspaces.c.id, workspaces.c.name).where(workspaces.c.id.in_(ids)))
 
 
 class Thresholds(Struct, frozen=True, kw_only=True):
@@ -54,20 +56,28 @@ class Refusals(Struct, frozen=True):
 
 
 def find_money(conn: Connection, thresholds: Thresholds, now_ms: int, since_ms: int) -> list[Finding]:
-    """Budgets and credit. `since_ms`: refusals after this have not been looked at yet."""
+    """Budgets and credit of which something else is to be said than was reported. `since_ms`: refusals after this have
+    not been looked at yet."""
     budgets = list(_budgets(conn, thresholds, now_ms)) if thresholds.budget_percent else []
     credits = list(_credits(conn, thresholds))
     refusals = _refusals(conn, since_ms) if budgets or credits else Refusals()
-    return [
-        *(_budget_finding(row, thresholds, refusals, now_ms) for row in budgets),
-        *(_credit_finding(row, thresholds, refusals) for row in credits),
-    ]
+    found = []
+    for row in budgets:
+        level = _budget_level(row, thresholds, refusals)
+        if (level, row.budget_nano) != (row.level or 0, row.basis or row.budget_nano):
+            found.append(_budget_finding(row, level, thresholds, now_ms))
+    for row in credits:
+        level = _credit_level(row, thresholds, refusals)
+        if (level, row.granted) != (row.level or 0, row.basis or row.granted):
+            found.append(_credit_finding(row, level, thresholds))
+    return found
 
 
 def find_errors(
     conn: Connection, thresholds: Thresholds, reported: Mapping[str, Condition], now_ms: int
 ) -> list[Finding]:
-    """By workspace, and of all together if there are several. `reported`: conditions whose subjects are of errors."""
+    """What has changed: by workspace, and of all together if there are several. `reported`: conditions whose subjects
+    are of errors."""
     if not thresholds.error_percent:
         return []
     columns = usage_minutes.c
@@ -81,12 +91,13 @@ def find_errors(
         counts[_ALL] = sum(count for count, _ in counts.values()), sum(errors for _, errors in counts.values())
     for subject in reported:
         counts.setdefault(subject.removeprefix(ERRORS), (0, 0))
-    names = _names(conn, [id for id in counts if id != _ALL])
-    return [_error_finding(id, names, *counts[id], thresholds, reported, now_ms) for id in counts]
+    high = {id for id in counts if _is_high(id, *counts[id], thresholds, reported)}
+    changed = [id for id in counts if (id in high) != (f"{ERRORS}{id}" in reported)]
+    names = _names(conn, changed) if changed else {}
+    return [_error_finding(id, names, *counts[id], thresholds, reported, now_ms) for id in changed]
 
 
 def _budgets(conn: Connection, thresholds: Thresholds, now_ms: int) -> Iterator[Any]:
-    first = min(thresholds.budget_percent) - 1  # not exactly: `budget_level` decides
     account: ColumnElement[str] = literal("key:", String) + keys.c.id + ":" + _period(now_ms)
     statement = (
         select(
@@ -99,6 +110,8 @@ def _budgets(conn: Connection, thresholds: Thresholds, now_ms: int) -> Iterator[
             keys.c.budget_period,
             keys.c.workspace_id,
             workspaces.c.name.label("workspace"),
+            alert_conditions.c.level,
+            alert_conditions.c.basis,
         )
         .join(accounts, accounts.c.id == account)
         .join(workspaces, workspaces.c.id == keys.c.workspace_id)
@@ -106,11 +119,19 @@ def _budgets(conn: Connection, thresholds: Thresholds, now_ms: int) -> Iterator[
         .where(
             keys.c.budget_nano > 0,
             keys.c.revoked_ms.is_(None),
-            or_(accounts.c.spent >= keys.c.budget_nano / 100.0 * first, alert_conditions.c.subject.is_not(None)),
+            _may_have_news(thresholds.budget_percent),
         )
         .order_by(accounts.c.id)
     )
     return iter(conn.execute(statement))
+
+
+def _may_have_news(percents: Sequence[int]) -> ColumnElement[bool]:
+    """A rough filter, so that few of many budgets are read: `_budget_level` decides."""
+    level, limit = func.coalesce(alert_conditions.c.level, 0), keys.c.budget_nano
+    steps = [(level < each, min(each, REFUSED_PERCENT) - 1) for each in sorted(percents)]
+    is_reached = accounts.c.spent >= limit / 100.0 * case(*steps, else_=REFUSED_PERCENT)
+    return or_(alert_conditions.c.basis != limit, and_(level < max(percents), is_reached))
 
 
 def _period(now_ms: int) -> ColumnElement[str]:
@@ -121,7 +142,15 @@ def _period(now_ms: int) -> ColumnElement[str]:
 def _credits(conn: Connection, thresholds: Thresholds) -> Iterator[Any]:
     left = accounts.c.granted - accounts.c.spent
     statement = (
-        select(workspaces.c.id, workspaces.c.name, accounts.c.granted, accounts.c.spent, accounts.c.held)
+        select(
+            workspaces.c.id,
+            workspaces.c.name,
+            accounts.c.granted,
+            accounts.c.spent,
+            accounts.c.held,
+            alert_conditions.c.level,
+            alert_conditions.c.basis,
+        )
         .join(accounts, accounts.c.id == literal("ws:", String) + workspaces.c.id)
         .outerjoin(alert_conditions, alert_conditions.c.subject == accounts.c.id)
         .where(
@@ -148,11 +177,14 @@ def _refusals(conn: Connection, since_ms: int) -> Refusals:
     )
 
 
-def _budget_finding(row: Any, thresholds: Thresholds, refusals: Refusals, now_ms: int) -> Finding:
+def _budget_level(row: Any, thresholds: Thresholds, refusals: Refusals) -> int:
+    if row.key_id in refusals.keys and row.spent * 100 >= row.budget_nano * REFUSED_PERCENT:
+        return max(thresholds.budget_percent)
+    return budget_level(row.spent, row.budget_nano, thresholds.budget_percent)
+
+
+def _budget_finding(row: Any, level: int, thresholds: Thresholds, now_ms: int) -> Finding:
     limit, spent, period = row.budget_nano, row.spent, row.budget_period or "total"
-    level = budget_level(spent, limit, thresholds.budget_percent)
-    if row.key_id in refusals.keys and spent * 100 >= limit * REFUSED_PERCENT:
-        level = max(thresholds.budget_percent)
     ends_s = ends_at(period, now_ms / 1000)
     until_ms = int(ends_s * 1000) if ends_s is not None else None
     return Finding(
@@ -174,12 +206,18 @@ def _budget_finding(row: Any, thresholds: Thresholds, refusals: Refusals, now_ms
     )
 
 
-def _credit_finding(row: Any, thresholds: Thresholds, refusals: Refusals) -> Finding:
+def _credit_level(row: Any, thresholds: Thresholds, refusals: Refusals) -> int:
     left, low = row.granted - row.spent, thresholds.credit_low_nano
-    is_used_up = left <= 0 or (row.id in refusals.workspaces and left <= low)
+    if left <= 0 or (row.id in refusals.workspaces and left <= low):
+        return _USED_UP
+    return _LOW if low and left <= low else 0
+
+
+def _credit_finding(row: Any, level: int, thresholds: Thresholds) -> Finding:
+    left, low = row.granted - row.spent, thresholds.credit_low_nano
     return Finding(
         subject=f"ws:{row.id}",
-        level=_USED_UP if is_used_up else _LOW if left <= low and low else 0,
+        level=level,
         kinds=((_LOW, CREDIT_LOW), (_USED_UP, CREDIT_USED_UP)) if low else ((_USED_UP, CREDIT_USED_UP),),
         basis=row.granted,
         workspace_id=row.id,
@@ -193,6 +231,11 @@ def _credit_finding(row: Any, thresholds: Thresholds, refusals: Refusals) -> Fin
     )
 
 
+def _is_high(id: str, count: int, errors: int, thresholds: Thresholds, reported: Mapping[str, Condition]) -> bool:
+    is_reported = f"{ERRORS}{id}" in reported
+    return has_many_errors(count, errors, thresholds.error_percent, thresholds.error_requests, is_reported=is_reported)
+
+
 def _error_finding(
     id: str,
     names: Mapping[str, str],
@@ -203,13 +246,10 @@ def _error_finding(
     now_ms: int,
 ) -> Finding:
     subject = f"{ERRORS}{id}"
-    is_high = has_many_errors(
-        count, errors, thresholds.error_percent, thresholds.error_requests, is_reported=subject in reported
-    )
     before = reported.get(subject)
     return Finding(
         subject=subject,
-        level=int(is_high),
+        level=int(before is None),
         kinds=((1, ERRORS_HIGH),),
         basis=before.basis if before is not None else now_ms,
         end_kind=ERRORS_NORMAL,
@@ -225,9 +265,7 @@ def _error_finding(
 
 
 def _names(conn: Connection, ids: Sequence[str]) -> dict[str, str]:
-    if not ids:
-        return {}
-    return {row.id: row.name for row in conn.execute(select(workspaces.c.id, workspaces.c.name)) if row.id in set(ids)}
+    return {row.id: row.name for row in _workspaces_by_id.run(conn, ids)}
 
 
 def _usd(nano: int) -> str:
