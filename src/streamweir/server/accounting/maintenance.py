@@ -37,6 +37,7 @@ from streamweir.store.journal.entries import Settle
 from streamweir.store.keys.changes import Changes, changes_since
 from streamweir.store.keys.file_keys import put_file_keys
 from streamweir.store.ledger.recovery import settle_orphans
+from streamweir.store.ledger.rule_accounts import accounts_in
 from streamweir.store.requests import retention
 from streamweir.store.requests.instances import count_alive, dead_instances, now_of, retire, write_heartbeat
 from streamweir.store.requests.live import OpenRequest, cancelled
@@ -267,4 +268,4 @@ def orphan(request: OpenRequest, _: int) -> Settle:
         cost_rates=charge.cost_rates_text,
         price_version=quote.version or None,
     )
-    return Settle(row=row, account=request.account, has_price=True)
+    return Settle(row=row, account=request.account, accounts=accounts_in(request.accounts), has_price=True)

@@ -45,7 +45,8 @@ from streamweir.store.keys.changes import changes_since, find_limited
 from streamweir.store.keys.file_keys import put_file_keys
 from streamweir.store.keys.sessions import ensure_admin_secret
 from streamweir.store.keys.workspaces import open_default_workspace
-from streamweir.store.ledger.accounts import HOUR_MS, latest_use
+from streamweir.store.ledger.accounts import latest_use
+from streamweir.store.ledger.period import HOUR_MS
 from streamweir.store.ledger.writer import Writer
 from streamweir.store.limits.errors import SharedError
 from streamweir.store.limits.shared import SharedLimits, open_shared

@@ -94,6 +94,16 @@ accounts = Table(
     Column("held", BigInteger, nullable=False),
 )
 
+limit_rules = Table(
+    "limit_rules",
+    metadata,
+    # The rules under [[limits]] that have accounts, or had them: what is spent is added to all of their accounts.
+    Column("workspace_id", String, primary_key=True),
+    Column("name", String, primary_key=True),
+    Column("per", String, primary_key=True),  # user | key | workspace
+    Column("key_id", String, primary_key=True),  # empty: all keys
+)
+
 ledger = Table(
     "ledger",
     metadata,

@@ -82,6 +82,8 @@ class Settle(Struct, frozen=True, kw_only=True, tag="settle", omit_defaults=True
     account: str | None = None
     cached_tokens: int = 0
     reasoning_tokens: int = 0
+    accounts: tuple[str, ...] = ()
+    """The accounts of rules, for a reservation that is lost."""
     frees_idempotency: bool = False
     """Nothing was delivered and nothing charged: the same Idempotency-Key may be used again."""
     credential: str = ""

@@ -1,7 +1,8 @@
-"""Accounts: the sums that decide about money, one row per workspace and one per period of a key's budget.
+"""Accounts: the sums that decide about money, one row per workspace, one per period of a key's budget, and those of
+rules under [[limits]] (`store.ledger.rule_accounts`).
 
 An account changes in the same transaction as the ledger rows that it sums up, and under the lock of its workspace's
-account. Every transaction that writes ledger rows or open requests takes those locks first, in the order of their ids.
+account. Every transaction that writes ledger rows or open requests takes those locks first, by descending id.
 So what it reads afterwards stays true until it ends, and there are no deadlocks. (On SQLite a transaction has the
 database for itself.)
 
@@ -13,7 +14,6 @@ key without an account are assigned to it.
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import UTC, date, datetime, timedelta
 from types import MappingProxyType
 from typing import Any
 
@@ -21,12 +21,16 @@ from msgspec import Struct
 from sqlalchemy import BigInteger, Connection, Row, String, bindparam, case, delete, func, insert, select, update
 
 from streamweir.policy.budget import MAX_NANO, workspace_account
+from streamweir.policy.limit_rule import is_rule_account
 from streamweir.store.db.errors import Conflict, Invalid
 from streamweir.store.db.sql import BatchStatement, LookupByIds, upsert
 from streamweir.store.db.tables import accounts, ledger, open_requests, usage_hours
 from streamweir.store.journal.entries import plain
+from streamweir.store.ledger import rule_accounts
+from streamweir.store.ledger.period import HOUR_MS as HOUR_MS
+from streamweir.store.ledger.period import period_of_account as period_of_account
+from streamweir.store.ledger.period import span_of as span_of
 
-HOUR_MS = 3_600_000
 _NO_OWNERS: Mapping[str, str] = MappingProxyType({})
 
 
@@ -51,7 +55,7 @@ _select_for_update = LookupByIds(
     lambda ids: (
         select(*_columns)
         .where(accounts.c.id.in_(ids))
-        .order_by(accounts.c.key_id.is_not(None), accounts.c.id)
+        .order_by(accounts.c.id.desc())  # those of workspaces (`ws:`) before those of rules and keys
         .with_for_update()
     )
 )
@@ -95,13 +99,14 @@ def lock(
     owners: Mapping[str, str] = _NO_OWNERS,
     others: Iterable[str] = (),
 ) -> dict[str, Sums]:
-    """Locks the accounts of these workspaces and of keys' budgets until the transaction ends, and returns them by id.
+    """Locks the accounts of these workspaces, of keys' budgets and of rules until the transaction ends, and returns
+    them by id.
 
-    Missing accounts are created, except those of `others`. `owners`: the workspace of each account of a key, which
-    must be locked as well.
+    Missing accounts are created, except those of `others`. `owners`: the workspace of each account of a key or a rule,
+    which must be locked as well.
     """
     workspaces = {workspace_account(id): id for id in workspace_ids}
-    wanted = [*sorted(workspaces), *sorted({*owners, *others})]
+    wanted = sorted({*workspaces, *owners, *others}, reverse=True)  # of workspaces first
     found = _by_id(_select_for_update.run(conn, wanted))
     missing = [id for id in wanted if id in workspaces and id not in found]
     if missing:
@@ -111,9 +116,15 @@ def lock(
     if missing:  # another transaction may have created them meanwhile
         found |= _by_id(_select_accounts.run(conn, missing))
         missing = sorted(id for id in missing if id not in found)
-        sums, assignments = _key_sums(conn, missing)
-        _insert_accounts.run(conn, [(id, owners[id], _key_of(id), 0, sums[id].spent, sums[id].held) for id in missing])
+        sums, assignments = _key_sums(conn, [id for id in missing if not is_rule_account(id)])
         _assign_account.run(conn, sorted(assignments, key=lambda assignment: assignment[1]))
+        rules = [id for id in missing if is_rule_account(id)]
+        if rules:
+            of_rules, assigned = _rule_sums(conn, rules)
+            rule_accounts.add_scopes(conn, rules)
+            rule_accounts.assign(conn, assigned)
+            sums |= of_rules
+        _insert_accounts.run(conn, [(id, owners[id], _key_of(id), 0, sums[id].spent, sums[id].held) for id in missing])
         found |= sums
     return found
 
@@ -140,8 +151,10 @@ def sums_of(conn: Connection, account_ids: Sequence[str]) -> dict[str, Sums]:
     for id in account_ids:
         if id in found:
             continue
-        is_of_workspace = id.startswith("ws:")
-        found[id] = _workspace_sums(conn, id[3:]) if is_of_workspace else _key_sums(conn, [id])[0][id]
+        if id.startswith("ws:"):
+            found[id] = _workspace_sums(conn, id[3:])
+        else:
+            found[id] = (_rule_sums if is_rule_account(id) else _key_sums)(conn, [id])[0][id]
     return {id: found[id] for id in account_ids}
 
 
@@ -184,40 +197,19 @@ def delete_accounts(conn: Connection, key_id: str) -> None:
     conn.execute(update(open_requests).where(open_requests.c.key_id == key_id).values(account=None))
 
 
-def span_of(period: str) -> tuple[int, int]:
-    """The first hour of a period and the first one after it (Unix hours). `policy.budget` names periods."""
-    if period == "total":
-        return 0, MAX_NANO
-    try:
-        if "W" in period:
-            first = date.fromisocalendar(int(period[:4]), int(period[6:]), 1)
-            last = first + timedelta(days=7)
-        elif len(period) == len("2026-11"):
-            first = date(int(period[:4]), int(period[5:]), 1)
-            last = (first + timedelta(days=32)).replace(day=1)
-        else:
-            first = date.fromisoformat(period)
-            last = first + timedelta(days=1)
-    except ValueError:
-        raise ValueError(f"no such period: {period!r}") from None
-    return _hour_of(first), _hour_of(last)
-
-
-def _hour_of(day: date) -> int:
-    return int(datetime(day.year, day.month, day.day, tzinfo=UTC).timestamp()) // 3600
-
-
 def _by_id(rows: Sequence[Row[*tuple[Any, ...]]]) -> dict[str, Sums]:
     return {id: Sums(granted, spent, held) for id, granted, spent, held in rows}
 
 
-def _key_of(account_id: str) -> str:
-    return account_id.removeprefix("key:").rpartition(":")[0]
+def _key_of(account_id: str) -> str | None:
+    """Of a key's budget. None: it is of a rule."""
+    return None if is_rule_account(account_id) else account_id.removeprefix("key:").rpartition(":")[0]
 
 
-def period_of_account(account_id: str) -> str:
-    """The name of the period of a key's account, as `policy.budget` names it."""
-    return account_id.rpartition(":")[2]
+def _rule_sums(conn: Connection, account_ids: Sequence[str]) -> tuple[dict[str, Sums], dict[str, list[str]]]:
+    """As `rule_accounts.sums_of_rules`."""
+    found, assigned = rule_accounts.sums_of_rules(conn, account_ids)
+    return {id: Sums(0, spent, held) for id, (spent, held) in found.items()}, assigned
 
 
 def _workspace_row(conn: Connection, id: str, workspace_id: str) -> tuple[Any, ...]:
@@ -237,7 +229,7 @@ def _workspace_sums(conn: Connection, workspace_id: str) -> Sums:
 
 def _key_sums(conn: Connection, account_ids: Sequence[str]) -> tuple[dict[str, Sums], list[tuple[str, str]]]:
     """The sums, and the open requests without an account that now belong to one of these: (account, request)."""
-    keys = {id: _key_of(id) for id in account_ids}
+    keys = {id: _key_of(id) or "" for id in account_ids}
     opened: dict[str, list[Row[*tuple[Any, ...]]]] = defaultdict(list)
     for row in _open_of_keys.run(conn, sorted(set(keys.values()))):
         opened[row.key_id].append(row)

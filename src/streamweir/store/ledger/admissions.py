@@ -9,7 +9,7 @@ reservation is put into the journal) is adopted: then nothing is released.
 `decide_batch` and what it calls run inside a transaction. Several reservations and extensions are decided at once, in
 their order, under the locks of their workspaces, so that a decision is exact even if others decide at the same time.
 Only what fits is written. If the same request is decided again, because an answer was lost, the result is the same.
-The limit of a workspace is its credit, read from the locked account; the limit of a key comes with the
+The limit of a workspace is its credit, read from the locked account; the limits of keys and rules come with the
 request.
 """
 
@@ -28,7 +28,8 @@ from streamweir.store.db.tables import idempotency
 from streamweir.store.journal.entries import Extend, Hold
 from streamweir.store.ledger import accounts as account
 from streamweir.store.ledger.accounts import Sums
-from streamweir.store.ledger.posting import IDEMPOTENCY_MS, apply, find_open, find_posted
+from streamweir.store.ledger.posting import IDEMPOTENCY_MS, apply
+from streamweir.store.ledger.request_state import find_open, find_posted
 
 MAX_BATCH_DECISIONS = 200
 """Decisions in one transaction."""
@@ -191,6 +192,7 @@ def decide_holds(conn: Connection, holds: Sequence[tuple[Hold, Sequence[BudgetCh
         charge.account: hold.workspace_id for hold, charges in holds for charge in charges if _is_of_key(charge.account)
     }
     owners |= {hold.account: hold.workspace_id for hold, _ in holds if hold.account is not None}
+    owners |= {account: hold.workspace_id for hold, _ in holds for account in hold.accounts}
     sums = account.lock(conn, {hold.workspace_id for hold, _ in holds}, owners)
     decided = set(find_posted(conn, [hold.request_id for hold, _ in holds]))
     idempotency_records = _find_idempotency_records(conn, [hold for hold, _ in holds])
@@ -210,6 +212,8 @@ def decide_holds(conn: Connection, holds: Sequence[tuple[Hold, Sequence[BudgetCh
         added[workspace_account(hold.workspace_id)] += hold.amount
         if hold.account is not None:
             added[hold.account] += hold.amount
+        for of_rule in hold.accounts:
+            added[of_rule] += hold.amount
         if hold.idempotency is not None:
             idempotency_record = (hold.request_id, hold.body_digest or b"", False, hold.at_ms + IDEMPOTENCY_MS)
             idempotency_records[hold.key_id, hold.idempotency] = idempotency_record

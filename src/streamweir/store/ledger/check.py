@@ -3,9 +3,10 @@
 For each workspace: granted is the sum of its credits; spent is the sum of its settlements' prices, and of its usage by
 the hour and by the day; held is the sum of its open requests; and granted - spent - held is the sum of all its ledger
 rows. For the account of a key's budget in a period: held is the sum of its open requests, and spent is the sum of the
-key's usage in the hours of that period. For each request: nothing is charged without a reservation, a hold is open or
-settled, an open request holds what its ledger rows say, and its row in the request log, while it is kept, has the
-settlement's price. It reads one state of the whole database, and changes nothing.
+key's usage in the hours of that period; for the account of a rule, that of its end user, key or workspace. For each
+request: nothing is charged without a reservation, a hold is open or settled, an open request holds what its ledger rows
+say, and its row in the request log, while it is kept, has the settlement's price. It reads one state of the whole
+database, and changes nothing.
 """
 
 from collections import defaultdict
@@ -15,8 +16,10 @@ from typing import Any
 from msgspec import Struct
 from sqlalchemy import Connection, Select, Table, and_, case, func, select
 
+from streamweir.policy.limit_rule import RuleScope, read_rule_account
 from streamweir.store.db.tables import accounts, ledger, open_requests, requests, usage_days, usage_hours
-from streamweir.store.ledger.accounts import period_of_account, span_of
+from streamweir.store.ledger import rule_accounts
+from streamweir.store.ledger.period import period_of_account, span_of
 
 
 class Fault(Struct, frozen=True, kw_only=True):
@@ -38,10 +41,12 @@ class Report(Struct, frozen=True, kw_only=True):
 
 
 _MAX_FAULTS = 100
+_is_of_rule = accounts.c.id.like("rule:%")
 
 
 def check_sums(conn: Connection) -> Report:
-    kept = {row.workspace_id: row for row in conn.execute(select(accounts).where(accounts.c.key_id.is_(None)))}
+    is_of_workspace = accounts.c.id.like("ws:%")
+    kept = {row.workspace_id: row for row in conn.execute(select(accounts).where(is_of_workspace))}
     summed = {row.workspace_id: row for row in conn.execute(_ledger_sums())}
     held = {id: int(total) for id, total in conn.execute(_held_sums())}
     hours, days = (
@@ -54,6 +59,8 @@ def check_sums(conn: Connection) -> Report:
     for found in (
         _budgets,
         _budgets_spent,
+        _rules_held,
+        _rules_spent,
         _lost_holds,
         _charges_without_hold,
         _open_holds,
@@ -111,6 +118,34 @@ def _budgets_spent(conn: Connection) -> Iterator[Fault]:
         for id, key_id, spent in kept:
             if spent != found.get(key_id, 0):
                 yield Fault(object=id, what="spent", kept=spent, found=found.get(key_id, 0))
+
+
+def _rules_held(conn: Connection) -> Iterator[Fault]:
+    expected: dict[str, int] = defaultdict(int)
+    opened = select(open_requests.c.held, open_requests.c.accounts).where(open_requests.c.accounts.is_not(None))
+    for held, of_rules in conn.execute(opened):
+        for id in rule_accounts.accounts_in(of_rules):
+            expected[id] += held
+    statement = select(accounts.c.id, accounts.c.held).where(_is_of_rule).order_by(accounts.c.id)
+    kept = {id: held for id, held in conn.execute(statement) if held or id in expected}
+    for id in sorted(kept.keys() | expected.keys()):
+        if kept.get(id) != expected.get(id, 0):
+            yield Fault(object=id, what="held", kept=kept.get(id), found=expected.get(id, 0))
+
+
+def _rules_spent(conn: Connection) -> Iterator[Fault]:
+    """One query for each rule and period, for all of its end users."""
+    statement = select(accounts.c.id, accounts.c.spent).where(_is_of_rule).order_by(accounts.c.id)
+    periods: dict[tuple[RuleScope, str], list[tuple[str, str, int]]] = defaultdict(list)
+    for id, spent in conn.execute(statement):
+        account = read_rule_account(id)
+        periods[account.scope, account.period].append((id, account.digest, spent))
+    for (scope, period), kept in sorted(periods.items()):
+        by_digest = rule_accounts.spent_by_digest(conn, scope, period)
+        for id, digest, spent in kept:
+            found = by_digest.get(digest, 0)
+            if spent != found:
+                yield Fault(object=id, what="spent", kept=spent, found=found)
 
 
 def _lost_holds(conn: Connection) -> Iterator[Fault]:

@@ -5,112 +5,33 @@ nothing. A request is reserved (it is open, the ledger has its reservation), ext
 open, the ledger has its settlement, the request log its row), all under the lock of its workspace's account. A
 settlement releases what the ledger has reserved, whatever the entry says. Its price is added to every account that its
 key has for the time of the request, whichever accounts the reservation named: budgets are added, removed and get
-other periods while requests run.
+other periods while requests run. The same holds for accounts of rules (`store.ledger.rule_accounts`).
 
 Most entries are new, and a batch is written as if all were. If the database reports that a row exists already, the
 caller rolls back and applies the batch again with `check_existing`, which looks existing rows up first. It also cleans
 all text again: it is the path for a batch that was refused for any reason.
 
-The look-ups find requests by id: open requests, requests in the ledger, requests in the log. They are exact while the
-locks of the workspaces are held (`store.ledger.accounts`): a request is open if and only if it has a reservation and
-no settlement.
+What is looked up is exact while the locks of the workspaces are held (`store.ledger.request_state`).
 """
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from itertools import repeat
 from typing import Any
 
 from msgspec import Struct, structs
-from sqlalchemy import Connection, select
-from sqlalchemy import Row as ResultRow
+from sqlalchemy import Connection
 
 from streamweir.policy.budget import key_accounts, workspace_account
+from streamweir.policy.end_user import digest_of_user
+from streamweir.policy.limit_rule import RuleScope
 from streamweir.store.db.request_log import Row
-from streamweir.store.db.sql import LookupByIds
-from streamweir.store.db.tables import ledger, open_requests, requests
 from streamweir.store.journal.entries import Entry, Extend, Hold, Progress, Settle
-from streamweir.store.ledger import accounts
-from streamweir.store.ledger.accounts import HOUR_MS
+from streamweir.store.ledger import accounts, rule_accounts
 from streamweir.store.ledger.counting import UsageCounts
+from streamweir.store.ledger.period import HOUR_MS
 from streamweir.store.ledger.plain_text import with_plain_text
+from streamweir.store.ledger.request_state import RequestState, find_logged, find_open, find_posted
 from streamweir.store.ledger.rows import RowBatch
-
-
-class RequestState(Struct):
-    """One request. `held` is the sum of its reservation and its extensions."""
-
-    workspace_id: str
-    key_id: str | None
-    at_ms: int
-    held: int
-    account: str | None = None
-    idempotency: bytes | None = None
-    hold: Hold | None = None
-    """The reservation, if it is in the batch that is being applied and not yet in the database."""
-    settlement: tuple[int, int | None] | None = None
-    """When it was settled, and its price. None: it is open."""
-    kinds: frozenset[str] = frozenset()
-    """The kinds of its ledger rows, if they were looked up."""
-
-
-_open = LookupByIds(
-    lambda ids: select(
-        open_requests.c.request_id,
-        open_requests.c.workspace_id,
-        open_requests.c.key_id,
-        open_requests.c.at_ms,
-        open_requests.c.held,
-        open_requests.c.account,
-        open_requests.c.idempotency,
-    ).where(open_requests.c.request_id.in_(ids))
-)
-_posted = LookupByIds(
-    lambda ids: (
-        select(
-            ledger.c.request_id,
-            ledger.c.kind,
-            ledger.c.at_ms,
-            ledger.c.workspace_id,
-            ledger.c.key_id,
-            ledger.c.amount,
-            ledger.c.price,
-        )
-        .where(ledger.c.request_id.in_(ids))
-        .order_by(ledger.c.seq)
-    )
-)
-_logged = LookupByIds(lambda ids: select(requests.c.request_id).where(requests.c.request_id.in_(ids)))
-
-
-def find_open(conn: Connection, request_ids: Iterable[str]) -> dict[str, RequestState]:
-    return {
-        id: RequestState(workspace_id, key_id, at_ms, held, account, idempotency)
-        for id, workspace_id, key_id, at_ms, held, account, idempotency in _open.run(conn, request_ids)
-    }
-
-
-def find_posted(conn: Connection, request_ids: Iterable[str]) -> dict[str, RequestState]:
-    """From the ledger, which has neither the account nor the Idempotency-Key."""
-    found: dict[str, RequestState] = {}
-    for row in _posted.run(conn, request_ids):
-        state = found.get(row.request_id)
-        if state is None:
-            state = found[row.request_id] = RequestState(row.workspace_id, row.key_id, row.at_ms, 0)
-        _post(state, row)
-    return found
-
-
-def find_logged(conn: Connection, request_ids: Iterable[str]) -> set[str]:
-    return {row[0] for row in _logged.run(conn, request_ids)}
-
-
-def _post(state: RequestState, row: ResultRow[*tuple[Any, ...]]) -> None:
-    state.kinds |= {row.kind}
-    if row.kind == "settle":
-        state.settlement = (row.at_ms, row.price)
-    else:
-        state.held -= row.amount
-
 
 _ProgressValues = tuple[str | None, int, int | None, int | None, int | None]
 """The progress of a request: target, tokens, time of the report, time of the first token, time of the last piece."""
@@ -150,14 +71,24 @@ def lock_for(conn: Connection, entries: Collection[Entry]) -> None:
     accounts.lock(conn, workspaces)
 
 
+_Spender = tuple[str, str, str, int]
+"""Workspace, key, digest of the end user, and hour."""
+
+
+def _spender_of(row: Row) -> _Spender:
+    return row.workspace_id or "", row.key_id or "", digest_of_user(row.end_user), row.at_ms // HOUR_MS
+
+
 class _Plan(Struct):
     """What must be locked and looked up before a batch is applied."""
 
     workspaces: set[str] = set()
     owners: dict[str, str] = {}
-    """Accounts of keys that are charged, and their workspaces."""
+    """Accounts of keys and rules that are charged, and their workspaces."""
     keys: set[tuple[str, int]] = set()
     """Keys, each with the hour of one of its requests: its existing accounts are updated."""
+    spent: set[_Spender] = set()
+    """Who has spent: the existing accounts of rules for them are updated."""
     held: set[str] = set()
     others: dict[str, None] = {}
     """Requests that the batch refers to without having opened them before."""
@@ -174,6 +105,7 @@ def _plan(entries: Sequence[Entry]) -> _Plan:
             workspaces.add(row.workspace_id or "")
             if row.key_id is not None:
                 plan.keys.add((row.key_id, row.at_ms // HOUR_MS))
+            plan.spent.add(_spender_of(row))
             if row.request_id not in held:
                 others[row.request_id] = None
             logged.append(row.request_id)
@@ -182,6 +114,7 @@ def _plan(entries: Sequence[Entry]) -> _Plan:
             plan.keys.add((entry.key_id, entry.at_ms // HOUR_MS))
             if entry.account is not None:
                 plan.owners[entry.account] = entry.workspace_id
+            plan.owners.update(dict.fromkeys(entry.accounts, entry.workspace_id))
             held.add(entry.request_id)
         elif isinstance(entry, Extend):
             if entry.request_id not in held:
@@ -206,6 +139,7 @@ class _Batch:
         """The existing accounts of the workspaces and keys of this batch."""
         self._accounts_of: dict[tuple[str, int], list[str]] = {}
         """Accounts by key and hour, filled on demand."""
+        self._scopes: dict[str, list[RuleScope]] = {}
         self._usage = UsageCounts()
         self._rows_to_write = RowBatch()
 
@@ -215,6 +149,11 @@ class _Batch:
         if plan.extended:
             plan.workspaces.update(state.workspace_id for state in find_open(conn, plan.extended).values())
         self._accounts.update(accounts.lock(conn, plan.workspaces, plan.owners, _possible_accounts(plan.keys)))
+        if plan.spent:  # under the locks: another transaction may have created the first account of a rule meanwhile
+            self._scopes = rule_accounts.find_scopes(conn, sorted(plan.workspaces))
+            if self._scopes:
+                of_rules = rule_accounts.possible_accounts(self._scopes, plan.spent)
+                self._accounts.update(accounts.lock(conn, (), others=of_rules))
         others = plan.others
         if check_existing:
             others.update(dict.fromkeys(plan.held))
@@ -237,9 +176,11 @@ class _Batch:
         whose accounts were already looked up. True if requests must be read again."""
         states, found = self._states.values(), self._accounts
         owners = {state.account: state.workspace_id for state in states if state.account is not None}
+        owners |= {account: state.workspace_id for state in states for account in state.accounts}
         for entry in self._entries if lost else ():
-            if isinstance(entry, Settle) and entry.account is not None and entry.row.request_id in lost:
-                owners[entry.account] = entry.row.workspace_id or ""
+            if isinstance(entry, Settle) and entry.row.request_id in lost:
+                of_entry = entry.accounts if entry.account is None else (entry.account, *entry.accounts)
+                owners |= dict.fromkeys(of_entry, entry.row.workspace_id or "")
         missing = {id: owner for id, owner in owners.items() if id not in found}
         unlocked = {id for id in {state.workspace_id for state in states} if workspace_account(id) not in found}
         hours = {(state.key_id, state.at_ms // HOUR_MS) for state in states if state.key_id is not None}
@@ -271,7 +212,14 @@ class _Batch:
             self.result.repeated += 1
             return
         state = self._states[id] = RequestState(
-            entry.workspace_id, entry.key_id, entry.at_ms, entry.amount, entry.account, entry.idempotency, entry
+            entry.workspace_id,
+            entry.key_id,
+            entry.at_ms,
+            entry.amount,
+            entry.account,
+            entry.idempotency,
+            entry,
+            entry.accounts,
         )
         if state.account is None:  # the key had no budget then; an account that was created since takes it
             state.account = next(iter(self._key_accounts(state)), None)
@@ -316,6 +264,9 @@ class _Batch:
         settlement = (ended_ms, "settle", state.workspace_id, state.key_id, id, held - spent, row.cost, price)
         rows.ledger.append(settlement)
         self._change(state, spent, -held)
+        if spent and self._scopes:
+            for account in rule_accounts.possible_accounts(self._scopes, [_spender_of(row)]) & self._accounts:
+                self._add(account, spent, 0)
         if id in self._logged:
             rows.replaced.append((id,))
         self._rows[id] = row if row.held == held else structs.replace(row, held=held)
@@ -330,7 +281,9 @@ class _Batch:
     def _restore_lost_hold(self, entry: Settle) -> RequestState:
         """Writes the missing reservation: nothing is charged without one."""
         row = entry.row
-        state = RequestState(row.workspace_id or "", row.key_id, row.at_ms, row.held or 0, entry.account)
+        state = RequestState(
+            row.workspace_id or "", row.key_id, row.at_ms, row.held or 0, entry.account, accounts=entry.accounts
+        )
         hold = (row.at_ms, "hold", state.workspace_id, state.key_id, row.request_id, -state.held, None, None)
         self._rows_to_write.ledger.append(hold)
         self._change(state, 0, state.held)
@@ -341,6 +294,8 @@ class _Batch:
         self._add(workspace_account(state.workspace_id), spent, held)
         if state.account is not None:
             self._add(state.account, 0, held)
+        for id in state.accounts:
+            self._add(id, 0, held)
         if spent:
             for id in self._key_accounts(state):
                 self._add(id, spent, 0)
@@ -408,4 +363,5 @@ def _open_row(state: RequestState, hold: Hold, progress: _ProgressValues) -> tup
         hold.end_user,
         hold.session,
         hold.tags,
+        rule_accounts.accounts_text(state.accounts),
     )

@@ -62,6 +62,7 @@ _OPEN = (
     "end_user",
     "session",
     "tags",
+    "accounts",
 )
 _LEDGER = ("at_ms", "kind", "workspace_id", "key_id", "request_id", "amount", "cost", "price")
 _IDEMPOTENCY = ("key_id", "digest", "body_digest", "request_id", "until_ms")

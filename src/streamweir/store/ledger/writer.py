@@ -33,8 +33,8 @@ from streamweir.store.ledger.batch import (
     reason_of,
     retry_s,
 )
-from streamweir.store.ledger.posting import find_open
 from streamweir.store.ledger.recovery import SettleDead, replay
+from streamweir.store.ledger.request_state import find_open
 
 DECISION_S = 2.0
 _JOURNAL_S = 0.5

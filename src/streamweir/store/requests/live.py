@@ -39,6 +39,8 @@ class OpenRequest(Struct, frozen=True, kw_only=True):
     """Like the next two: what the caller says about it."""
     session: str | None
     tags: str | None
+    accounts: str | None
+    """JSON list: of rules under [[limits]]."""
     node: str | None
     """The name of the node that runs it."""
 

@@ -81,6 +81,10 @@ def _add_columns() -> None:
 
 def _make_attribution() -> None:
     op.create_table(
+        "limit_rules",
+        *(sa.Column(name, sa.String, primary_key=True) for name in ("workspace_id", "name", "per", "key_id")),
+    )
+    op.create_table(
         "attribution_days",
         sa.Column("day", sa.BigInteger, primary_key=True),
         sa.Column("workspace_id", sa.String, primary_key=True),
