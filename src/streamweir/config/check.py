@@ -20,6 +20,7 @@ from streamweir.config.address import (
     is_loopback,
     split_listen,
 )
+from streamweir.config.check_limit_rule import check_limit_rules
 from streamweir.config.check_target import check_body_settings, check_contradictions, check_target
 from streamweir.config.credential import check_credentials
 from streamweir.config.error import ConfigError, ConfigProblem, entry, member
@@ -68,6 +69,8 @@ def check(config: Config) -> list[ConfigProblem]:
         *_equal_keys(config.keys),
         *_duplicates("webhooks", "name", [webhook.name for webhook in config.webhooks]),
         *check_webhooks(config),
+        *_duplicates("limits", "name", [rule.name for rule in config.limits]),
+        *check_limit_rules(config),
     ]
 
 
@@ -84,6 +87,7 @@ def check_workers(config: Config, workers: int) -> None:
     if workers == 1 or config.shared is not None:
         return
     limited: list[tuple[str, object]] = [(member("keys", key.name), key) for key in config.keys]
+    limited += [(member("limits", rule.name), rule) for rule in config.limits]
     for provider in config.providers:
         at = member("providers", provider.name)
         limited.append((at, provider))

@@ -14,6 +14,7 @@ from streamweir.policy.alert import Group
 from streamweir.policy.charge_rule import DEFAULT_RULES, ChargeRules
 from streamweir.policy.end_user import EndUserRule
 from streamweir.policy.key_limits import KeyLimits, PerMinute, Streams, with_limits
+from streamweir.policy.limit_rule import Anonymous, Per
 from streamweir.policy.route import Strategy
 
 Seconds = Annotated[float, Meta(gt=0, le=86_400)]
@@ -362,6 +363,18 @@ class Key(_NamesAndLimits, frozen=True, kw_only=True, forbid_unknown_fields=True
     price_group: Name | None = None
 
 
+class LimitRule(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A limit of what may be spent, for each end user, key or workspace that it applies to."""
+
+    name: Name
+    per: Per
+    budget_usd: Annotated[float, Meta(ge=0, le=1_000_000_000)]
+    budget_period: Literal["day", "week", "month", "total"] = "total"
+    workspace: Name | None = None
+    key: Name | None = None
+    anonymous: Anonymous | None = None
+
+
 class Routing(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     max_attempts: Attempts = 3
     affinity_s: SecondsOrNone = 600.0
@@ -419,3 +432,4 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     keys: tuple[Key, ...] = ()
     alerts: Alerts = Alerts()
     webhooks: tuple[Webhook, ...] = ()
+    limits: tuple[LimitRule, ...] = ()

@@ -1,21 +1,30 @@
 """The accounts and limits of a key, computed once and cached until one of them changes.
 
-They are needed for every request. The cache is bounded: there are many keys, but few are in use.
+They are needed for every request. The cache is bounded: there are many keys, but few are in use. Rules per end user
+(`policy.limit_rule`) have another account for each, so their charges are added for every request.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
+from streamweir.core.errors import CallerError
 from streamweir.policy.access import Key
 from streamweir.policy.budget import key_account, key_accounts, period_of, workspace_account
 from streamweir.policy.key_limits import limits_of
 from streamweir.policy.limit_request import BudgetCharge
+from streamweir.policy.limit_rule import LimitRule
 from streamweir.server.accounting.keys import Workspace
-from streamweir.store.ledger.accounts import period_of_account, span_of
+from streamweir.store.ledger.period import period_of_account, span_of
 
 _HOUR_MS = 3_600_000
 _MAX_KEYS = 4096
+
+
+_NEEDS_USER = (
+    "A spend limit for each end user applies here, so every request must name its end user: in 'user' or"
+    " 'safety_identifier' of the body, in 'metadata.user_id', or in the header x-streamweir-user."
+)
 
 
 class AccountLimits(Struct, frozen=True):
@@ -30,6 +39,10 @@ class AccountLimits(Struct, frozen=True):
     other_accounts: tuple[str, ...]
     """All other accounts that the key could have, for any period of its budget."""
     is_limited: bool
+    rules: tuple[LimitRule, ...]
+    """All of the file, as of then."""
+    user_rules: tuple[LimitRule, ...]
+    """Those that are per end user, and apply to the key."""
     latest_hour: int
     """The last hour with a request of the key, as far as is known here: the clock may have been set back since."""
 
@@ -41,21 +54,29 @@ class AccountLimitsCache:
         self._account_limits: dict[str, AccountLimits] = {}
         self._exclusive_from: int | None = None
         self._latest_hour = 0
+        self.rules: tuple[LimitRule, ...] = ()
 
     def set_exclusive_from(self, hour: int) -> None:
         """From this hour (Unix) on, only this process spends."""
         self._exclusive_from = hour
 
-    def of(self, key: Key, workspace: Workspace, at_ms: int) -> AccountLimits:
+    def of(self, key: Key, workspace: Workspace, at_ms: int, end_user: str | None = None) -> AccountLimits:
+        """Raises `CallerError` if a rule needs an end user, and there is none."""
         account_limits = self._account_limits.get(key.id)
         if (
             account_limits is None
             or account_limits.key is not key
             or account_limits.hour != at_ms // _HOUR_MS
             or account_limits.workspace != workspace
+            or account_limits.rules is not self.rules
         ):
             account_limits = self._make(key, workspace, at_ms)
-        return account_limits
+        if not account_limits.user_rules:
+            return account_limits
+        if not end_user and any(rule.anonymous == "refuse" for rule in account_limits.user_rules):
+            raise CallerError("missing_required_parameter", _NEEDS_USER, param="user")
+        of_user = _rule_charges(account_limits.user_rules, key, workspace, at_ms, end_user)
+        return structs.replace(account_limits, charges=account_limits.charges + of_user, is_limited=True)
 
     def _make(self, key: Key, workspace: Workspace, at_ms: int) -> AccountLimits:
         hour = at_ms // _HOUR_MS
@@ -65,7 +86,8 @@ class AccountLimitsCache:
             if self._exclusive_from is not None:
                 self._exclusive_from = max(self._exclusive_from, self._latest_hour + 1)
         self._latest_hour = max(self._latest_hour, hour)
-        charges = charges_of(key, workspace, at_ms)
+        applied = [rule for rule in self.rules if rule.applies_to(key, workspace.id, workspace.name)]
+        charges = charges_of(key, workspace, at_ms, [rule for rule in applied if rule.per != "user"])
         if key.budget_nano is not None and self._is_new(charges[0].account, before):
             self._begin(charges[0].account)
         charged_accounts = [charge.account for charge in charges]
@@ -73,7 +95,16 @@ class AccountLimitsCache:
         other_accounts = tuple(account for account in accounts if account not in charged_accounts)
         latest_hour = hour if before is None else max(hour, before.latest_hour)
         account_limits = self._account_limits[key.id] = AccountLimits(
-            key, limits_of(key), workspace, hour, charges, other_accounts, bool(charges) or key.has_limits, latest_hour
+            key,
+            limits_of(key),
+            workspace,
+            hour,
+            charges,
+            other_accounts,
+            bool(charges) or key.has_limits,
+            self.rules,
+            tuple([rule for rule in applied if rule.per == "user"]),
+            latest_hour,
         )
         return account_limits
 
@@ -86,13 +117,31 @@ class AccountLimitsCache:
         return first >= self._exclusive_from and (before is None or before.latest_hour < first)
 
 
-def charges_of(key: Key, workspace: Workspace, at_ms: int) -> tuple[BudgetCharge, ...]:
-    """The key's own budget first."""
+def charges_of(
+    key: Key, workspace: Workspace, at_ms: int, rules: Iterable[LimitRule] = (), end_user: str | None = None
+) -> tuple[BudgetCharge, ...]:
+    """The key's own budget first. `rules`: those that apply to it."""
     charges: tuple[BudgetCharge, ...] = ()
     if key.budget_nano is not None:
         account = key_account(key.id, period_of(key.budget_period, at_ms / 1000))
         charges += (BudgetCharge(account=account, limit=key.budget_nano, code="budget_exceeded"),)
+    charges += _rule_charges(rules, key, workspace, at_ms, end_user)
     if workspace.prepaid:
         account = workspace_account(workspace.id)
         charges += (BudgetCharge(account=account, limit=workspace.granted, code="insufficient_quota"),)
     return charges
+
+
+def _rule_charges(
+    rules: Iterable[LimitRule], key: Key, workspace: Workspace, at_ms: int, end_user: str | None
+) -> tuple[BudgetCharge, ...]:
+    return tuple(
+        [
+            BudgetCharge(
+                account=rule.account_of(key, workspace.id, end_user, at_ms / 1000),
+                limit=rule.budget_nano,
+                code="budget_exceeded",
+            )
+            for rule in rules
+        ]
+    )

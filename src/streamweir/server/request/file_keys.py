@@ -1,14 +1,32 @@
-"""The keys of the operator's file, as the gateway uses them. Their secrets are kept as digests."""
+"""The keys and the rules for limits of the operator's file, as the gateway uses them. Secrets are kept as digests."""
 
 from streamweir.config.model import Config
 from streamweir.config.model import Key as KeyConfig
 from streamweir.policy.access import DEFAULT_WORKSPACE, Key, KeyRing, digest_of
 from streamweir.policy.budget import nano_of
 from streamweir.policy.key_limits import limits_of
+from streamweir.policy.limit_rule import LimitRule
 
 
 def key_ring(config: Config) -> KeyRing:
     return KeyRing([_key(key) for key in config.keys])
+
+
+def limit_rules_of(config: Config) -> tuple[LimitRule, ...]:
+    return tuple(
+        [
+            LimitRule(
+                name=rule.name,
+                per=rule.per,
+                budget_nano=nano_of(rule.budget_usd),
+                budget_period=rule.budget_period,
+                workspace=rule.workspace,
+                key=rule.key,
+                anonymous=rule.anonymous or "share",
+            )
+            for rule in config.limits
+        ]
+    )
 
 
 def _key(key: KeyConfig) -> Key:
