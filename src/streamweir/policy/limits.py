@@ -17,7 +17,7 @@ of tests checks both. This module knows neither prices nor periods.
 """
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import inf
 from typing import TypeVar
 
@@ -247,6 +247,16 @@ class LocalLimits:
             self.seed(account, used)
         else:
             known.used = used
+
+    def recount(self, is_forgotten: Callable[[str], bool], more: Mapping[str, Sequence[str]]) -> None:
+        """Which accounts count has changed: forgets some, so that they are seeded again, and lets open reservations (by
+        request id) change further ones, if they are seeded."""
+        for account in [each for each in self._accounts if is_forgotten(each)]:
+            del self._accounts[account]
+        for request_id, accounts in more.items():
+            reservation = self._open.get(request_id) or self._expired.get(request_id)
+            if reservation is not None:
+                reservation.accounts += tuple([each for each in accounts if each not in reservation.accounts])
 
     def has_account(self, account: str) -> bool:
         return account in self._accounts

@@ -13,8 +13,10 @@ from streamweir.policy.access import Key
 from streamweir.policy.budget import key_account, key_accounts, period_of, workspace_account
 from streamweir.policy.key_limits import limits_of
 from streamweir.policy.limit_request import BudgetCharge
-from streamweir.policy.limit_rule import LimitRule
+from streamweir.policy.limit_rule import LimitRule, is_rule_account
 from streamweir.server.accounting.keys import Workspace
+from streamweir.server.accounting.reservation import ReservationRequest
+from streamweir.server.http.answers import Refusal
 from streamweir.store.ledger.period import period_of_account, span_of
 
 _HOUR_MS = 3_600_000
@@ -46,6 +48,12 @@ class AccountLimits(Struct, frozen=True):
     latest_hour: int
     """The last hour with a request of the key, as far as is known here: the clock may have been set back since."""
 
+    @property
+    def rule_accounts(self) -> tuple[str, ...]:
+        if not self.rules:
+            return ()
+        return tuple([charge.account for charge in self.charges if is_rule_account(charge.account)])
+
 
 class AccountLimitsCache:
     def __init__(self, begin: Callable[[str], None]) -> None:
@@ -61,7 +69,7 @@ class AccountLimitsCache:
         self._exclusive_from = hour
 
     def of(self, key: Key, workspace: Workspace, at_ms: int, end_user: str | None = None) -> AccountLimits:
-        """Raises `CallerError` if a rule needs an end user, and there is none."""
+        """Raises `Refusal` if a rule needs an end user, and there is none."""
         account_limits = self._account_limits.get(key.id)
         if (
             account_limits is None
@@ -74,9 +82,16 @@ class AccountLimitsCache:
         if not account_limits.user_rules:
             return account_limits
         if not end_user and any(rule.anonymous == "refuse" for rule in account_limits.user_rules):
-            raise CallerError("missing_required_parameter", _NEEDS_USER, param="user")
+            raise Refusal(CallerError("missing_required_parameter", _NEEDS_USER, param="user"))
         of_user = _rule_charges(account_limits.user_rules, key, workspace, at_ms, end_user)
         return structs.replace(account_limits, charges=account_limits.charges + of_user, is_limited=True)
+
+    def rule_accounts_of(self, request: ReservationRequest, workspace: Workspace) -> tuple[str, ...]:
+        """The accounts of all rules that apply now."""
+        key = request.key
+        applied = [rule for rule in self.rules if rule.applies_to(key, workspace.id, workspace.name)]
+        charges = _rule_charges(applied, key, workspace, request.at_ms, request.attribution.end_user)
+        return tuple([charge.account for charge in charges])
 
     def _make(self, key: Key, workspace: Workspace, at_ms: int) -> AccountLimits:
         hour = at_ms // _HOUR_MS

@@ -18,6 +18,7 @@ from streamweir.core.usage import Usage
 from streamweir.core.verdict import Verdict
 from streamweir.policy.access import Key, KeyRing
 from streamweir.policy.limit_request import LimitRequest, headers_of
+from streamweir.policy.limit_rule import LimitRule
 from streamweir.policy.limits import LEASE_S
 from streamweir.policy.reserve import Need, Size, limit_of
 from streamweir.server.accounting.account_limits import AccountLimits, AccountLimitsCache
@@ -92,6 +93,19 @@ class Accounting:
         """From this hour (Unix) on, only this process spends: for a period that begins then or later it knows what its
         keys have spent, without a query."""
         self._account_limits.set_exclusive_from(hour)
+
+    def use_file(self, keys: KeyRing, rules: tuple[LimitRule, ...]) -> None:
+        """The keys and the rules of the operator's file, after a reload."""
+        self.directory.use_file_keys(keys)
+        if rules == self._account_limits.rules:
+            return
+        self._account_limits.rules = rules
+        self._limiter.rules_changed(
+            {
+                id: self._account_limits.rule_accounts_of(each.request, self.directory.workspace_of(each.request.key))
+                for id, each in self._open.items()
+            }
+        )
 
     @property
     def open_count(self) -> int:
@@ -243,7 +257,7 @@ class Accounting:
         workspace = self.directory.workspace_of(key)
         if workspace.is_unresolved:
             raise Refusal(unavailable())
-        account_limits = self._account_limits.of(key, workspace, request.at_ms)
+        account_limits = self._account_limits.of(key, workspace, request.at_ms, request.attribution.end_user)
         if account_limits.is_limited and not self.can_enforce_limits:
             raise Refusal(unavailable("Rate limits with several workers need [shared] (Valkey)."))
         return account_limits
@@ -286,6 +300,7 @@ class Accounting:
             end_user=request.attribution.end_user,
             session=request.attribution.session,
             tags=tags_text(request.attribution.tags),
+            accounts=account_limits.rule_accounts,
         )
         planned = (
             request.quote.hold(size.prompt, output_tokens + size.planned, request.service_tier) if size.planned else 0
@@ -355,6 +370,7 @@ class Accounting:
         return Settle(
             row=row_of(record, self.instance),
             account=reservation.hold.account,
+            accounts=reservation.hold.accounts,
             cached_tokens=(usage.cache_read or 0) if usage is not None else 0,
             reasoning_tokens=(usage.reasoning or 0) if usage is not None else 0,
             frees_idempotency=usage is None,
@@ -380,7 +396,7 @@ def settle_abandoned(hold: Hold) -> Settle:
         cost=0,
         price=0,
     )
-    return Settle(row=row, account=hold.account, frees_idempotency=True, has_price=True)
+    return Settle(row=row, account=hold.account, accounts=hold.accounts, frees_idempotency=True, has_price=True)
 
 
 def unavailable(message: str = "Accounting is unavailable at the moment. Try again later.") -> GatewayFault:

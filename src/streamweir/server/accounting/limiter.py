@@ -6,7 +6,7 @@ Valkey and the database (`server.accounting.shared_limiter`). Everything that wa
 """
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
 from msgspec import Struct
@@ -14,6 +14,7 @@ from msgspec import Struct
 from streamweir.core.errors import GatewayFault
 from streamweir.policy.access import Key
 from streamweir.policy.limit_request import BudgetCharge, Decision, LimitRequest
+from streamweir.policy.limit_rule import is_rule_account
 from streamweir.policy.limits import LocalLimits
 from streamweir.store.db.base import Store, StoreUnavailable
 from streamweir.store.journal.entries import Extend, Hold
@@ -85,6 +86,10 @@ class Limiter(Protocol):
 
     def release(self, request_id: str) -> None:
         """The request was not sent, and does not count."""
+        ...
+
+    def rules_changed(self, accounts: Mapping[str, Sequence[str]]) -> None:
+        """`accounts`: those of the rules that apply now, for each open request."""
         ...
 
     def check_rate(self, key: Key) -> Decision | None:
@@ -187,6 +192,9 @@ class MemoryLimiter:
 
     def release(self, request_id: str) -> None:
         self._limits.release(request_id, time.monotonic())
+
+    def rules_changed(self, accounts: Mapping[str, Sequence[str]]) -> None:
+        self._limits.recount(is_rule_account, accounts)
 
     def check_rate(self, key: Key) -> Decision | None:
         return self._limits.find_refusal(key.id, key, time.monotonic())

@@ -16,7 +16,7 @@ it has their entries.
 
 import asyncio
 import time
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -25,6 +25,7 @@ from msgspec import Struct, structs
 from streamweir.core.errors import GatewayFault
 from streamweir.policy.access import Key
 from streamweir.policy.limit_request import BudgetCharge, Decision, LimitRequest
+from streamweir.policy.limit_rule import is_rule_account
 from streamweir.policy.limits import LocalLimits
 from streamweir.server.accounting.limiter import AccountState, LimitDecision, remaining_s, unavailable
 from streamweir.server.accounting.target_limiter import TargetLimiter
@@ -180,6 +181,10 @@ class SharedLimiter:
             await self._shared.release(request_id)
         else:
             self.release(request_id)
+
+    def rules_changed(self, accounts: Mapping[str, Sequence[str]]) -> None:
+        """Valkey's sums are corrected by the ledger's, and the database decides."""
+        self._local.recount(is_rule_account, accounts)
 
     def check_rate(self, key: Key) -> Decision | None:  # noqa: ARG002 (what others have used is not known here)
         return None

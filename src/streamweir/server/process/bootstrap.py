@@ -31,7 +31,7 @@ from streamweir.server.accounting.maintenance import Node, heartbeat, settle_dea
 from streamweir.server.accounting.shared_limiter import SharedLimiter
 from streamweir.server.accounting.target_limiter import TargetLimiter
 from streamweir.server.process.background import background_tasks
-from streamweir.server.request.file_keys import key_ring
+from streamweir.server.request.file_keys import key_ring, limit_rules_of
 from streamweir.server.telemetry.log import log_fault, logger
 from streamweir.server.telemetry.metrics import AccountingReading
 from streamweir.store.db.base import Store, StoreError, StoreUnavailable
@@ -224,6 +224,7 @@ def _make_runtime(
         decision_s=intervals.decision_s,
         targets=targets,
     )
+    accounting.use_file(accounting.directory.file_keys, limit_rules_of(config))
     contents = ContentQueue(store, redactor_of(config), lambda reason: log_fault(reason, ""))
     return AccountingRuntime(
         store=store,

@@ -59,6 +59,7 @@ from streamweir.server.request.admission import (
     parse_path,
 )
 from streamweir.server.request.early_responses import EarlyResponses
+from streamweir.server.request.file_keys import limit_rules_of
 from streamweir.server.request.key_wait import KeyWaits
 from streamweir.server.request.lookups import Lookups
 from streamweir.server.request.overload import Overload
@@ -267,7 +268,7 @@ class Gateway:
         """New requests use the new configuration; running ones keep theirs, and their connections."""
         old, self._runtime = self._runtime, build_runtime_config(config, self._open_local, self._runtime)
         kept = {id(upstream) for _, upstream in self._runtime.upstreams()}
-        self.accounting.directory.use_file_keys(self._runtime.keys)
+        self.accounting.use_file(self._runtime.keys, limit_rules_of(config))
         if self.storage is not None:
             self.storage.contents.redactor = redactor_of(config, old.config)
         self.server.limits = http_limits_of(config)

@@ -1,0 +1,182 @@
+"""Rules under [[limits]]: a budget for each end user, key and workspace, within each other, whoever decides."""
+
+import asyncio
+import json
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from random import Random
+from typing import Any, NamedTuple
+
+import pytest
+from sqlalchemy import Connection, select
+
+from streamweir.policy.end_user import digest_of_user
+from streamweir.store.db.tables import accounts
+from support.accounting_gateway import MILLI, MODEL, AccountingSetup, answers, keeping
+from support.answers import openai_stream, openai_whole
+from support.fleet import fleet
+from support.gateway import configured, providers
+from support.raw_client import Reply
+from support.script import End, Head, Seen, Send, Step, Wait, stream, whole
+from support.valkey import ValkeyServer
+
+USERS = '[[limits]]\nname = "users"\nper = "user"\nbudget_usd = {}\nbudget_period = "day"\n'
+
+
+async def ask(setup: AccountingSetup, secret: str, user: str | None = None, **more: Any) -> Reply:
+    named = {} if user is None else {"user": user}
+    return await setup.gate.ask(model="m", key=secret, max_tokens=5, **named, **more)
+
+
+def error(reply: Reply) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(reply.body)["error"]
+    return found
+
+
+def rule_accounts(conn: Connection) -> dict[str, int]:
+    """What is spent, by the account without its period."""
+    rows = conn.execute(select(accounts.c.id, accounts.c.spent).where(accounts.c.id.like("rule:%")))
+    return {id.rpartition(":")[0]: spent for id, spent in rows}
+
+
+async def test_each_end_user_has_a_budget_of_its_own(tmp_path: Path) -> None:
+    async with keeping(answers(False, usage=(7, 493)), tmp_path, MODEL + USERS.format("0.51")) as setup:
+        secret = await setup.new_key()
+        assert (await ask(setup, secret, "ann")).status == 200
+        refused = await ask(setup, secret, "ann")
+        assert (refused.status, error(refused)["code"]) == (429, "budget_exceeded")
+        assert (await ask(setup, secret, "bob")).status == 200
+        assert (await ask(setup, secret)).status == 200
+        assert (await ask(setup, secret)).status == 429, "those without a user share one"
+        assert await setup.read(rule_accounts) == {
+            f"rule:default:users:user:{digest}:": 500 * MILLI
+            for digest in (digest_of_user("ann"), digest_of_user("bob"), "-")
+        }
+
+
+async def test_budgets_are_nested_and_all_must_fit(tmp_path: Path) -> None:
+    """A workspace, two keys, and end users: each is refused by the first that it has used up."""
+    rules = (
+        USERS.format("100")
+        + '[[limits]]\nname = "per-key"\nper = "key"\nbudget_usd = 0.51\nbudget_period = "month"\n'
+        + '[[limits]]\nname = "team"\nper = "workspace"\nworkspace = "default"\nbudget_usd = 1.01\n'
+        + '[[limits]]\nname = "other"\nper = "workspace"\nworkspace = "other"\nbudget_usd = 0\n'
+        + '[[limits]]\nname = "trial"\nper = "user"\nkey = "trial"\nbudget_usd = 0.01\n'
+    )
+    async with keeping(answers(False, usage=(7, 493)), tmp_path, MODEL + rules) as setup:
+        first, second, third = [await setup.new_key(name) for name in ("first", "second", "third")]
+        trial = await setup.new_key("trial")
+        statuses = [(await ask(setup, key, "ann")).status for key in (first, first, second, third, trial)]
+        assert statuses == [200, 429, 200, 429, 429]
+        spent = await setup.read(rule_accounts)
+        assert spent[f"rule:default:users:user:{digest_of_user('ann')}:"] == 1000 * MILLI
+        assert spent["rule:default:team:workspace:-:"] == 1000 * MILLI
+        assert spent[f"rule:default:per-key:key:-:{setup.key_id(first)}"] == 500 * MILLI
+
+
+async def test_a_rule_can_require_an_end_user(tmp_path: Path) -> None:
+    async with keeping(answers(False), tmp_path, MODEL + USERS.format("1") + 'anonymous = "refuse"\n') as setup:
+        secret = await setup.new_key()
+        refused = await ask(setup, secret)
+        assert (refused.status, error(refused)["code"], error(refused)["param"]) == (
+            400,
+            "missing_required_parameter",
+            "user",
+        )
+        assert "x-streamweir-user" in error(refused)["message"]
+        assert (await ask(setup, secret, headers=(("x-streamweir-user", "ann"),))).status == 200
+
+
+async def test_what_was_spent_before_a_restart_counts(tmp_path: Path) -> None:
+    toml = MODEL + USERS.format("0.51")
+    async with keeping(answers(False, usage=(7, 493)), tmp_path, toml) as setup:
+        secret = await setup.new_key()
+        assert (await ask(setup, secret, "ann")).status == 200
+    async with keeping(answers(False), tmp_path, toml) as setup:
+        assert (await ask(setup, secret, "ann")).status == 429
+        assert (await ask(setup, secret, "bob")).status == 200
+
+
+async def test_a_rule_that_a_reload_adds_counts_what_was_spent_and_what_is_running(tmp_path: Path) -> None:
+    """And one that it takes away for a while misses nothing. In the end memory and database agree (`keeping`)."""
+    go_on = asyncio.Event()
+
+    def script(seen: Seen) -> Sequence[Step]:
+        body = openai_whole(usage=(7, 93))
+        return [Head(200, "application/json"), *([Wait(go_on)] if seen.json.get("seed") else []), Send(body), End()]
+
+    async with keeping(script, tmp_path) as setup:
+        secret = await setup.new_key()
+
+        def reload(rules: str) -> None:
+            url, up = setup.gate.gateway.runtime.config.store.url, setup.up.base_url
+            provider = (
+                f'[[providers]]\nname = "up"\nkind = "openai"\nbase_url = "{up}"\napi_key = "sk-upstream-secret"\n'
+            )
+            setup.gate.gateway.reload(configured(f'{provider}[store]\nurl = "{url}"\n{MODEL}{rules}'))
+
+        assert (await ask(setup, secret, "ann")).status == 200
+        running = asyncio.create_task(ask(setup, secret, "ann", seed=1))
+        await setup.up.seen(2)
+        reload(USERS.format("0.5"))
+        assert (await ask(setup, secret, "ann")).status == 200
+        reload("")
+        assert (await ask(setup, secret, "ann")).status == 200
+        go_on.set()
+        assert (await running).status == 200
+        reload(USERS.format("0.41"))
+        assert (await ask(setup, secret, "ann")).status == 429, "400 of 410 are spent"
+        (spent,) = (await setup.read(rule_accounts)).values()
+        assert spent == 400 * MILLI
+
+
+class Variant(NamedTuple):
+    gateways: int
+    database: str
+    has_valkey: bool
+
+
+VARIANTS = {
+    "alone": Variant(1, "sqlite", has_valkey=False),
+    "nodes": Variant(2, "postgres", has_valkey=True),
+    "database alone": Variant(2, "postgres", has_valkey=False),
+}
+
+
+def dearest(seen: Seen) -> Sequence[Step]:
+    """All that it may cost."""
+    limit = seen.json.get("max_completion_tokens") or seen.json["max_tokens"]
+    usage = (200, limit)
+    if not seen.json.get("stream"):
+        return whole(openai_whole("42", usage=usage))
+    return stream(openai_stream(["42"], usage=usage))
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+async def test_no_end_user_overspends_when_many_ask_at_once(variant: str, tmp_path: Path) -> None:
+    count, database, has_valkey = VARIANTS[variant]
+    chance, limit = Random(variant), 1500
+    rules = USERS.format(limit / 1000) + '[[limits]]\nname = "team"\nper = "workspace"\nbudget_usd = 3.5\n'
+    with ExitStack() as stack:
+        valkey = stack.enter_context(ValkeyServer()) if has_valkey else None
+        toml = MODEL.replace("gpt-4o", "made-up") + rules
+        async with fleet(dearest, tmp_path, count=count, database=database, valkey=valkey, toml=toml) as ships:
+            secret = await ships.new_key()
+            users = [chance.choice(("ann", "bob", "cid")) for _ in range(30)]
+            asked = [
+                chance.choice(ships.gates).ask(
+                    model="m", key=secret, user=user, max_tokens=chance.choice((50, 300)), stream=chance.random() < 0.5
+                )
+                for user in users
+            ]
+            statuses = [reply.status for reply in await asyncio.gather(*asked)]
+            assert set(statuses) == {200, 429}
+            for gate in ships.gates:
+                await gate.vacated()
+            spent = await ships.read(rule_accounts)
+            team = spent.pop("rule:default:team:workspace:-:")
+            assert team == sum(spent.values()) <= 3500 * MILLI
+            assert all(0 < each <= limit * MILLI for each in spent.values())
+            if has_valkey:
+                await ships.assert_shared_agrees()
