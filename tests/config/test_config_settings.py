@@ -11,6 +11,7 @@ from streamweir.config.model import (
     DatedPrice,
     GroupPrice,
     Key,
+    LimitRule,
     Limits,
     Log,
     Model,
@@ -83,6 +84,7 @@ EVERYTHING = Config(
         Key(name="ci", key="sk-ci-0123456789abcdefghij", expires=datetime(2027, 1, 2, tzinfo=UTC), models=()),
         Key(name="bare", key="sk-bare-0123456789abcdefg"),
     ),
+    limits=(LimitRule(name="trial", per="user", budget_usd=0.5, key="ci"),),
 )
 
 
@@ -167,6 +169,10 @@ def test_what_was_given_is_set() -> None:
         "webhooks.ops.name": "ops",
         "webhooks.ops.url": "https://hooks.example/****",
         "webhooks.ops.secret": "****more",
+        "limits.trial.name": "trial",
+        "limits.trial.per": "user",
+        "limits.trial.budget_usd": "0.5",
+        "limits.trial.key": "ci",
     }
     secret = {path for path, setting in found.items() if setting.is_secret and setting.is_set}
     assert secret == {path for path, value in shown.items() if value.startswith("****") or "://" in value}

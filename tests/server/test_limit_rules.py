@@ -110,11 +110,8 @@ async def test_a_rule_that_a_reload_adds_counts_what_was_spent_and_what_is_runni
         secret = await setup.new_key()
 
         def reload(rules: str) -> None:
-            url, up = setup.gate.gateway.runtime.config.store.url, setup.up.base_url
-            provider = (
-                f'[[providers]]\nname = "up"\nkind = "openai"\nbase_url = "{up}"\napi_key = "sk-upstream-secret"\n'
-            )
-            setup.gate.gateway.reload(configured(f'{provider}[store]\nurl = "{url}"\n{MODEL}{rules}'))
+            store = f'[store]\nurl = "{setup.gate.gateway.runtime.config.store.url}"\n'
+            setup.gate.gateway.reload(configured(providers(up=setup.up.base_url) + store + MODEL + rules))
 
         assert (await ask(setup, secret, "ann")).status == 200
         running = asyncio.create_task(ask(setup, secret, "ann", seed=1))

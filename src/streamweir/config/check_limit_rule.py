@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 from streamweir.config.error import ConfigProblem, member
 from streamweir.config.model import Config, LimitRule
+from streamweir.policy.budget import nano_of
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
@@ -23,6 +24,10 @@ def check_limit_rules(config: Config) -> Iterator[ConfigProblem]:
 def _check(rule: LimitRule, where: str) -> Iterator[ConfigProblem]:
     if not _NAME.fullmatch(rule.name):  # it is a part of the ids of accounts
         yield ConfigProblem(f"{where}.name", "must be letters, digits, dots, hyphens and underscores")
+    try:
+        nano_of(rule.budget_usd)
+    except ValueError as reason:
+        yield ConfigProblem(f"{where}.budget_usd", str(reason))
     if rule.key is not None and rule.per == "workspace":
         yield ConfigProblem(f"{where}.key", 'does not apply to a rule per workspace: use per = "key"')
     if rule.anonymous is not None and rule.per != "user":

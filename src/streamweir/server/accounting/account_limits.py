@@ -14,8 +14,8 @@ from streamweir.policy.budget import key_account, key_accounts, period_of, works
 from streamweir.policy.key_limits import limits_of
 from streamweir.policy.limit_request import BudgetCharge
 from streamweir.policy.limit_rule import LimitRule, is_rule_account
-from streamweir.server.accounting.keys import Workspace
-from streamweir.server.accounting.reservation import ReservationRequest
+from streamweir.server.accounting.keys import KeyDirectory, Workspace
+from streamweir.server.accounting.reservation import Reservation
 from streamweir.server.http.answers import Refusal
 from streamweir.store.ledger.period import period_of_account, span_of
 
@@ -86,12 +86,25 @@ class AccountLimitsCache:
         of_user = _rule_charges(account_limits.user_rules, key, workspace, at_ms, end_user)
         return structs.replace(account_limits, charges=account_limits.charges + of_user, is_limited=True)
 
-    def rule_accounts_of(self, request: ReservationRequest, workspace: Workspace) -> tuple[str, ...]:
-        """The accounts of all rules that apply now."""
-        key = request.key
-        applied = [rule for rule in self.rules if rule.applies_to(key, workspace.id, workspace.name)]
-        charges = _rule_charges(applied, key, workspace, request.at_ms, request.attribution.end_user)
-        return tuple([charge.account for charge in charges])
+    def use_rules(self, rules: tuple[LimitRule, ...]) -> bool:
+        """Whether they are others than before."""
+        is_new = rules != self.rules
+        if is_new:
+            self.rules = rules
+        return is_new
+
+    def rule_accounts_of(
+        self, reservations: Iterable[Reservation], directory: KeyDirectory
+    ) -> dict[str, tuple[str, ...]]:
+        """By the ids of requests: the accounts of all rules that apply to them now."""
+        found = {}
+        for reservation in reservations:
+            request = reservation.request
+            key, workspace = request.key, directory.workspace_of(request.key)
+            applied = [rule for rule in self.rules if rule.applies_to(key, workspace.id, workspace.name)]
+            charges = _rule_charges(applied, key, workspace, request.at_ms, request.attribution.end_user)
+            found[request.request_id] = tuple([charge.account for charge in charges])
+        return found
 
     def _make(self, key: Key, workspace: Workspace, at_ms: int) -> AccountLimits:
         hour = at_ms // _HOUR_MS

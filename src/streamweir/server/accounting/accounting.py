@@ -97,15 +97,8 @@ class Accounting:
     def use_file(self, keys: KeyRing, rules: tuple[LimitRule, ...]) -> None:
         """The keys and the rules of the operator's file, after a reload."""
         self.directory.use_file_keys(keys)
-        if rules == self._account_limits.rules:
-            return
-        self._account_limits.rules = rules
-        self._limiter.rules_changed(
-            {
-                id: self._account_limits.rule_accounts_of(each.request, self.directory.workspace_of(each.request.key))
-                for id, each in self._open.items()
-            }
-        )
+        if self._account_limits.use_rules(rules):
+            self._limiter.rules_changed(self._account_limits.rule_accounts_of(self._open.values(), self.directory))
 
     @property
     def open_count(self) -> int:
@@ -178,8 +171,7 @@ class Accounting:
         reservation.is_settled = True
         reservation.progress = None  # it holds the attempt
         self._open.pop(reservation.hold.request_id, None)
-        usage = record.usage
-        record.held = reservation.held
+        usage, record.held = record.usage, reservation.held
         charge(reservation, record)
         record.settled_s = time.monotonic() - record.arrived_s
         record.workspace_id = reservation.workspace_id
@@ -253,8 +245,7 @@ class Accounting:
 
     def _account_limits_of(self, request: ReservationRequest) -> AccountLimits:
         """The accounts that the request is charged to. Raises `Refusal` if they are unknown or cannot be enforced."""
-        key = request.key
-        workspace = self.directory.workspace_of(key)
+        key, workspace = request.key, self.directory.workspace_of(request.key)
         if workspace.is_unresolved:
             raise Refusal(unavailable())
         account_limits = self._account_limits.of(key, workspace, request.at_ms, request.attribution.end_user)
