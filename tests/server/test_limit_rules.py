@@ -46,6 +46,8 @@ async def test_each_end_user_has_a_budget_of_its_own(tmp_path: Path) -> None:
         assert (await ask(setup, secret, "ann")).status == 200
         refused = await ask(setup, secret, "ann")
         assert (refused.status, error(refused)["code"]) == (429, "budget_exceeded")
+        assert error(refused)["budget"]["scope"] == "users"
+        assert "users" in error(refused)["message"]
         assert (await ask(setup, secret, "bob")).status == 200
         assert (await ask(setup, secret)).status == 200
         assert (await ask(setup, secret)).status == 429, "those without a user share one"

@@ -24,6 +24,8 @@ def check_limit_rules(config: Config) -> Iterator[ConfigProblem]:
 def _check(rule: LimitRule, where: str) -> Iterator[ConfigProblem]:
     if not _NAME.fullmatch(rule.name):  # it is a part of the ids of accounts
         yield ConfigProblem(f"{where}.name", "must be letters, digits, dots, hyphens and underscores")
+    elif rule.name in ("key", "workspace"):
+        yield ConfigProblem(f"{where}.name", "choose another: refusals name the budget of a key or a workspace so")
     try:
         nano_of(rule.budget_usd)
     except ValueError as reason:

@@ -256,7 +256,9 @@ class Accounting:
     def _newest_limits_of(self, request: ReservationRequest) -> AccountLimits:
         """After a wait: credit may have been added since, or the budget raised."""
         key = self.directory.newest(request.key)
-        return self._account_limits.of(key, self.directory.workspace_of(key), request.at_ms)
+        return self._account_limits.of(
+            key, self.directory.workspace_of(key), request.at_ms, request.attribution.end_user
+        )
 
     def _make_reservation(
         self,
