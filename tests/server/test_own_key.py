@@ -18,12 +18,15 @@ from streamweir.server.request import lookups
 from streamweir.server.request.own_key import usd
 from support.accounting_gateway import MILLI, AccountingSetup, error_of, set_clock
 from support.answers import TEXTS, openai_frames, openai_stream, openai_whole
+from support.fleet import fleet
 from support.gateway import KEY, Gate, chat_request, gateway, gateway_to, providers
+from support.outage import ANSWER, ask
 from support.program_deadlines import LONG_INTERVALS
 from support.raw_client import Reply
 from support.script import End, Head, Script, Seen, Send, Step, Wait, stream, whole
 from support.scripted_upstream import ScriptedUpstream
 from support.stores import each_database, migrated_url
+from support.valkey import ValkeyServer
 
 NOON = 1_793_793_600_000
 """2026-11-04, 12:00 UTC."""
@@ -240,6 +243,25 @@ async def test_a_running_request_is_shown(database: str, tmp_path: Path) -> None
             await client.read_until(b"0\r\n\r\n")
         await setup.gate.settled()
         assert (await shown(setup, f"/v1/generations/{id}", secret))["price_usd"] == "0.012"
+
+
+async def test_nodes_count_the_limits_of_a_key_together(tmp_path: Path) -> None:
+    """And a request that one of them has answered is found on the other."""
+    with ValkeyServer() as valkey:
+        async with fleet(ANSWER, tmp_path, count=2, database="postgres", valkey=valkey) as ships:
+            secret = await ships.new_key("both", rpm=10)
+            first, second = ships.setups
+            for setup in (first, second, second):
+                reply = await ask(setup.gate, secret)
+                await setup.gate.vacated()
+            assert await second.writer.flush(5)
+            assert (await shown(first, "/v1/key", secret))["limits"] == {"rpm": {"limit": 10, "used": 3, "left": 7}}
+            found = await shown(first, f"/v1/generations/{reply.header('x-request-id')}", secret)
+            assert found["outcome"] == "completed"
+            valkey.kill()
+            assert (await shown(first, "/v1/key", secret))["limits"] == {
+                "rpm": {"limit": 10, "used": None, "left": None}
+            }
 
 
 async def test_an_error_has_the_form_of_the_caller_s_api(tmp_path: Path) -> None:
