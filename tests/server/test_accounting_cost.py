@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from streamweir.core.usage import Usage
 from streamweir.policy.prices import Rates, cost_of, max_cost
@@ -42,6 +43,7 @@ from support.answers import (
 )
 from support.gateway import KEY, chat_request, configured, frames_of, providers, text_of
 from support.script import End, Head, Send, Step, Wait, in_turn, stream, whole
+from support.stores import each_database
 
 BUDGET = 1000 * MILLI
 HELD = (max_prompt(model="m", max_tokens=9) + 9) * MILLI
@@ -113,20 +115,21 @@ name = "up"
 kind = "openai"
 base_url = "{}"
 api_keys = [{{ name = "full", key = "sk-full" }}, {{ name = "half", key = "sk-half", discount_percent = 50 }}]
-[store]
-url = "sqlite:///streamweir.db"
 """
 
 
+@each_database
 async def test_a_request_costs_what_the_target_and_the_account_cost(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It is sold for the model's price if there is one, else at cost. Who pays less is known when it was asked."""
-    async with keeping(in_turn(*[answers(is_streamed=False)] * 5), tmp_path, TARGET_COST) as setup:
+    script = in_turn(*[answers(is_streamed=False)] * 5)
+    async with keeping(script, tmp_path, TARGET_COST, database=database) as setup:
         assert (await setup.gate.ask(model="m")).status == 200
         accounts, priced = ACCOUNTS.format(setup.up.base_url), "price = { input = 2000.0, output = 2000.0 }\n"
         for toml in (TARGET_COST, TARGET_COST + priced):
-            setup.gate.gateway.reload(configured(accounts + toml))
+            changed = configured(accounts + toml)
+            setup.gate.gateway.reload(structs.replace(changed, store=setup.gate.gateway.runtime.config.store))
             for drawn in (0.0, 0.99):  # the account is drawn
                 monkeypatch.setattr("streamweir.server.request.request.random", lambda drawn=drawn: drawn)
                 assert (await setup.gate.ask(model="m")).status == 200

@@ -19,6 +19,7 @@ from support.console_session import Page, sign_in
 from support.gateway import until
 from support.messages import QUESTION, ask, read_stream
 from support.script import Script, stream, whole
+from support.stores import each_database
 
 CLAUDE = "claude-sonnet-4-6"
 USAGE = {
@@ -87,14 +88,15 @@ async def test_caches_are_billed_by_the_price_list(tmp_path: Path, is_streamed: 
         }
 
 
+@each_database
 @each_form
-async def test_searches_are_reserved_and_billed(tmp_path: Path, is_streamed: bool) -> None:
+async def test_searches_are_reserved_and_billed(tmp_path: Path, is_streamed: bool, database: str) -> None:
     """As many as the request allows are reserved, and those that the provider reports are billed."""
     told = {"input_tokens": 7, "output_tokens": 5, "server_tool_use": {"web_search_requests": 2}}
     search = {"type": "web_search_20250305", "name": "web_search"}
     rates = listed(CLAUDE)
     assert rates.per_search == 10 * MILLI
-    async with keeping(passed(is_streamed, told), tmp_path, "", kind="anthropic") as setup:
+    async with keeping(passed(is_streamed, told), tmp_path, "", kind="anthropic", database=database) as setup:
         secret = await setup.new_key(budget_nano=10_000 * MILLI)
         for most in (3, 5):
             tools = [{**search, "max_uses": most}]
