@@ -269,3 +269,20 @@ def test_a_conversation_stays_with_its_credential() -> None:
     drawn = Counter(pool.order(ONE, 5.0, first, bytes([at]))[0].credential for at in range(200))
     assert set(drawn) == {"a", "c"}
     assert min(drawn.values()) > 50
+
+
+def test_when_a_provider_failed_and_answered_last() -> None:
+    pool = router("a", "b")
+    assert (pool.failed_at(), pool.answered_at) == ({}, {})
+    pool.failed(Candidate(M, "a"), 1.0, refusal())
+    assert pool.failed_at() == {"p": 1.0}
+    for _ in range(5):
+        pool.failed(Candidate(N, "b"), 3.0, BROKEN)
+    assert pool.failed_at() == {"p": 3.0}, "the last of its targets and credentials"
+    pool.answered(Candidate(N, "b"), 5.0, 0.1)
+    assert pool.answered_at == {"p": 5.0}
+    assert pool.failed_at() == {"p": 1.0}, "what has answered is not ejected any more"
+    again = router("a", "b")
+    again.adopt(pool)
+    pool.succeeded(Candidate(M, "b"), 6.0)  # of a request that began before the reload
+    assert (again.failed_at(), again.answered_at) == ({"p": 1.0}, {"p": 6.0})

@@ -70,7 +70,7 @@ class Router:
     ) -> None:
         """Takes over the health of the candidates of `old`. Those of `changed` providers and targets start without."""
         self.affinity.adopt(old.affinity)
-        self.answered_at = {name: at for name, at in old.answered_at.items() if name in self._providers}
+        self.answered_at = old.answered_at  # requests that began before report to `old`
         for candidate, health in (*old._unrouted.items(), *old._routed.items()):
             provider, credential = candidate.target.provider, renamed(candidate.target.provider, candidate.credential)
             if provider in changed or candidate.target in changed or provider not in self._providers:
