@@ -258,6 +258,36 @@ async def test_thresholds_of_a_budget_reach_the_receiver_in_order(database: str,
 
 
 @each_database
+async def test_the_budget_of_a_rule_for_a_workspace(database: str, tmp_path: Path) -> None:
+    """Those of rules per end user are not reported."""
+    script = stream(openai_stream(usage=(500, 300)))
+    rules = """
+[[limits]]
+name = "team-budget"
+per = "workspace"
+budget_usd = 1
+budget_period = "day"
+[[limits]]
+name = "each-user"
+per = "user"
+budget_usd = 1
+"""
+    async with ScriptedUpstream(OK) as receiver:
+        toml = MODEL + rules + webhook(receiver)
+        async with fleet(script, tmp_path, database=database, toml=toml, intervals=BRISK) as ships:
+            (gate,) = ships.gates
+            assert (await gate.ask(model="m", stream=True, max_tokens=64, user="ann")).status == 200
+            await receiver.seen(2)
+            await all_delivered(ships.setups[0].storage.store, 2)
+        found = [verified(seen)["data"] for seen in receiver.requests]
+        assert [(each["percent"], each["rule"], each["key"]) for each in found] == [
+            (50, "team-budget", None),
+            (80, "team-budget", None),
+        ]
+        assert (found[0]["limit_usd"], found[0]["spent_usd"], found[0]["period"]) == ("1", "0.8", "day")
+
+
+@each_database
 async def test_a_provider_that_fails_and_answers_again(database: str, tmp_path: Path) -> None:
     script = in_turn(*[whole(b"{}", status=500)] * 2, *[stream(openai_stream())] * 7)
     async with ScriptedUpstream(OK) as receiver:

@@ -75,6 +75,7 @@ async def alerting(
         store,
         Node(instance=instance, name="node"),
         config=lambda: config,
+        rules=lambda: (),
         signs=lambda: {"up": ProviderSigns()},
         lag=lambda: (lag[0], 3),
         intervals=structs.replace(BRISK, **more),

@@ -35,6 +35,7 @@ from streamweir.policy.alert import (
     wants,
 )
 from streamweir.policy.budget import nano_of
+from streamweir.policy.limit_rule import LimitRule
 from streamweir.server.accounting.intervals import Intervals
 from streamweir.server.accounting.maintenance import Node
 from streamweir.server.alerts.counts import AlertCounts
@@ -54,6 +55,8 @@ _LATE_MS = 60_000
 """The row of a refused request may be written so long after it came."""
 _FIRST_LOOK_MS = 300_000
 """How far back a process looks for refusals that takes over."""
+_MAX_CHANGES = 200
+"""In one transaction, so that other writers do not wait long. The next look finds the rest."""
 _SAME_MS = 1000
 """Signs that differ by less are the same: they are converted from another clock."""
 
@@ -76,16 +79,18 @@ class Alerts:
         node: Node,
         *,
         config: Callable[[], Config],
+        rules: Callable[[], tuple[LimitRule, ...]],
         signs: Callable[[], Signs],
         lag: Callable[[], tuple[float, int]],
         intervals: Intervals,
         background: BackgroundTasks,
     ) -> None:
-        """`signs`: what this process has seen of its providers. `lag`: the age in seconds of the oldest entry that the
-        database lacks, and their number."""
+        """`rules`: those under [[limits]]. `signs`: what this process has seen of its providers. `lag`: the age in
+        seconds of the oldest entry that the database lacks, and their number."""
         self._store = store
         self._node = node
         self._config = config
+        self._rules = rules
         self._signs = signs
         self._lag = lag
         self._intervals = intervals
@@ -160,7 +165,8 @@ class Alerts:
     # What the process with the lease finds.
 
     async def _look(self) -> None:
-        config, own, instance = self._config(), self._signs(), self._node.instance
+        thresholds, own, instance = self._thresholds(), self._signs(), self._node.instance
+        silent_ms = int(self._config().alerts.provider_down_s * 1000)
         since_ms = self._looked_ms
 
         def read(conn: Connection) -> _Look:
@@ -168,8 +174,12 @@ class Alerts:
             is_ours = has_lease(conn, LEASE, instance, at_ms) is not False
             alive_since_ms = at_ms - int(self._intervals.dead_after_s * 1000)
             signs = read_signs(conn, alive_since_ms, instance)
-            changes = _find(conn, config, own, signs, instance, at_ms, since_ms) if is_ours else []
-            return _Look(now_ms=at_ms, is_ours=is_ours, signs=signs, changes=changes)
+            changes: list[Change] = []
+            if is_ours:
+                joined = {name: join_signs({**signs.get(name, {}), instance: own[name]}.values()) for name in own}
+                changes = _find_providers(conn, joined, at_ms, silent_ms)
+                changes += _find(conn, thresholds, at_ms, since_ms)
+            return _Look(now_ms=at_ms, is_ours=is_ours, signs=signs, changes=changes[:_MAX_CHANGES])
 
         look = await self._store.read(read)
         news = _news(own, look.signs, instance)
@@ -210,6 +220,17 @@ class Alerts:
             for name in await self._store.read(lambda conn: unknown_workspaces(conn, named)):
                 logger.warning("webhook of an unknown workspace: it gets no alerts", webhook=name)
 
+    def _thresholds(self) -> Thresholds:
+        alerts = self._config().alerts
+        return Thresholds(
+            budget_percent=alerts.budget_percent,
+            credit_low_nano=nano_of(alerts.credit_low_usd),
+            error_percent=alerts.error_percent,
+            error_requests=alerts.error_requests,
+            error_minutes=alerts.error_minutes,
+            rules=self._rules(),
+        )
+
     def _webhooks(self) -> Mapping[str, Webhook]:
         return {each.name: each for each in self._config().webhooks}
 
@@ -224,30 +245,18 @@ def _append_pending(pending: Pending, subscriptions: Sequence[Subscription], con
     append(conn, [pending.alert], subscriptions, pending.delivered)
 
 
-def _find(
-    conn: Connection,
-    config: Config,
-    own: Signs,
-    signs: Mapping[str, Mapping[str, ProviderSigns]],
-    instance: str,
-    at_ms: int,
-    since_ms: int | None,
-) -> list[Change]:
-    thresholds = Thresholds(
-        budget_percent=config.alerts.budget_percent,
-        credit_low_nano=nano_of(config.alerts.credit_low_usd),
-        error_percent=config.alerts.error_percent,
-        error_requests=config.alerts.error_requests,
-        error_minutes=config.alerts.error_minutes,
-    )
+def _find(conn: Connection, thresholds: Thresholds, at_ms: int, since_ms: int | None) -> list[Change]:
     refused_since_ms = at_ms - _FIRST_LOOK_MS if since_ms is None else since_ms - _LATE_MS
     money = find_money(conn, thresholds, at_ms, refused_since_ms)
-    of_errors, of_providers = conditions_of(conn, ERRORS), conditions_of(conn, PROVIDER)
-    errors = find_errors(conn, thresholds, of_errors, at_ms)
-    joined = {name: join_signs({**signs.get(name, {}), instance: own[name]}.values()) for name in own}
-    providers = _provider_findings(joined, of_providers, at_ms, int(config.alerts.provider_down_s * 1000))
-    known = {**of_errors, **of_providers, **read_conditions(conn, [finding.subject for finding in money])}
-    return changes_of(known, [*money, *errors, *providers], at_ms)
+    known = conditions_of(conn, ERRORS)
+    errors = find_errors(conn, thresholds, known, at_ms)
+    known |= read_conditions(conn, [finding.subject for finding in money])
+    return changes_of(known, [*money, *errors], at_ms)
+
+
+def _find_providers(conn: Connection, signs: Signs, at_ms: int, silent_ms: int) -> list[Change]:
+    known = conditions_of(conn, PROVIDER)
+    return changes_of(known, _provider_findings(signs, known, at_ms, silent_ms), at_ms)
 
 
 def _provider_findings(

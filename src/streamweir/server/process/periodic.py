@@ -12,6 +12,7 @@ from streamweir.policy.alert import ProviderSigns
 from streamweir.server.accounting.maintenance import Maintenance
 from streamweir.server.alerts.alerts import Alerts
 from streamweir.server.process.bootstrap import AccountingRuntime
+from streamweir.server.request.file_keys import limit_rules_of
 from streamweir.server.request.runtime import RuntimeConfig
 from streamweir.server.telemetry.metrics import Metrics
 from streamweir.store.db.clock import now_ms
@@ -42,6 +43,7 @@ class PeriodicWork(Maintenance):
             storage.store,
             storage.node,
             config=lambda: runtime().config,
+            rules=lambda: limit_rules_of(runtime().config),
             signs=lambda: _signs(runtime()),
             lag=lambda: _lag(storage),
             intervals=storage.intervals,

@@ -23,13 +23,14 @@ from streamweir.policy.alert import (
     has_many_errors,
     moment_text,
 )
-from streamweir.policy.budget import PERIODS, dollars_of, ends_at, period_of
+from streamweir.policy.budget import PERIODS, ends_at, period_of
+from streamweir.policy.limit_rule import LimitRule
+from streamweir.store.alerts.amount import REFUSED_PERCENT, usd
+from streamweir.store.alerts.rules import find_rules
 from streamweir.store.db.sql import LookupByIds
 from streamweir.store.db.tables import accounts, alert_conditions, keys, requests, usage_minutes, workspaces
 
 MINUTE_MS = 60_000
-REFUSED_PERCENT = 90
-"""If requests are refused and so much of a budget is spent, it is used up."""
 ERRORS = "errors:"
 _REFUSALS = ("budget_exceeded", "insufficient_quota")
 _ALL = ""
@@ -46,6 +47,8 @@ class Thresholds(Struct, frozen=True, kw_only=True):
     error_percent: float = 20.0
     error_requests: int = 20
     error_minutes: int = 5
+    rules: tuple[LimitRule, ...] = ()
+    """Under [[limits]]."""
 
 
 class Refusals(Struct, frozen=True):
@@ -53,6 +56,9 @@ class Refusals(Struct, frozen=True):
 
     keys: frozenset[str] = frozenset()
     workspaces: frozenset[str] = frozenset()
+    """Of credit."""
+    of_budgets: frozenset[str] = frozenset()
+    """Workspaces of the keys, or of other budgets."""
 
 
 def find_money(conn: Connection, thresholds: Thresholds, now_ms: int, since_ms: int) -> list[Finding]:
@@ -60,8 +66,8 @@ def find_money(conn: Connection, thresholds: Thresholds, now_ms: int, since_ms: 
     not been looked at yet."""
     budgets = list(_budgets(conn, thresholds, now_ms)) if thresholds.budget_percent else []
     credits = list(_credits(conn, thresholds))
-    refusals = _refusals(conn, since_ms) if budgets or credits else Refusals()
-    found = []
+    refusals = _refusals(conn, since_ms) if budgets or credits or thresholds.rules else Refusals()
+    found = find_rules(conn, thresholds.rules, thresholds.budget_percent, refusals.of_budgets, now_ms)
     for row in budgets:
         level = _budget_level(row, thresholds, refusals)
         if (level, row.budget_nano) != (row.level or 0, row.basis or row.budget_nano):
@@ -174,6 +180,7 @@ def _refusals(conn: Connection, since_ms: int) -> Refusals:
     return Refusals(
         frozenset(row.key_id for row in found if row.error == "budget_exceeded"),
         frozenset(row.workspace_id for row in found if row.error == "insufficient_quota"),
+        frozenset(row.workspace_id for row in found if row.error == "budget_exceeded"),
     )
 
 
@@ -197,9 +204,9 @@ def _budget_finding(row: Any, level: int, thresholds: Thresholds, now_ms: int) -
             "workspace": {"id": row.workspace_id, "name": row.workspace},
             "key": {"id": row.key_id, "name": row.name},
             "period": period,
-            "limit_usd": _usd(limit),
-            "spent_usd": _usd(spent),
-            "reserved_usd": _usd(row.held),
+            "limit_usd": usd(limit),
+            "spent_usd": usd(spent),
+            "reserved_usd": usd(row.held),
             "resets_at": moment_text(until_ms) if until_ms is not None else None,
         },
         until_ms=until_ms,
@@ -223,10 +230,10 @@ def _credit_finding(row: Any, level: int, thresholds: Thresholds) -> Finding:
         workspace_id=row.id,
         data={
             "workspace": {"id": row.id, "name": row.name},
-            "left_usd": _usd(left),
-            "credited_usd": _usd(row.granted),
-            "spent_usd": _usd(row.spent),
-            "reserved_usd": _usd(row.held),
+            "left_usd": usd(left),
+            "credited_usd": usd(row.granted),
+            "spent_usd": usd(row.spent),
+            "reserved_usd": usd(row.held),
         },
     )
 
@@ -266,8 +273,3 @@ def _error_finding(
 
 def _names(conn: Connection, ids: Sequence[str]) -> dict[str, str]:
     return {row.id: row.name for row in _workspaces_by_id.run(conn, ids)}
-
-
-def _usd(nano: int) -> str:
-    """Exact dollars as text, without trailing zeros."""
-    return format(dollars_of(nano), "f").rstrip("0").rstrip(".")
