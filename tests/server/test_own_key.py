@@ -46,10 +46,10 @@ PATHS = {
 
 
 @asynccontextmanager
-async def keeping(database: str, folder: Path, script: Script) -> AsyncIterator[AccountingSetup]:
+async def keeping(database: str, folder: Path, script: Script, toml: str = "") -> AsyncIterator[AccountingSetup]:
     url = await migrated_url(database, folder)
     async with ScriptedUpstream(script) as up:
-        config = f'{providers(up=up.base_url)}[store]\nurl = "{url}"\n{MODEL}'
+        config = f'{providers(up=up.base_url)}[store]\nurl = "{url}"\n{MODEL}{toml}'
         async with gateway(config, data_dir=folder, intervals=LONG_INTERVALS) as gate:
             yield AccountingSetup(gate, up)
             await gate.vacated()
@@ -104,6 +104,7 @@ async def test_a_key_sees_its_limits_and_what_is_left(
             "budgets": [
                 {
                     "scope": "key",
+                    "per": "key",
                     "period": "month",
                     "limit_usd": "4",
                     "spent_usd": "0.024",
@@ -113,6 +114,7 @@ async def test_a_key_sees_its_limits_and_what_is_left(
                 },
                 {
                     "scope": "workspace",
+                    "per": "workspace",
                     "period": "total",
                     "limit_usd": "5",
                     "spent_usd": "0.036",
@@ -131,6 +133,41 @@ async def test_a_key_sees_its_limits_and_what_is_left(
         document = await shown(setup, "/v1/key", other)
         assert (document["limits"], [each["scope"] for each in document["budgets"]]) == ({}, ["workspace"])
         assert document["spent"] == {"day_usd": "0.012", "month_usd": "0.012"}
+
+
+@each_database
+async def test_rules_are_budgets_of_the_keys_that_they_apply_to(database: str, tmp_path: Path) -> None:
+    rules = """
+[[limits]]
+name = "all"
+per = "workspace"
+budget_usd = 2.0
+
+[[limits]]
+name = "users"
+per = "user"
+budget_usd = 0.5
+budget_period = "day"
+
+[[limits]]
+name = "others"
+key = "somebody"
+per = "key"
+budget_usd = 1.0
+"""
+    async with keeping(database, tmp_path, answer, rules) as setup:
+        secret, other = await setup.new_key(), await setup.new_key("other")
+        for each in (secret, other):
+            assert (await setup.gate.ask(key=each, model="m", max_tokens=5, user="ann")).status == 200
+        await setup.gate.settled(2)
+        document = await shown(setup, "/v1/key", secret)
+        whole_workspace, users = document["budgets"]
+        assert (whole_workspace["scope"], whole_workspace["per"]) == ("all", "workspace")
+        assert (whole_workspace["spent_usd"], whole_workspace["left_usd"]) == ("0.024", "1.976")
+        assert (users["scope"], users["per"], users["limit_usd"]) == ("users", "user", "0.5")
+        assert (users["spent_usd"], users["left_usd"]) == (None, None), "it has a sum for each user"
+        assert users["resets_at"] is not None
+        assert document["left_usd"] == "1.976"
 
 
 @each_database

@@ -10,7 +10,7 @@ so that an answer is followed by its numbers. Reads of the database leave no row
 
 import asyncio
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterable
 from typing import Any
 from urllib.parse import unquote
 
@@ -19,11 +19,13 @@ from msgspec import structs
 from streamweir.core.errors import CallerError, GatewayFault, StreamweirError
 from streamweir.core.verdict import Verdict
 from streamweir.policy.access import Key
+from streamweir.policy.limit_rule import LimitRule
 from streamweir.server.accounting.accounting import Accounting, unavailable
 from streamweir.server.http.answers import failure_answer, json_answer
 from streamweir.server.http.message import Request, Response
 from streamweir.server.request.admission import Admission, Resource
 from streamweir.server.request.early_responses import EarlyResponses
+from streamweir.server.request.file_keys import limit_rules_of
 from streamweir.server.request.models import answer_models
 from streamweir.server.request.own_key import key_document, read_sums
 from streamweir.server.request.own_request import find_own, request_document
@@ -95,20 +97,20 @@ class Lookups:
         try:
             async with self._free:
                 if admission.where.resource is Resource.KEY:
-                    return await self._key_document(admission.key)
+                    return await self._key_document(admission.key, limit_rules_of(admission.runtime.config))
                 return await self._request_document(admission.key, unquote(admission.where.item))
         except StoreUnavailable:
             raise unavailable() from None
         finally:
             self._open -= 1
 
-    async def _key_document(self, key: Key) -> dict[str, Any]:
+    async def _key_document(self, key: Key, rules: Iterable[LimitRule]) -> dict[str, Any]:
         workspace, now_s = self._accounting.directory.workspace_of(key), now_ms() / 1000
         rates = await self._accounting.rates_used(key.id) if key.has_limits else None
         if self._store is None:
             return key_document(key, workspace, None, rates)
         await self._flush()
-        sums = await self._store.read(lambda conn: read_sums(conn, key, workspace, now_s), timeout_s=READING_S)
+        sums = await self._store.read(lambda conn: read_sums(conn, key, workspace, rules, now_s), timeout_s=READING_S)
         return key_document(key, workspace, sums, rates)
 
     async def _request_document(self, key: Key, id: str) -> dict[str, Any]:

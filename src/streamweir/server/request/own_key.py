@@ -1,9 +1,11 @@
 """`GET /v1/key`: what a key may do, what it has used of its limits and budgets, what is left, and when that changes.
 
 Everything is about the key that asks. Its money is the price of its requests, never what they cost the operator. The
-credit of its workspace is shown if the workspace is prepaid: then it limits the key.
+credit of its workspace is shown if the workspace is prepaid: then it limits the key. So do rules of the operator's
+file; of a rule per end user only the limit is shown, because it has a sum for each of them.
 """
 
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Any
 
@@ -11,10 +13,11 @@ from msgspec import Struct
 from sqlalchemy import Connection
 
 from streamweir.policy.access import Key
-from streamweir.policy.budget import dollars_of, ends_at, key_account, period_of
+from streamweir.policy.budget import dollars_of, ends_at, key_account, period_of, workspace_account
 from streamweir.policy.key_limits import KINDS
+from streamweir.policy.limit_rule import LimitRule
 from streamweir.server.accounting.keys import Workspace
-from streamweir.store.ledger.accounts import Sums, balance_of, sums_of_keys
+from streamweir.store.ledger.accounts import Sums, sums_of
 
 RatesUsed = tuple[int, int, int]
 """The requests and tokens of the last minute, and the streams at the moment: in the order of `KINDS`."""
@@ -22,17 +25,20 @@ RatesUsed = tuple[int, int, int]
 
 class OwnBudget(Struct, frozen=True, kw_only=True):
     scope: str
-    """As a refusal names it: `key`, or `workspace` for its credit."""
+    """As a refusal names it: `key`, `workspace` for its credit, or the name of a rule."""
+    per: str
+    """Whose spending it limits: `key`, `workspace`, or each `user`."""
     period: str
     limit: int
     """In nano-dollars."""
-    sums: Sums
+    sums: Sums | None
+    """None: it has one for each end user."""
     resets_at: float | None
     """In Unix seconds. None: never."""
 
     @property
-    def left(self) -> int:
-        return max(0, self.limit - self.sums.used)
+    def left(self) -> int | None:
+        return max(0, self.limit - self.sums.used) if self.sums is not None else None
 
 
 class OwnSums(Struct, frozen=True, kw_only=True):
@@ -44,18 +50,43 @@ class OwnSums(Struct, frozen=True, kw_only=True):
     month: int
 
 
-def read_sums(conn: Connection, key: Key, workspace: Workspace, now_s: float) -> OwnSums:
-    day, month, own = (key_account(key.id, period_of(kind, now_s)) for kind in ("day", "month", key.budget_period))
-    found = sums_of_keys(conn, sorted({day, month, own}))
-    budgets: tuple[OwnBudget, ...] = ()
+def read_sums(conn: Connection, key: Key, workspace: Workspace, rules: Iterable[LimitRule], now_s: float) -> OwnSums:
+    """`rules`: all of the operator's file."""
+    budgets: list[OwnBudget] = []
     if key.budget_nano is not None:
-        period, limit = key.budget_period, key.budget_nano
+        period = key.budget_period
+        sums = _sums(conn, key_account(key.id, period_of(period, now_s)))
         resets_at = ends_at(period, now_s)
-        budgets += (OwnBudget(scope="key", period=period, limit=limit, sums=found[own], resets_at=resets_at),)
+        budgets.append(
+            OwnBudget(scope="key", per="key", period=period, limit=key.budget_nano, sums=sums, resets_at=resets_at)
+        )
+    for rule in rules:
+        if rule.applies_to(key, workspace.id, workspace.name):
+            budgets.append(_of_rule(conn, rule, key, workspace, now_s))
     if workspace.prepaid:
-        credit = balance_of(conn, workspace.id)
-        budgets += (OwnBudget(scope="workspace", period="total", limit=credit.granted, sums=credit, resets_at=None),)
-    return OwnSums(budgets=budgets, day=found[day].spent, month=found[month].spent)
+        sums = _sums(conn, workspace_account(workspace.id))
+        credit = OwnBudget(
+            scope="workspace", per="workspace", period="total", limit=sums.granted, sums=sums, resets_at=None
+        )
+        budgets.append(credit)
+    day, month = (_sums(conn, key_account(key.id, period_of(kind, now_s))).spent for kind in ("day", "month"))
+    return OwnSums(budgets=tuple(budgets), day=day, month=month)
+
+
+def _of_rule(conn: Connection, rule: LimitRule, key: Key, workspace: Workspace, now_s: float) -> OwnBudget:
+    account = rule.account_of(key, workspace.id, None, now_s)
+    return OwnBudget(
+        scope=rule.name,
+        per=rule.per,
+        period=rule.budget_period,
+        limit=rule.budget_nano,
+        sums=_sums(conn, account) if rule.per != "user" else None,
+        resets_at=ends_at(rule.budget_period, now_s),
+    )
+
+
+def _sums(conn: Connection, account: str) -> Sums:
+    return sums_of(conn, [account])[account]
 
 
 def key_document(key: Key, workspace: Workspace, sums: OwnSums | None, rates: RatesUsed | None) -> dict[str, Any]:
@@ -73,7 +104,7 @@ def key_document(key: Key, workspace: Workspace, sums: OwnSums | None, rates: Ra
         "show_cost": key.show_cost,
         "limits": _limits(key, rates),
         "budgets": list(map(_budget, budgets)),
-        "left_usd": usd(min(budget.left for budget in budgets)) if budgets else None,
+        "left_usd": usd_or_none(min((each.left for each in budgets if each.left is not None), default=None)),
         "spent": {"day_usd": usd(sums.day), "month_usd": usd(sums.month)} if sums is not None else None,
     }
 
@@ -81,6 +112,10 @@ def key_document(key: Key, workspace: Workspace, sums: OwnSums | None, rates: Ra
 def usd(nano: int) -> str:
     """Exactly, without trailing zeros after the decimal point."""
     return format(dollars_of(nano), "f").rstrip("0").rstrip(".")
+
+
+def usd_or_none(nano: int | None) -> str | None:
+    return usd(nano) if nano is not None else None
 
 
 def _limits(key: Key, rates: RatesUsed | None) -> dict[str, Any]:
@@ -95,13 +130,15 @@ def _limits(key: Key, rates: RatesUsed | None) -> dict[str, Any]:
 
 
 def _budget(budget: OwnBudget) -> dict[str, Any]:
+    sums = budget.sums
     return {
         "scope": budget.scope,
+        "per": budget.per,
         "period": budget.period,
         "limit_usd": usd(budget.limit),
-        "spent_usd": usd(budget.sums.spent),
-        "reserved_usd": usd(budget.sums.held),
-        "left_usd": usd(budget.left),
+        "spent_usd": usd(sums.spent) if sums is not None else None,
+        "reserved_usd": usd(sums.held) if sums is not None else None,
+        "left_usd": usd_or_none(budget.left),
         "resets_at": _moment(budget.resets_at),
     }
 
