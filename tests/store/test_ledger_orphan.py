@@ -128,6 +128,10 @@ async def test_open_requests_are_listed_newest_first(database: str, tmp_path: Pa
             "cancel_ms": None,
             "first_ms": NOW_MS + 9,
             "last_ms": NOW_MS + 15,
+            "end_user": None,
+            "session": None,
+            "tags": None,
+            "accounts": None,
             "node": None,
         }
 
