@@ -41,7 +41,13 @@ async def filled(api: Api) -> str:
     text = RATES.text
     for _ in range(3):
         await api.new_request(
-            api.one, cost=COST, price=PRICE, rates=Rates(input=1, output=1).text, cost_rates=text, usage='{"output":1}'
+            api.one,
+            cost=COST,
+            price=PRICE,
+            rates=Rates(input=1, output=1).text,
+            cost_rates=text,
+            usage='{"output":1}',
+            charge_rule="caller_left:used",
         )
     return await running(api)
 
@@ -72,7 +78,7 @@ def secrets_in(reply: Any) -> list[str]:
         names = set(members(reply.json()))
     else:
         names = set(re.findall(r"\w+", reply.text))
-    return [*found, *sorted(name for name in names - SETTINGS if "cost" in name or "margin" in name)]
+    return [*found, *sorted(name for name in names - SETTINGS if re.search("cost|margin|charge_rule", name))]
 
 
 @each_database

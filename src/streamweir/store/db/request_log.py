@@ -257,7 +257,11 @@ class Row(Struct, frozen=True, kw_only=True, omit_defaults=True):
     ] = None
     charge_rule: Annotated[
         str | None,
-        LogColumn(about="Of a request that went wrong: the rule by which it was charged.", max_length=MAX_WORD_LENGTH),
+        LogColumn(
+            about="Of a request that went wrong: the rule by which it was charged.",
+            max_length=MAX_WORD_LENGTH,
+            is_for_operator=True,  # by the rule `cost` the price tells the cost
+        ),
     ] = None
     end_user: Annotated[
         str | None,

@@ -258,7 +258,7 @@ export interface RequestView {
   /** What it is sold for, and charged. Null: the model has no price, or nothing was booked. */
   price_usd: string | null;
   /** Of a request that went wrong: the rule by which it was charged. */
-  charge_rule: string | null;
+  charge_rule?: string | null;
   /** The caller's user that it was made for, as the caller names it, or a digest (`[store] end_user`). */
   end_user: string | null;
   /** The session that it belongs to, as the caller names it. */

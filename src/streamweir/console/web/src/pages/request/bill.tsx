@@ -59,10 +59,10 @@ export function Price(props: { row: RequestDetail }) {
         )}
         {row.price_usd !== null && !row.bill && (
           <p>
-            Charged: <span class="num">{exactDollars(row.price_usd)}</span>. {row.charge_rule === null && "The rates it was settled by were not kept."}
+            Charged: <span class="num">{exactDollars(row.price_usd)}</span>. {!row.charge_rule && "There is no calculation that adds up to it."}
           </p>
         )}
-        {row.charge_rule !== null && <p>{explainRule(row.charge_rule)}</p>}
+        {row.charge_rule && <p>{explainRule(row.charge_rule)}</p>}
         {Number(row.held_usd) > 0 && (
           <p>
             <span class="num">{exactDollars(row.held_usd)}</span> was reserved while it ran. The unused part was released.
