@@ -234,7 +234,7 @@ async def furnish(demo: DemoGateway) -> Furnished:
     refused = await demo.chat(helpdesk, "gpt-5", QUESTION, stream=True)
     for user, team, count in (("ada@example.com", "legal", 3), ("grace@example.com", "sales", 2), ("alan", "sales", 1)):
         for _ in range(count):
-            await demo.chat(helpdesk, "claude-haiku-4-5", QUESTION, user=user, metadata={"team": team}, stream=True)
+            await demo.chat(helpdesk, "gpt-4.1", QUESTION, user=user, metadata={"team": team}, stream=True)
     streams = [
         await demo.hold(secret, model)
         for secret, model in (
