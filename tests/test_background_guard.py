@@ -28,7 +28,7 @@ SHORT = {
     "server/relay/large_answer.py _reader": "one answer",
     "server/relay/large_answer.py _start": "until its process is there",
     "server/request/key_wait.py KeyWaits.wait": "one request",
-    "server/request/allowance.py OutputAllowance._overrun": "one extension of one hold",
+    "server/request/allowance.py OutputAllowance._start": "one extension of one hold",
     "server/accounting/settlement.py Settlements.settle": "one settlement",
     "server/alerts/sender.py AlertSender._start_due": "the alerts that wait for one webhook",
     "server/alerts/sender.py AlertSender.run": "part of its background task",

@@ -23,7 +23,7 @@ STANDING = re.compile(r"_(info|limit|capacity|max|workers)$")
 NEVER = re.compile(r"_(background_task_ends|books_refused)_total$")
 """What must not have been counted: a task of the gateway that ended unasked, an entry that found no room."""
 END_S = 60.0
-FORESEEN = {"target ejected", "orphaned requests settled", "worker ended", "accounting: journal torn"}
+FORESEEN = {"alert", "target ejected", "orphaned requests settled", "worker ended", "accounting: journal torn"}
 """What the log may say above `info`: providers fail, and processes are killed."""
 
 

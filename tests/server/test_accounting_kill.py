@@ -35,7 +35,7 @@ _LONGEST_START_S = 0.2
 _MOST_STEPS = 60
 _MOMENT_S = 0.02
 """What happens after a step has its chance too."""
-_FORESEEN = {"orphaned requests settled"}
+_FORESEEN = {"orphaned requests settled", "alert"}
 _TORN = "accounting: journal torn"
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
