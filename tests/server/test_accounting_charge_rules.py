@@ -1,7 +1,7 @@
 """Who pays when a request goes wrong: every case with every rule, on both databases.
 
-A token of the model `m` is sold for a thousandth of a dollar, and costs what the price list says. There is a price group
-for each rule. The row has the cost in any case, and the case and the rule by which it was charged.
+A token of the model `m` is sold for a thousandth of a dollar, and costs what the price list says. There is a price
+group for each rule. The row has the cost in any case, and the case and the rule by which it was charged.
 """
 
 import asyncio
@@ -37,7 +37,8 @@ charge = {{ {", ".join(f'{case} = "{rule}"' for case in CASES)} }}
     for rule in RULES
 )
 MODEL = '\n[[models]]\nid = "m"\ntargets = [{ provider = "up", model = "gpt-4o" }]\n'
-BILLS_ON = "retries = 0\nfirst_event_s = 0.1\ncancel_stops_billing = false\n"
+BILLS_ON = "cancel_stops_billing = false\n"
+HASTE = "\n[server.timeouts]\nfirst_event_s = 0.4\n"
 SENT, ALL = len("".join(TEXTS[:2])), len("".join(TEXTS))
 USED = (7, 50)
 FAILURE = b'data: {"error":{"message":"out of memory","type":"server_error","code":null}}\n\n'
@@ -62,6 +63,7 @@ class Trouble(NamedTuple):
     steps: Callable[[asyncio.Event], Sequence[Step]]
     act: Callable[[AccountingSetup, RawClient], Awaitable[None]] | None = None
     """After the second word of the answer. The upstream then sends the rest, with the usage of all of it."""
+    toml: str = ""
 
 
 def rest(go_on: asyncio.Event) -> Sequence[Step]:
@@ -69,7 +71,7 @@ def rest(go_on: asyncio.Event) -> Sequence[Step]:
 
 
 TROUBLES: dict[Case, Trouble] = {
-    "failed_before": Trouble("first_token_timeout", lambda _: [Hang()]),
+    "failed_before": Trouble("first_token_timeout", lambda _: [Hang()], toml=HASTE),
     "failed_after": Trouble("upstream_error", lambda _: begun(Send(FAILURE), End())),
     "truncated": Trouble("truncated", lambda _: begun(End())),
     "cut": Trouble("stopped", rest, stop),
@@ -101,7 +103,7 @@ async def test_a_rule_says_what_is_charged(case: Case, database: str, tmp_path: 
 
     list_rates = built_in_prices().table.find("openai", "gpt-4o", now_ms())
     assert list_rates is not None
-    async with keeping(script, tmp_path, MODEL + GROUPS, provider=BILLS_ON, database=database) as setup:
+    async with keeping(script, tmp_path, MODEL + GROUPS + trouble.toml, provider=BILLS_ON, database=database) as setup:
         workspace = await setup.new_workspace("paid", 10**15)
         charged = 0
         for number, rule in enumerate(RULES, start=1):

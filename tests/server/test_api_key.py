@@ -345,3 +345,25 @@ async def test_what_is_spent_of_a_budget(database: str, tmp_path: Path) -> None:
         again = (await change(api, admin, key["id"], budget_usd=1)).json()
         assert (again["spent_usd"], again["held_usd"]) == ("1.5", "0.07"), "a budget that comes later knows"
         assert (await api.ask("POST", f"{path}/revoke", **admin)).json()["spent_usd"] == "1.5"
+
+
+@each_database
+async def test_only_the_operator_chooses_price_groups_and_only_those_of_the_file(database: str, tmp_path: Path) -> None:
+    async with api_on(database, tmp_path) as api:
+        admin, operator = bearer(api.one.admin.secret), api.operator
+        id, space = api.one.chat.key.id, f"/api/workspaces/{api.one.workspace.id}"
+        for group in ("resale", None):
+            assert (await change(api, admin, id, price_group=group)).status_code == 403
+        assert (await create(api, admin, price_group="resale")).status_code == 403
+        assert code_of(await change(api, operator, id, price_group="none")) == (400, "invalid_value", "price_group")
+        assert (await api.ask("PATCH", space, body={"price_group": "none"}, **operator)).status_code == 400
+        assert (await change(api, operator, id, price_group="resale")).json()["price_group"] == "resale"
+        changed = await api.ask("PATCH", space, body={"price_group": "resale"}, **operator)
+        assert changed.json()["price_group"] == "resale"
+        key = api.storage.accounting.directory.find(api.one.chat.secret)
+        assert key is not None
+        assert key.price_group == "resale"
+        other = api.storage.accounting.directory.find(api.one.models.secret)
+        assert other is not None
+        assert (other.price_group, api.storage.accounting.directory.price_group_of(other)) == (None, "resale")
+        assert (await change(api, operator, id, price_group=None)).json()["price_group"] is None

@@ -175,6 +175,7 @@ CHANGES: list[tuple[dict[str, Any], dict[str, Any]]] = [
     ({"budget_period": None}, {"budget_period": "total"}),
     ({"log_content": True}, {"log_content": True}),
     ({"show_routing": True}, {"show_routing": True}),
+    ({"price_group": "resale"}, {"price_group": "resale"}),
     ({"show_cost": True}, {"show_cost": True}),
     ({"expires_ms": None}, {"expires_ms": None}),
     ({"expires_ms": NOW + 2}, {"expires_ms": NOW + 2}),

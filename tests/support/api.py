@@ -80,6 +80,9 @@ id = "own"
 targets = [{ provider = "up", model = "never-heard-of" }]
 price = { input = 0.1, output = 0.000000001 }
 
+[[price_groups]]
+name = "resale"
+
 [payments]
 webhook_secret = "whsec_5772156649015328"
 """

@@ -1,0 +1,106 @@
+"""By which price group a request is sold: the key's, its workspace's, the default; and what callers and operators see.
+
+A token of `m` is sold for a thousandth of a dollar by its own price, and for another amount by each group.
+"""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from streamweir.store.db.clock import now_ms
+from streamweir.store.keys.workspaces import WorkspaceChange, change_workspace
+from support.accounting_gateway import MILLI, MODEL, AccountingSetup, answers, error_of, keeping
+from support.gateway import KEY, configured, providers
+
+
+def group(name: str, dollars: int, more: str = "") -> str:
+    price = f'{{ model = "m", input = {dollars}.0, output = {dollars}.0 }}'
+    return f'\n[[price_groups]]\nname = "{name}"\nprices = [{price}]\n{more}'
+
+
+BOTH = group("one", 2000) + group("two", 3000)
+DEFAULT = group("default", 4000)
+
+
+async def change(setup: AccountingSetup, workspace_id: str, price_group: str | None) -> None:
+    wanted = WorkspaceChange(price_group=price_group)
+    await setup.write(lambda conn: change_workspace(conn, workspace_id, wanted, actor="test", at_ms=now_ms()))
+
+
+async def models(setup: AccountingSetup, path: str, key: str) -> Any:
+    async with await setup.gate.connect() as client:
+        await client.send(f"GET {path} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {key}\r\n\r\n".encode())
+        return json.loads((await client.response()).body)
+
+
+async def test_the_groups_of_key_and_workspace_and_the_default(tmp_path: Path) -> None:
+    async with keeping(answers(is_streamed=False, usage=(7, 5)), tmp_path, MODEL + BOTH) as setup:
+        workspace = await setup.new_workspace("paid", 10**15)
+        secret = await setup.new_key("k", workspace)
+        count = 0
+
+        async def price_of(key: str = secret) -> tuple[int | None, str | None]:
+            nonlocal count
+            assert (await setup.gate.ask(key=key, model="m")).status == 200
+            count += 1
+            row = await setup.row(count)
+            assert row.cost is not None
+            assert row.charge_rule is None
+            return row.price, (row.price_version or "").partition("+")[2]
+
+        assert await price_of() == (12 * MILLI, "config")
+        await change(setup, workspace, "one")
+        assert await price_of() == (24 * MILLI, "group:one")
+        await setup.change(secret, price_group="two")
+        assert await price_of() == (36 * MILLI, "group:two")
+        assert await price_of(KEY) == (12 * MILLI, "config"), "of another workspace"
+        store = '[store]\nurl = "sqlite:///streamweir.db"\n'
+        setup.gate.gateway.reload(configured(providers(up=setup.up.base_url) + store + MODEL + BOTH + DEFAULT))
+        assert await price_of(KEY) == (48 * MILLI, "group:default")
+        await setup.change(secret, price_group=None)
+        assert await price_of() == (24 * MILLI, "group:one")
+        await change(setup, workspace, None)
+        assert await price_of() == (48 * MILLI, "group:default")
+
+
+async def test_a_group_that_the_file_lacks_refuses_and_says_so(tmp_path: Path) -> None:
+    async with keeping(answers(is_streamed=False), tmp_path, MODEL) as setup:
+        secret = await setup.new_key(price_group="resale")
+        directory, groups = setup.storage.accounting.directory, setup.gate.gateway.runtime.quotes.groups
+        assert directory.price_groups() - groups.keys() == {"resale"}, "what is warned of"
+        refused = await setup.gate.ask(key=secret, model="m")
+        error = error_of(refused)
+        assert (refused.status, error["code"]) == (403, "model_unpriced")
+        assert '"resale"' in error["message"]
+        assert "[[price_groups]]" in error["message"]
+        assert setup.up.requests == []
+        assert (await setup.row()).price is None
+        listed = await models(setup, "/v1/models", secret)
+        assert listed["data"]
+        assert all(model.get("pricing") is None for model in listed["data"])
+        await setup.change(secret, price_group=None)
+        assert directory.price_groups() == set()
+        assert (await setup.gate.ask(key=secret, model="m")).status == 200
+
+
+async def test_callers_see_what_models_are_sold_to_them_for(tmp_path: Path) -> None:
+    async with keeping(answers(is_streamed=False), tmp_path, MODEL + BOTH) as setup:
+        found = {}
+        for name, secret in (("own", KEY), ("two", await setup.new_key(price_group="two"))):
+            found[name] = (await models(setup, "/v1/models/m", secret))["pricing"]["input"]
+        assert found == {"own": 1000, "two": 3000}
+
+
+async def test_a_price_that_begins_later_and_a_markup(tmp_path: Path) -> None:
+    toml = MODEL.replace("price = {", "price = [{ from = 2099-01-01, input = 5.0, output = 5.0 }, {").replace(
+        "1000.0 }\n", "1000.0 }]\n"
+    )
+    toml += '\n[[price_groups]]\nname = "cheap"\nmarkup_percent = 50\n'
+    async with keeping(answers(is_streamed=False, usage=(7, 5)), tmp_path, toml) as setup:
+        assert (await setup.gate.ask(model="m")).status == 200
+        assert (await setup.row(1)).price == 12 * MILLI
+        secret = await setup.new_key(price_group="cheap")
+        assert (await setup.gate.ask(key=secret, model="m")).status == 200
+        row = await setup.row(2)
+        assert row.cost is not None
+        assert (row.price or 0) * 2 == row.cost * 3 > 0
