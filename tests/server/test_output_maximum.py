@@ -193,7 +193,7 @@ async def test_what_is_left_may_be_less_than_the_maximum(tmp_path: Path) -> None
 
 
 async def test_no_more_counts_against_a_limit_of_tokens_than_can_be_answered(tmp_path: Path) -> None:
-    async with keeping(ANSWER, tmp_path, MODEL) as setup:
+    async with keeping(ANSWER, tmp_path, MODEL, store="hold_tokens = 30_000") as setup:
         secret = await setup.new_key(tpm=20_000)
         reply = await setup.gate.ask(key=secret, model="m", max_tokens=WANTED)
         assert dict(reply.headers)["x-ratelimit-remaining-tokens"] == str(20_000 - PROMPT - 16_384)

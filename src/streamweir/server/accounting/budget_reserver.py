@@ -189,8 +189,7 @@ class BudgetReserver:
                     if reservation.is_settled:
                         return False
                     if await self._hold_more(reservation, allowance, takes_rest=takes_rest):
-                        reservation.step = step if is_sliced else min(step, allowance - covered)
-                        reservation.allowance = allowance
+                        reservation.allowance, reservation.step = allowance, min(step, allowance - covered)
                         return True
                 if not sizes or takes_rest or not is_sliced:
                     return not sizes

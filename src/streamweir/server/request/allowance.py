@@ -25,7 +25,7 @@ from streamweir.server.relay.observer import AttemptObserver
 from streamweir.server.relay.relay import Relay
 
 _EARLY_PART = 4
-"""More is asked for when this part of the last extension is left."""
+"""More is asked for when this part of the last extension is left, or this part of this part of the whole."""
 _MARGIN_TOKENS, _MARGIN_PART = 32, 8
 """What the provider may have written when the gateway sees that a slice is used."""
 _PAUSE_S = 1.0
@@ -95,7 +95,8 @@ class OutputAllowance:
         if allowance is None or not reservation.is_sliced:
             return allowance
         end = allowance - _margin(allowance)
-        return end if self._has_asked else end - (reservation.step or allowance) // _EARLY_PART
+        early = max(reservation.step or allowance, allowance // _EARLY_PART) // _EARLY_PART
+        return end if self._has_asked else end - early
 
     def _overrun(self, relay: Relay, answer: AnswerCount) -> None:
         """A mark was passed."""
