@@ -5,8 +5,9 @@ A token costs a thousandth of a dollar, so amounts read as tokens.
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AsyncExitStack
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,10 @@ def line_of(setup: AccountingSetup) -> int:
     return setup.storage.accounting.budgets.line.waiting
 
 
+def is_waiting(setup: AccountingSetup, count: int) -> bool:
+    return line_of(setup) == count
+
+
 class Gated:
     """An upstream that answers one request for each time it is told to."""
 
@@ -48,7 +53,10 @@ async def waiting(setup: AccountingSetup, stack: AsyncExitStack, secret: str, co
     for number in range(count):
         client = await stack.enter_async_context(await setup.gate.connect())
         await client.send(chat_request(key=secret, **MEMBERS))
-        await setup.up.seen(1) if not number else await until(lambda waiting=number: line_of(setup) == waiting)
+        if number:
+            await until(partial(is_waiting, setup, number))
+        else:
+            await setup.up.seen(1)
         clients.append(client)
     return clients
 
@@ -139,7 +147,9 @@ async def seen_once(setup: AccountingSetup, secret: str) -> None:
 
 async def test_a_stream_is_reserved_in_slices_that_double(tmp_path: Path) -> None:
     frames = [*words(1000), *openai_frames([], (7, 1000))[1:]]
-    scripts = iter([stream(openai_stream([WORD] * 50, (7, 50))), [Head(), *map(Send, frames), End()]])
+    scripts: Iterator[Sequence[Step]] = iter(
+        [stream(openai_stream([WORD] * 50, (7, 50))), [Head(), *map(Send, frames), End()]]
+    )
     async with keeping(lambda _: next(scripts), tmp_path, store=SLICED) as setup:
         secret = await setup.new_key(budget_nano=100_000 * MILLI)
         await seen_once(setup, secret)
