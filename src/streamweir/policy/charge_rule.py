@@ -58,9 +58,14 @@ def case_of(verdict: Verdict | None, has_begun: bool) -> Case | None:
 
 
 def charged(rule: Rule, cost: int | None, price: int | None, price_delivered: int | None) -> int | None:
-    """What is charged. `price`: of all that was used; `price_delivered`: of what was delivered."""
+    """What is charged. `price`: of all that was used; `price_delivered`: of what was delivered.
+
+    Never more than the price, which is what was reserved: a model may be sold for less than its cost.
+    """
     if rule == "nothing":
         return 0
     if rule == "delivered":
         return price_delivered
-    return cost if rule == "cost" and cost is not None else price
+    if rule == "cost" and cost is not None:
+        return cost if price is None else min(cost, price)
+    return price

@@ -237,7 +237,12 @@ class LocalLimits:
     def seed(self, account: str, used: int) -> None:
         """Sets the used amount of an account from the ledger; no effect if the account is already known."""
         if account not in self._accounts:
-            self._accounts[account] = _Account(used)
+            seeded = self._accounts[account] = _Account(used)
+            for reservation in self._open.values():  # made before it was known: `used` has what they hold
+                if account in reservation.accounts:
+                    seeded.open_reservations += 1
+                    seeded.held += reservation.amount
+                    seeded.planned += reservation.planned
             _evict(self._accounts, self._max_accounts, account, lambda each: each.open_reservations > 0)
 
     def correct(self, account: str, used: int) -> None:

@@ -49,6 +49,11 @@ class AccountLimits(Struct, frozen=True):
     """The last hour with a request of the key, as far as is known here: the clock may have been set back since."""
 
     @property
+    def budget_account(self) -> str | None:
+        """Of the budget of `key`: that of a request may have changed while it waited."""
+        return self.charges[0].account if self.key.budget_nano is not None else None
+
+    @property
     def rule_accounts(self) -> tuple[str, ...]:
         if not self.rules:
             return ()

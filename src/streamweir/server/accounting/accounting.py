@@ -285,7 +285,7 @@ class Accounting:
             model=short(request.model),
             stream=request.stream,
             amount=amount or 0,
-            account=charges[0].account if key.budget_nano is not None else None,
+            account=account_limits.budget_account,
             prices=request.quote_text,
             prompt_tokens=request.prompt_tokens,
             idempotency=request.idempotency,

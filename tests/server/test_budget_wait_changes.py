@@ -1,0 +1,68 @@
+"""While a request waits for money that others hold, its limits change: it goes on by the new ones."""
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from support.accounting_gateway import MILLI, MODEL, AccountingSetup, keeping
+from support.answers import openai_whole
+from support.gateway import configured, providers, until
+from support.raw_client import Reply
+from support.script import End, Head, Seen, Send, Step, Wait
+
+WAIT = "budget_wait_s = 600"
+RULE = '[[limits]]\nname = "team"\nper = "workspace"\nbudget_usd = {}\n'
+
+
+class Upstream:
+    """Answers when it is told to."""
+
+    def __init__(self) -> None:
+        self.go_on = asyncio.Event()
+
+    def script(self, _: Seen) -> Sequence[Step]:
+        return [Head(200, "application/json"), Wait(self.go_on), Send(openai_whole(usage=(7, 93))), End()]
+
+
+async def ask(setup: AccountingSetup, secret: str) -> Reply:
+    return await setup.gate.ask(model="m", key=secret, max_tokens=100)
+
+
+async def two(setup: AccountingSetup, secret: str) -> tuple["asyncio.Task[Reply]", "asyncio.Task[Reply]"]:
+    """One that runs, and one that waits for its money."""
+    running = asyncio.create_task(ask(setup, secret))
+    await setup.up.seen(1)
+    waiting = asyncio.create_task(ask(setup, secret))
+    line = setup.storage.accounting.budgets.line
+    await until(lambda: line.waiting == 1)
+    return running, waiting
+
+
+@pytest.mark.parametrize("credit", [None, 10_000], ids=["no credit", "credit"])
+async def test_its_budget_is_removed(credit: int | None, tmp_path: Path) -> None:
+    upstream = Upstream()
+    async with keeping(upstream.script, tmp_path, store=WAIT) as setup:
+        workspace = "default" if credit is None else await setup.new_workspace("w", credit * MILLI)
+        secret = await setup.new_key(workspace_id=workspace, budget_nano=250 * MILLI)
+        running, waiting = await two(setup, secret)
+        await setup.change(secret, budget_nano=None)
+        await setup.up.seen(2)
+        await setup.assert_sound()
+        upstream.go_on.set()
+        assert [(await each).status for each in (running, waiting)] == [200, 200]
+
+
+async def test_after_a_reload_it_waits_for_those_that_were_running_before(tmp_path: Path) -> None:
+    upstream = Upstream()
+    async with keeping(upstream.script, tmp_path, MODEL + RULE.format("0.25"), store=WAIT) as setup:
+        secret, line = await setup.new_key(), setup.storage.accounting.budgets.line
+        running = asyncio.create_task(ask(setup, secret))
+        await setup.up.seen(1)
+        store = f'[store]\nurl = "{setup.gate.gateway.runtime.config.store.url}"\n{WAIT}\n'
+        setup.gate.gateway.reload(configured(providers(up=setup.up.base_url) + store + MODEL + RULE.format("0.4")))
+        waiting = asyncio.create_task(ask(setup, secret))
+        await until(lambda: line.waiting == 1 or waiting.done())
+        upstream.go_on.set()
+        assert [(await each).status for each in (running, waiting)] == [200, 200]
