@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from support.accounting_gateway import MILLI, MODEL, AccountingSetup, keeping
-from support.answers import openai_whole
+from support.answers import openai_frames, openai_whole
 from support.gateway import configured, providers, until
 from support.raw_client import Reply
 from support.script import End, Head, Seen, Send, Step, Wait
@@ -28,6 +28,11 @@ class Upstream:
 
 async def ask(setup: AccountingSetup, secret: str) -> Reply:
     return await setup.gate.ask(model="m", key=secret, max_tokens=100)
+
+
+def reload(setup: AccountingSetup, rules: str) -> None:
+    store = f'[store]\nurl = "{setup.gate.gateway.runtime.config.store.url}"\n{WAIT}\n'
+    setup.gate.gateway.reload(configured(providers(up=setup.up.base_url) + store + MODEL + rules))
 
 
 async def two(setup: AccountingSetup, secret: str) -> tuple["asyncio.Task[Reply]", "asyncio.Task[Reply]"]:
@@ -60,9 +65,25 @@ async def test_after_a_reload_it_waits_for_those_that_were_running_before(tmp_pa
         secret, line = await setup.new_key(), setup.storage.accounting.budgets.line
         running = asyncio.create_task(ask(setup, secret))
         await setup.up.seen(1)
-        store = f'[store]\nurl = "{setup.gate.gateway.runtime.config.store.url}"\n{WAIT}\n'
-        setup.gate.gateway.reload(configured(providers(up=setup.up.base_url) + store + MODEL + RULE.format("0.4")))
+        reload(setup, RULE.format("0.4"))
         waiting = asyncio.create_task(ask(setup, secret))
         await until(lambda: line.waiting == 1 or waiting.done())
         upstream.go_on.set()
         assert [(await each).status for each in (running, waiting)] == [200, 200]
+
+
+async def test_a_rule_that_a_reload_raises_pays_for_more_of_an_answer_that_runs(tmp_path: Path) -> None:
+    go_on = asyncio.Event()
+    frames = openai_frames(["word " * 400] * 10, (7, 4000))
+
+    def script(_: Seen) -> Sequence[Step]:
+        return [Head(), Send(frames[0]), Send(frames[1]), Wait(go_on), *map(Send, frames[2:]), End()]
+
+    async with keeping(script, tmp_path, MODEL + RULE.format("2")) as setup:
+        secret = await setup.new_key()
+        running = asyncio.create_task(setup.gate.ask(model="m", key=secret, stream=True, max_tokens=1024))
+        await setup.up.seen(1)
+        reload(setup, RULE.format("100"))
+        go_on.set()
+        assert b'"finish_reason":"stop"' in (await running).body
+        assert (await setup.row()).price == 4007 * MILLI

@@ -79,7 +79,7 @@ class Accounting:
         self.can_enforce_limits = can_enforce_limits
         self._open: dict[str, Reservation] = {}
         self._account_limits = AccountLimitsCache(limiter.begin)
-        self.budgets = BudgetReserver(limiter, directory, writer, hold_tokens, budget_wait_s)
+        self.budgets = BudgetReserver(limiter, self._newest_limits_of, writer, hold_tokens, budget_wait_s)
         self._renew_s = renew_s
         self._decision_s = decision_s
         self._renewed_at = time.monotonic()

@@ -23,9 +23,8 @@ from streamweir.pipeline.settlement import UsageSource
 from streamweir.policy.answer_memory import AnswerMemory
 from streamweir.policy.limit_request import Decision, LimitRequest, headers_of
 from streamweir.policy.reserve import Need, Size, extension_sizes, fitting_size, limit_of, smallest_size, wanted_size
-from streamweir.server.accounting.account_limits import AccountLimits, charges_of
+from streamweir.server.accounting.account_limits import AccountLimits
 from streamweir.server.accounting.budget_line import BudgetLine, Turn
-from streamweir.server.accounting.keys import KeyDirectory
 from streamweir.server.accounting.limit_refusal import BUDGET_REFUSALS, budget_refusal
 from streamweir.server.accounting.limiter import AccountState, LimitDecision, Limiter
 from streamweir.server.accounting.reservation import Reservation, ReservationRequest
@@ -63,12 +62,18 @@ class _Search(Struct):
 
 class BudgetReserver:
     def __init__(
-        self, limiter: Limiter, directory: KeyDirectory, writer: Writer | None, hold_tokens: int, wait_s: float
+        self,
+        limiter: Limiter,
+        limits: Callable[[ReservationRequest], AccountLimits],
+        writer: Writer | None,
+        hold_tokens: int,
+        wait_s: float,
     ) -> None:
+        """`limits`: the present ones of a request."""
         self.line = BudgetLine()
         self._memory = AnswerMemory()
         self._limiter = limiter
-        self._directory = directory
+        self._limits = limits
         self._writer = writer
         self._hold_tokens = hold_tokens
         self._wait_s = wait_s
@@ -236,12 +241,11 @@ class BudgetReserver:
         return True
 
     def _renewed(self, reservation: Reservation) -> LimitRequest:
-        """With the current limits: credit may have been added since, or the budget raised."""
-        key = self._directory.newest(reservation.request.key)
-        charges = {
-            charge.account: charge
-            for charge in charges_of(key, self._directory.workspace_of(key), reservation.request.at_ms)
-        }
+        """With the current limits: credit may have been added since, or the budget or a rule raised."""
+        try:
+            charges = {charge.account: charge for charge in self._limits(reservation.request).charges}
+        except Refusal:  # a rule of now needs an end user
+            charges = {}
         return structs.replace(
             reservation.limit_request,
             charges=tuple([charges.get(charge.account, charge) for charge in reservation.limit_request.charges]),

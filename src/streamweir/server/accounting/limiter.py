@@ -182,6 +182,13 @@ class MemoryLimiter:
 
     async def extend(self, entry: Extend, request: LimitRequest) -> bool:
         id, amount = request.request_id, entry.amount
+        deadline = time.monotonic() + self._decision_s
+        for charge in request.charges:
+            if not self._limits.has_account(charge.account):  # a reload has changed the rules
+                try:
+                    await self._seed(charge.account, deadline)
+                except GatewayFault:
+                    return False
         return self._limits.extend(id, amount, request.charges, takes_rest=request.takes_rest) is None
 
     def count_tokens(self, request_id: str, tokens: int) -> None:
