@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -87,3 +88,27 @@ async def test_a_rule_that_a_reload_raises_pays_for_more_of_an_answer_that_runs(
         go_on.set()
         assert b'"finish_reason":"stop"' in (await running).body
         assert (await setup.row()).price == 4007 * MILLI
+
+
+async def test_what_is_settled_while_an_account_is_read_again_counts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    upstream = Upstream()
+    async with keeping(upstream.script, tmp_path, MODEL + RULE.format("1")) as setup:
+        secret, store = await setup.new_key(), setup.storage.store
+        running = asyncio.create_task(ask(setup, secret))
+        await setup.up.seen(1)
+        reload(setup, RULE.format("2"))
+        read = store.read
+
+        async def slow_read(*asked: Any, **more: Any) -> Any:
+            found = await read(*asked, **more)
+            upstream.go_on.set()
+            await setup.gate.settled(1)
+            return found
+
+        with monkeypatch.context() as patched:
+            patched.setattr(store, "read", slow_read)
+            later = asyncio.create_task(ask(setup, secret))
+            assert (await running).status == 200
+        assert (await later).status == 200

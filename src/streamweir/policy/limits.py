@@ -89,6 +89,7 @@ class LocalLimits:
         self._accounts: OrderedDict[str, _Account] = OrderedDict()
         self._open: OrderedDict[str, _Reservation] = OrderedDict()  # by `expires_at`, for every lease is equally long
         self._expired: OrderedDict[str, _Reservation] = OrderedDict()
+        self._missed: dict[str, int] = {}  # changes of accounts that are about to be seeded
         self._last = float("-inf")
         self._shift = 0.0
 
@@ -238,12 +239,19 @@ class LocalLimits:
         """Sets the used amount of an account from the ledger; no effect if the account is already known."""
         if account not in self._accounts:
             seeded = self._accounts[account] = _Account(used)
+            self._missed.pop(account, None)
             for reservation in self._open.values():  # made before it was known: `used` has what they hold
                 if account in reservation.accounts:
                     seeded.open_reservations += 1
                     seeded.held += reservation.amount
                     seeded.planned += reservation.planned
             _evict(self._accounts, self._max_accounts, account, lambda each: each.open_reservations > 0)
+
+    def missed(self, account: str) -> int:
+        """The number of changes of an account that is not known yet, from the first call on until it is seeded."""
+        if len(self._missed) >= self._max_accounts:  # of accounts that could not be seeded
+            self._missed.clear()
+        return self._missed.setdefault(account, 0)
 
     def correct(self, account: str, used: int) -> None:
         """Sets the used amount of an account from the ledger."""
@@ -340,7 +348,7 @@ class LocalLimits:
     ) -> None:
         """An account that was seeded meanwhile already has the reserved amount, from the ledger."""
         accounts = self._accounts
-        if not accounts:
+        if not accounts and not self._missed:
             return
         for name in names:
             account = accounts.get(name)
@@ -349,6 +357,8 @@ class LocalLimits:
                 account.open_reservations = max(0, account.open_reservations + open_reservations)
                 account.held = max(0, account.held + held)
                 account.planned = max(0, account.planned + planned)
+            elif name in self._missed:
+                self._missed[name] += 1
 
     def _expire(self, at: float) -> None:
         for _ in range(min(_MAX_EXPIRED_AT_ONCE, len(self._open))):

@@ -231,16 +231,25 @@ class MemoryLimiter:
         """Loads the used amount of an account when it is needed first: everything that is written so far."""
         if self._store is None or self._writer is None:
             raise GatewayFault("ledger_unavailable", 'Budgets need a database, and store.url is "none".')
-        try:
-            if not await self._writer.flush(self._remaining_s(deadline)):
-                raise unavailable()
-            used = await self._store.read(lambda conn: used_of(conn, [account]), timeout_s=self._remaining_s(deadline))
-        except StoreUnavailable:
-            raise unavailable() from None
-        if not self._limits.has_account(account):  # another request may have loaded it meanwhile
-            self._limits.seed(account, used[account])
+        for _ in range(_MAX_READS):
+            missed = self._limits.missed(account)
+            try:
+                if not await self._writer.flush(self._remaining_s(deadline)):
+                    raise unavailable()
+                used = await self._store.read(
+                    lambda conn: used_of(conn, [account]), timeout_s=self._remaining_s(deadline)
+                )
+            except StoreUnavailable:
+                raise unavailable() from None
+            if self._limits.has_account(account):  # another request has loaded it meanwhile
+                return
+            if self._limits.missed(account) == missed:
+                break
+        self._limits.seed(account, used[account])
 
 
+_MAX_READS = 8
+"""How often an account is read, while requests that were running before change it."""
 _MIN_PART = 4
 
 
