@@ -24,7 +24,9 @@ ALLOWED = {
     "client/transport.py": {"failure"},  # `Retry-After`, where it is a date
     "cli/prices.py": {"_fetch", "update"},  # the day of a price list
     # whether a key has expired; the times of limits, which some APIs write as dates
-    "server/process/gateway.py": {"begin", "serve", "_may_read_metrics", "_show_models"},
+    "server/process/gateway.py": {"begin", "serve", "_may_read_metrics"},
+    "server/request/lookups.py": {"_show_models", "_show"},
+    "server/alerts/sender.py": {"_send"},  # the time that is signed
     "server/request/attempt_setup.py": {"_now"},  # `created`
     "server/http/ids.py": {"new_id"},  # ids in the order of arrival
     "server/telemetry/log.py": {"_date", "_dropped_line", "log_request"},

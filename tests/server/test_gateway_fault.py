@@ -432,7 +432,7 @@ async def test_g5_a_bug_in_the_policy(monkeypatch: pytest.MonkeyPatch, piece: st
 
 async def test_g5_a_bug_in_the_list_of_models(monkeypatch: pytest.MonkeyPatch) -> None:
     async with broken([]) as (gate, _), await gate.connect() as client:
-        monkeypatch.setattr("streamweir.server.process.gateway.answer_models", bug)
+        monkeypatch.setattr("streamweir.server.request.lookups.answer_models", bug)
         await client.send(get("/v1/models", KEY))
         assert_refused_by_us(await client.response(), "internal_error")
         await assert_record(gate, 500)

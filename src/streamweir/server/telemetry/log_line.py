@@ -70,7 +70,6 @@ class RequestLine(Struct, kw_only=True, omit_defaults=True, gc=False):
     key: str | None = None
     dialect: str | None = None
     model: str | None = None
-    end_user: str | None = None
     session: str | None = None
     tags: tuple[str, ...] = ()
     target: str | None = None
@@ -125,7 +124,7 @@ def line_of(record: RequestRecord, level: str, now: float, node: str | None, wor
         line.model = clean(record.model)
     if record.attribution is not NOTHING:
         said = record.attribution
-        line.end_user, line.session, line.tags = said.end_user, said.session, said.tags
+        line.session, line.tags = said.session, said.tags  # no end user: it may be a person's name or address
     if record.attempts:
         line.attempts = [_attempt(attempt) for attempt in record.attempts[:MAX_ITEMS]]
         line.target = line.attempts[-1].target

@@ -267,7 +267,6 @@ class Row(Struct, frozen=True, kw_only=True, omit_defaults=True):
         str | None,
         LogColumn(
             about="The caller's user that it was made for, as the caller names it, or a digest (`[store] end_user`).",
-            log="end_user",
             filters=("end_user",),
             max_length=MAX_NAME_LENGTH,
         ),
