@@ -206,3 +206,34 @@ async def test_prices_are_those_of_the_workspaces_own_group(tmp_path: Path) -> N
                 if (each.get("model") or each.get("id")) == "smart"
             }
         assert found == {"one": {"3"}, "two": {"2.5"}, "operator": {"2.5"}}
+
+
+@each_database
+async def test_what_a_provider_sent_does_not_tell_what_it_charges(database: str, tmp_path: Path) -> None:
+    """A workspace's admin may keep the content of its keys, with the frames of the provider. They are cut anywhere."""
+    said = 'data: {"choices":[{"delta":{"content":"It costs 7"}}],"usage":{"total_tokens":12,"co'
+    told = 'st":1.234567891,"is_byok":true,"cost_details":{"upstream_inference_cost": 1234567891e-9},'
+    ends = '"estimated_cost":"1.234567891","cost_in_usd_ticks":1234567891}}'
+    async with api_on(database, tmp_path) as api:
+        id = await api.new_request(api.one, upstream_frames=[(1, said), (2, told), (3, ends)])
+        path = f"/api/requests/{id}/content"
+        for role in (bearer(api.one.admin.secret), await api.session(api.one.admin)):
+            reply = await api.ask("GET", path, **role)
+            assert HIDDEN.findall(reply.text) == []
+            text = "".join(frame["text"] for frame in reply.json()["upstream_frames"])
+            assert "true" not in text
+            assert text.startswith(said), "the rest is shown"
+        text = "".join(
+            frame["text"] for frame in (await api.ask("GET", path, **api.operator)).json()["upstream_frames"]
+        )
+        assert text == said + told + ends
+
+
+@each_database
+async def test_the_rule_that_charges_the_cost_is_the_operators(database: str, tmp_path: Path) -> None:
+    """It would say that the price of this request is its cost."""
+    async with api_on(database, tmp_path) as api:
+        id = await api.new_request(api.one, cost=COST, price=COST, charge_rule="caller_left:cost")
+        for path in (f"/api/requests/{id}", "/api/requests", "/api/requests/export?format=jsonl"):
+            assert "caller_left:cost" in (await api.ask("GET", path, **api.operator)).text, path
+            assert "caller_left" not in (await api.ask("GET", path, **bearer(api.one.admin.secret))).text, path

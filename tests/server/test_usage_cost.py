@@ -191,14 +191,18 @@ async def test_a_model_without_a_price_shows_none() -> None:
 
 @pytest.mark.parametrize("headers", [(), INCLUDE], ids=["not asked for", "asked for"])
 @pytest.mark.parametrize("is_streamed", [True, False], ids=["streamed", "whole"])
+@pytest.mark.parametrize("provider", ["OpenRouter", "DeepInfra"])
 @pytest.mark.parametrize(
     ("kind", "api"), [("openai", "openai"), ("anthropic", "messages"), ("openai-responses", "responses")]
 )
 async def test_a_provider_s_own_cost_is_never_shown(
-    kind: str, api: str, is_streamed: bool, headers: tuple[tuple[str, str], ...]
+    kind: str, api: str, provider: str, is_streamed: bool, headers: tuple[tuple[str, str], ...]
 ) -> None:
-    """OpenRouter reports what it charges: that is what the request costs the operator."""
-    told = b'"usage":{"cost":0.77,"is_byok":false,"cost_details":{"upstream_inference_cost":0.66},'
+    """OpenRouter reports what it charges, DeepInfra an estimate: that is what the request costs the operator."""
+    told = {
+        "OpenRouter": b'"usage":{"cost":0.77,"is_byok":false,"cost_details":{"upstream_inference_cost":0.66},',
+        "DeepInfra": b'"usage":{"estimated_cost":0.77,',
+    }[provider]
     body = (STREAMS if is_streamed else WHOLES)[kind]().replace(b'"usage":{', told)
     assert told in body
     reply = await ask(kind, api, is_streamed=is_streamed, body=body, headers=headers)

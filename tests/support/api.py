@@ -186,8 +186,9 @@ class Api:
         members: dict[str, Any] = {"workspace_id": space.workspace.id, "key_id": key.key.id, "at_ms": self.clock.at_ms}
         id = f"req_{self.clock.at_ms:012x}{number:016x}"
         cost = more.pop("cost", 1_500_000_000)
+        frames = {"upstream_frames": more.pop("upstream_frames")} if "upstream_frames" in more else {}
         made = settle(id, cost, **members, completion_id=f"chatcmpl-{number}", has_content=True, **more)
-        content = pack(make_content(0, request_id=id, **members), Redactor(()))
+        content = pack(make_content(0, request_id=id, **members, **frames), Redactor(()))
 
         def work(conn: Connection) -> None:
             apply(conn, [hold(id, 2_000_000_000, **members), made])

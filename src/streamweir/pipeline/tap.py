@@ -17,7 +17,7 @@ from streamweir.core.events import MAX_CHOICES, FinishReason
 from streamweir.core.usage import Usage
 from streamweir.frontends.identifier import is_unique
 from streamweir.pipeline.meter import Record, Text
-from streamweir.pipeline.usage_cost import PROVIDER_COST, frame_with_price
+from streamweir.pipeline.usage_cost import frame_with_price, has_provider_cost
 from streamweir.providers.openai.usage import read_usage
 from streamweir.wire import jsonio
 from streamweir.wire.sse import DONE, Frame
@@ -284,7 +284,7 @@ class ChatTap:
             self._usage = report
             self.held.append((frame, b""))
             return b""
-        if not PROVIDER_COST.isdisjoint(usage):
+        if has_provider_cost(usage):
             return None  # what the provider asks is not the caller's business: the encoder leaves it out
         price_of = self.record.price_of
         shown = frame if price_of is None else frame_with_price(frame, price_of(report))

@@ -15,10 +15,18 @@ from streamweir.pipeline.plausibility import bounded
 from streamweir.wire import jsonio, sse
 from streamweir.wire.sse import Frame
 
-PROVIDER_COST = frozenset({"cost", "cost_details", "cost_in_usd_ticks", "is_byok"})
-"""Members of a usage in which OpenRouter, Perplexity and xAI report what they charge."""
-_SIGNS = (b'"cost', b'"is_byok"')
+_SIGNS = (b"cost", b'"is_byok"')
 """A document without these has none of them, unless it is written with escapes; those of no provider are."""
+
+
+def has_provider_cost(usage: Mapping[str, Any]) -> bool:
+    """Whether a usage says what the provider charges: in `cost` and `cost_details` (OpenRouter, Perplexity),
+    `cost_in_usd_ticks` (xAI), `estimated_cost` (DeepInfra), and under other such names."""
+    return any(map(_is_cost, usage))
+
+
+def _is_cost(name: str) -> bool:
+    return "cost" in name or name == "is_byok"
 
 
 def settled_price(record: Record) -> float | None:
@@ -75,14 +83,14 @@ def _changed(data: bytes, path: tuple[str, ...], price: float | None) -> bytes |
     for name in path:
         holder = holder.get(name) if isinstance(holder, dict) else None
     usage = holder.get("usage") if isinstance(holder, dict) else None
-    if not isinstance(usage, dict) or (price is None and PROVIDER_COST.isdisjoint(usage)):
+    if not isinstance(usage, dict) or (price is None and not has_provider_cost(usage)):
         return None
     holder["usage"] = _priced(usage, price)
     return jsonio.encode(document)
 
 
 def _priced(usage: Mapping[str, Any], price: float | None) -> dict[str, Any]:
-    kept = {name: value for name, value in usage.items() if name not in PROVIDER_COST}
+    kept = {name: value for name, value in usage.items() if not _is_cost(name)}
     return kept if price is None else {**kept, "cost": price}
 
 

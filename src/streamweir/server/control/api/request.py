@@ -1,7 +1,8 @@
 """The request log over the API: pages of it, one request by either of its ids, and its stored content.
 
 A request right after an answer finds its row: entries of this process are written to the database first. Reading or
-deleting stored content is recorded in the audit log in the same transaction.
+deleting stored content is recorded in the audit log in the same transaction. What providers sent can say what they
+charge: that is masked for everyone but the operator.
 """
 
 import asyncio
@@ -12,7 +13,7 @@ from msgspec import Meta, Struct
 from sqlalchemy import Connection
 
 from streamweir.policy.end_user import EndUserRule, recorded_user
-from streamweir.policy.redact import Frame
+from streamweir.policy.redact import Frame, Redactor
 from streamweir.server.control.api.actor import Actor, forbidden
 from streamweir.server.control.api.detail import RequestDetail, view_detail
 from streamweir.server.control.api.fields import PAGE, Cursor, Dollars, EndUser, Limit, Moment, WorkspaceName, nano
@@ -25,6 +26,14 @@ from streamweir.store.requests import content, requests
 from streamweir.store.requests.content import PackedContent, find_content
 from streamweir.store.requests.live import OpenRequest, find_open
 from streamweir.store.requests.requests import RequestFilter, RequestRow, find_request
+
+_COSTS = Redactor(
+    [
+        r'"(?:[^"\\]{0,100}cost[^"\\]{0,100}|is_byok)"\s{0,100}:\s{0,100}'
+        r'(?P<secret>-?[0-9][0-9.eE+-]{0,100}|"[^"\\]{0,100}"|true|false)'
+    ]
+)
+"""Values of members with such names, at any depth, also in JSON inside of a text. The answer has them as they are."""
 
 
 class RequestMembers(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -164,12 +173,15 @@ async def show_content(call: Call[Nothing, Nothing]) -> ContentView:
     await call.context.flush_accounting()
     packed = await call.context.write(work)
     unpacked = await asyncio.to_thread(packed.unpack)
+    received = unpacked.upstream_frames
+    if not actor.sees_cost:
+        received = await asyncio.to_thread(_COSTS.frames, received)
     return ContentView(
         request_id=unpacked.request_id,
         at_ms=unpacked.at_ms,
         prompt=unpacked.prompt,
         answer=unpacked.answer,
-        upstream_frames=_frames(unpacked.upstream_frames),
+        upstream_frames=_frames(received),
         caller_frames=_frames(unpacked.caller_frames),
         is_cut=unpacked.is_cut,
     )
