@@ -14,6 +14,7 @@ from streamweir.store.db.base import Store
 from streamweir.store.db.tables import attribution_days
 from streamweir.store.ledger.posting import apply
 from streamweir.store.ledger.recovery import settle_orphans
+from streamweir.store.requests import retention
 from streamweir.store.requests.attribution import AttributedGrouping, AttributionFilter, read_attributed
 from streamweir.store.requests.requests import RequestFilter, find_request, list_requests
 from streamweir.store.requests.retention import TAG_DAYS, erase_key, purge
@@ -147,3 +148,17 @@ async def test_an_erased_key_leaves_sums_of_digests(database: str, tmp_path: Pat
             "ann": digest_of_user("ann"),
             "": ANONYMOUS,
         }
+
+
+@each_database
+async def test_many_sessions_of_a_day_are_deleted_in_small_transactions(
+    database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each request may have another one: other writers wait for some rows, not for those of a day."""
+    monkeypatch.setattr(retention, "MAX_ROWS", 3)
+    async with books_on(database, tmp_path) as store:
+        await book(store, requests_of(*({**ANN, "session": f"s{number}"} for number in range(7))))
+        is_old = SINCE_MS + DAY_MS
+        delete_some = retention._STEPS["usage_sessions"]
+        counts = [await store.write(lambda conn: delete_some(conn, is_old, is_old)) for _ in range(4)]
+        assert counts == [3, 3, 1, 0]

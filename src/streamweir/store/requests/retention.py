@@ -21,6 +21,7 @@ from streamweir.policy.end_user import ANONYMOUS, PREFIX
 from streamweir.store.db.base import Store, StoreUnavailable
 from streamweir.store.db.counter import release_lease, take_lease
 from streamweir.store.db.tables import (
+    ATTRIBUTION,
     alert_conditions,
     alert_deliveries,
     alerts,
@@ -153,8 +154,9 @@ def erase_attribution(conn: Connection, key_id: str, day: int) -> None:
     of_key = (columns.day == day, columns.key_id == plain(key_id))
     conn.execute(delete(attribution_days).where(*of_key, columns.kind.in_(("session", "tag"))))
     named = (columns.kind == "end_user", columns.digest != ANONYMOUS, columns.value != PREFIX + columns.digest)
-    found = conn.execute(select(*(columns[name] for name in ATTRIBUTED)).where(*of_key, *named)).all()
-    conn.execute(delete(attribution_days).where(*of_key, *named))
+    # In one statement: what another process adds to a row meanwhile must not be lost.
+    deleted = delete(attribution_days).where(*of_key, *named).returning(*(columns[name] for name in ATTRIBUTED))
+    found = conn.execute(deleted).all()
     # The digest may have a row already: `end_user` of the store was changed on that day.
     add_attributed.run(conn, sorted((*row[:4], PREFIX + row.digest, *row[5:]) for row in found))
 
@@ -224,11 +226,12 @@ def _purge_usage(conn: Connection, now_ms: int, _before_ms: int, unit: Column[in
 
 def _purge_attribution(conn: Connection, now_ms: int, before_ms: int, kind: str, days: int | None) -> int:
     """`days`: None: as long as requests."""
-    day = attribution_days.c.day
+    columns = attribution_days.c
     last_ms = before_ms if days is None else now_ms - days * DAY_MS
-    is_old = (day < last_ms // DAY_MS, attribution_days.c.kind == kind)
-    oldest = conn.scalar(select(func.min(day)).where(*is_old))
-    return 0 if oldest is None else conn.execute(delete(attribution_days).where(day == oldest, *is_old)).rowcount
+    is_old = (columns.day < last_ms // DAY_MS, columns.kind == kind)
+    key = [columns[name] for name in ("day", *ATTRIBUTION)]
+    oldest = select(*key).where(*is_old).order_by(columns.day).limit(MAX_ROWS)
+    return conn.execute(delete(attribution_days).where(tuple_(*key).in_(oldest))).rowcount
 
 
 _Step = Callable[[Connection, int, int], int]
