@@ -187,10 +187,10 @@ async def test_metrics_about_money_are_the_operators(tmp_path: Path) -> None:
 
 async def test_prices_are_those_of_the_workspaces_own_group(tmp_path: Path) -> None:
     """What keys without a group pay may be the cost."""
-    groups = '[[price_groups]]\nname = "resale"\nmarkup_percent = 20\n'
+    groups = '[[price_groups]]\nname = "dearer"\nmarkup_percent = 20\n'
     async with api_on("sqlite", tmp_path, f"{TOML}\n{groups}") as api:
         path = f"/api/workspaces/{api.one.workspace.id}"
-        reply = await api.ask("PATCH", path, body={"price_group": "resale"}, **api.operator)
+        reply = await api.ask("PATCH", path, body={"price_group": "dearer"}, **api.operator)
         assert reply.status_code == 200
         found = {}
         for name, role in {
