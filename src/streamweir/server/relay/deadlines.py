@@ -169,16 +169,18 @@ class Deadlines:
             self._event_at = snapshot.now
 
 
-def next_check_at(bytes_in: int, tokens: int, remaining: int, max_bytes: int) -> int:
+def next_check_at(bytes_in: int, tokens: int, remaining: int, max_bytes: int, slack: int = 0) -> int:
     """At how many bytes of an answer its length must be checked again, if so many tokens are `remaining`.
 
     A text has no more tokens than bytes. With that bound alone, every piece near the end would be checked. But most of
     the bytes are framing: the `tokens` until now show how much. So half of the predicted bytes may pass unchecked, at
-    most `_MAX_UNCHECKED_BYTES`.
+    most `_MAX_UNCHECKED_BYTES`. `slack`: so many tokens may pass in any case.
     """
     certain = remaining
     predicted = remaining * bytes_in // (2 * tokens) if tokens else 0
     step = max(certain, min(predicted, certain + _MAX_UNCHECKED_BYTES), _MIN_STEP_BYTES)
+    if slack and tokens:
+        step = max(step, slack * bytes_in // tokens)
     return min(max_bytes, bytes_in + step)
 
 

@@ -99,6 +99,7 @@ class Relay:
         "_record",
         "_request_id",
         "_response",
+        "_slack_tokens",
         "_state",
         "_stream",
         "_time",
@@ -150,6 +151,7 @@ class Relay:
         self._written_before: Delivered | None = None  # before the piece that is being checked
         self._last_bytes = b""  # of a complete answer whose output is paused
         self._allowed_tokens: int | None = None
+        self._slack_tokens = 0
         self._next_check_at = timeouts.max_bytes  # how many bytes may arrive unchecked
         self._gaps = empty_buckets()
         self._longest_gap_s = 0.0
@@ -528,9 +530,10 @@ class Relay:
 
     # The allowance.
 
-    def set_allowance(self, tokens: int | None) -> None:
-        """How many tokens are reserved; None: no limit. If the answer is longer, `on_overrun` is called once."""
-        self._allowed_tokens = tokens
+    def set_allowance(self, tokens: int | None, slack: int = 0) -> None:
+        """How many tokens are reserved; None: no limit. If the answer is longer, `on_overrun` is called once. `slack`:
+        so many tokens later, about, is soon enough."""
+        self._allowed_tokens, self._slack_tokens = tokens, slack
         max_bytes, now = self._timeouts.max_bytes, self.bytes_in
         self._next_check_at = max_bytes if tokens is None or max_bytes < now else now  # checked with the next piece
 
@@ -539,7 +542,8 @@ class Relay:
             tokens = self._meter.tokens_so_far()
             if tokens <= allowed if self.exceeds is None else not self.exceeds(allowed):
                 tokens = min(tokens, allowed)
-                self._next_check_at = next_check_at(self.bytes_in, tokens, allowed - tokens, self._timeouts.max_bytes)
+                max_bytes, slack = self._timeouts.max_bytes, self._slack_tokens
+                self._next_check_at = next_check_at(self.bytes_in, tokens, allowed - tokens, max_bytes, slack)
                 return
             self.set_allowance(None)
             if self.on_overrun is not None:
@@ -563,7 +567,7 @@ class Relay:
         if max_tokens + more > allowed:
             return False
         self._next_check_at = next_check_at(
-            self.bytes_in, max_tokens, allowed - max_tokens - more, self._timeouts.max_bytes
+            self.bytes_in, max_tokens, allowed - max_tokens - more, self._timeouts.max_bytes, self._slack_tokens
         )
         return self.bytes_in <= self._next_check_at
 

@@ -84,9 +84,15 @@ class OutputAllowance:
     def _set_mark(self, relay: Relay) -> None:
         """The length at which the relay calls back."""
         mark, rate_tokens = self._money_mark(), self._reservation.rate_tokens
-        if rate_tokens is not None:
-            mark = rate_tokens if mark is None else min(mark, rate_tokens)
-        relay.set_allowance(mark)
+        slack = self._early_tokens() // 2 if self._reservation.is_sliced and not self._has_asked else 0
+        if rate_tokens is not None and (mark is None or rate_tokens < mark):
+            mark, slack = rate_tokens, rate_tokens // 2
+        relay.set_allowance(mark, slack)
+
+    def _early_tokens(self) -> int:
+        """So many tokens before the end of a slice, more is asked for."""
+        allowance = self._reservation.allowance or 0
+        return max(self._reservation.step or allowance, allowance // _EARLY_PART) // _EARLY_PART
 
     def _money_mark(self) -> int | None:
         """Of a slice, first the length at which more is asked for, then the one at which output must wait."""
@@ -95,8 +101,7 @@ class OutputAllowance:
         if allowance is None or not reservation.is_sliced:
             return allowance
         end = allowance - _margin(allowance)
-        early = max(reservation.step or allowance, allowance // _EARLY_PART) // _EARLY_PART
-        return end if self._has_asked else end - early
+        return end if self._has_asked else end - self._early_tokens()
 
     def _overrun(self, relay: Relay, answer: AnswerCount) -> None:
         """A mark was passed."""
