@@ -194,7 +194,7 @@ async def test_g11_a_deadlock_is_nobodys_business(tmp_path: Path) -> None:
         before = deadlocks()
         other = await open_store(url, tmp_path)
         try:
-            busy, crossing = OtherTransaction(places[2], places[2]), OtherTransaction(places[1], places[0])
+            busy, crossing = OtherTransaction(places[2], places[2]), OtherTransaction(places[0], places[1])
             tasks = [
                 asyncio.create_task(other.write(each.work, timeout_s=PROGRAM_TIMEOUT_S)) for each in (busy, crossing)
             ]
