@@ -85,7 +85,7 @@ LONGEST = 450
 """Lines of a module."""
 LONGER = {
     "server/http/connection.py": (690, "one connection is one state machine, of its phases and its one deadline"),
-    "server/relay/relay.py": (870, "one attempt is one state machine: cut in two, neither half can be read alone"),
+    "server/relay/relay.py": (880, "one attempt is one state machine: cut in two, neither half can be read alone"),
 }
 """Modules that may have more, how many, and why."""
 
