@@ -242,6 +242,7 @@ def flipped(file: Path) -> None:
     file.write_bytes(data)
 
 
+@pytest.mark.diagonal
 @pytest.mark.parametrize("damage", [torn, cut, flipped])
 @each_database
 async def test_a_damaged_journal_is_reported_and_kept_and_the_database_loses_nothing(

@@ -104,6 +104,7 @@ async def race(lengths: Sequence[int], budget: int, setup: str, folder: Path) ->
     return results
 
 
+@pytest.mark.diagonal
 @pytest.mark.parametrize("length", [40, 1000], ids=["short", "long"])
 @pytest.mark.parametrize("setup", SETUPS)
 async def test_those_that_can_be_paid_for_are_served_whole(setup: str, length: int, tmp_path: Path) -> None:
