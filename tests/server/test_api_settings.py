@@ -40,6 +40,7 @@ async def test_what_is_configured(tmp_path: Path) -> None:
             "providers.sim",
             "models.smart",
             "models.own",
+            "price_groups.resale",
             "keys.test",
             "alerts",
         ]

@@ -1,26 +1,30 @@
 """Usage by what callers say: it is summed up with the settlement, once, and found again by filters and groups."""
 
+import asyncio
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, select, text
+from sqlalchemy.util import await_only
 
 from streamweir.core.errors import CallerError
 from streamweir.policy.end_user import ANONYMOUS, digest_of_user, hashed
 from streamweir.server.accounting.maintenance import orphan
 from streamweir.store.db.base import Store
+from streamweir.store.db.engine import open_store
 from streamweir.store.db.tables import attribution_days
 from streamweir.store.ledger.posting import apply
 from streamweir.store.ledger.recovery import settle_orphans
 from streamweir.store.requests import retention
 from streamweir.store.requests.attribution import AttributedGrouping, AttributionFilter, read_attributed
 from streamweir.store.requests.requests import RequestFilter, find_request, list_requests
-from streamweir.store.requests.retention import TAG_DAYS, erase_key, purge
+from streamweir.store.requests.retention import TAG_DAYS, erase_attribution, erase_key, purge
 from streamweir.store.requests.usage import DAY_MS, UsageFilter, sum_usage
+from support.deadlines import PROGRAM_TIMEOUT_S
 from support.entries import NOW_MS, assert_sound, books_on, hold, settle
-from support.stores import each_database
+from support.stores import each_database, migrated_url
 
 SINCE_MS = NOW_MS // DAY_MS * DAY_MS
 TODAY: dict[str, Any] = {"since_ms": SINCE_MS, "until_ms": SINCE_MS + DAY_MS}
@@ -162,3 +166,36 @@ async def test_many_sessions_of_a_day_are_deleted_in_small_transactions(
         delete_some = retention._STEPS["usage_sessions"]
         counts = [await store.write(lambda conn: delete_some(conn, is_old, is_old)) for _ in range(4)]
         assert counts == [3, 3, 1, 0]
+
+
+async def test_what_is_added_while_a_key_is_erased_is_not_lost(tmp_path: Path) -> None:
+    """Another process settles a request of the key: its row is locked when the erasure comes to it."""
+    url = await migrated_url("postgres", tmp_path)
+    store, other = await open_store(url, tmp_path), await open_store(url, tmp_path)
+    added, erases = asyncio.Event(), asyncio.Event()
+    entries = requests_of({"end_user": "ann"}, {"end_user": "ann"})
+
+    def settle_slowly(conn: Connection) -> None:
+        apply(conn, entries[2:])
+        added.set()
+        await_only(erases.wait())
+
+    try:
+        await book(store, entries[:2])
+        settling = asyncio.create_task(other.write(settle_slowly, timeout_s=PROGRAM_TIMEOUT_S))
+        await added.wait()
+        erasing = asyncio.create_task(
+            store.write(partial(erase_attribution, key_id="k", day=SINCE_MS // DAY_MS), timeout_s=PROGRAM_TIMEOUT_S)
+        )
+        waiting = text(
+            "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
+        )
+        while not await other.read(lambda conn: conn.scalar(waiting)):
+            assert not erasing.done()
+        erases.set()
+        await asyncio.gather(settling, erasing)
+        assert await store.read(lambda conn: prices(conn, "end_user")) == {hashed("ann"): 3}
+    finally:
+        erases.set()
+        await store.close()
+        await other.close()

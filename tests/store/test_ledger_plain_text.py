@@ -51,7 +51,7 @@ def text_fields(kind: type[msgspec.Struct], *but: str) -> list[str]:
 
 
 ROW_FIELDS = [column.name for column in COLUMNS if column.type is str and column.name != "request_id"]
-HOLD_FIELDS = text_fields(Hold, "request_id", "account")
+HOLD_FIELDS = text_fields(Hold, "request_id", "account", "accounts")
 
 
 async def applied(store: Store, *entries: Entry, check_existing: bool = False) -> None:
