@@ -7,6 +7,7 @@ import signal
 import sys
 from pathlib import Path
 
+import pytest
 from sqlalchemy import update
 
 from streamweir.store.db.engine import open_store
@@ -34,7 +35,8 @@ from support.fleet import fleet
 from support.gateway import nothing_left, until
 from support.script import Hang, Head, Rst, Send, Wait, in_turn, stream, whole
 from support.scripted_upstream import ForbiddenServer, ScriptedUpstream, closed_port
-from support.stores import each_database, migrated_url, store_on
+from support.soak import part_of
+from support.stores import DATABASES, each_database, migrated_url, store_on
 
 
 @each_database
@@ -141,7 +143,7 @@ asyncio.run(main())
 """
 
 
-@each_database
+@pytest.mark.parametrize("database", part_of(DATABASES, 2))
 async def test_a_process_that_dies_while_it_sends_is_replaced_by_another(database: str, tmp_path: Path) -> None:
     url = await migrated_url(database, tmp_path)
     store = await open_store(url, tmp_path)

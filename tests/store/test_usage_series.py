@@ -28,7 +28,8 @@ from streamweir.store.requests.usage import (
     was_used,
 )
 from support.request_rows import insert_rows, request_row
-from support.stores import each_database, store_on
+from support.soak import part_of
+from support.stores import DATABASES, each_database, store_on
 from support.untrusted_texts import FOREIGN
 
 FIRST_MS = 20_000 * DAY_MS
@@ -88,7 +89,7 @@ def expected_sum(rows: list[dict[str, Any]], **which: str) -> UsageSum:
     return UsageSum(**{name: sum(row[name] for row in chosen) for name in SUMS}, ttft=ttft)
 
 
-@each_database
+@pytest.mark.parametrize("database", part_of(DATABASES, 2))
 async def test_every_grouping_adds_up_to_what_was_written(database: str, tmp_path: Path) -> None:
     rows = rows_of(1)
     async with store_on(database, tmp_path) as store:

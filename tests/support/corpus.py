@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-PARTS = 8
+PARTS = 12
 """Of the recordings: `make test` takes one (`support.soak`)."""
 FAMILIES = ("openai-chat", "anthropic-messages", "gemini", "openai-responses")
 ROOT = Path(os.environ.get("STREAMWEIR_CORPUS") or Path(__file__).parents[3] / "shared" / "corpus")
