@@ -44,6 +44,8 @@ SENT_SO = {
     "openai-compatible/tool_without_name": {"call.id", "whole.calls"},
     "openai-responses/emoji_cut_in_two": {"framing.whole-characters"},
     "openai-responses/empty_answer": {"output.some", "whole.some"},
+    "openai-responses/pages_opened_are_not_searches": {"output.some", "whole.some"},
+    "openai-responses/searches_in_a_report": {"output.some", "whole.some"},
     "openrouter/images": {"output.some", "whole.some"},
     "openrouter/tool_calls_though_native_length": {"call.arguments", "whole.calls"},
 }
