@@ -25,7 +25,16 @@ _PIECE = 16 * 1024
 class AnswerCount:
     """`count` is the model's tokenizer, called on the event loop. None: there is none, or there are several choices."""
 
-    __slots__ = ("_bytes_per_token", "_count", "_counted", "_measured", "_record", "_recounted_at", "is_over_limit")
+    __slots__ = (
+        "_bytes_per_token",
+        "_count",
+        "_counted",
+        "_measured",
+        "_record",
+        "_recounted_at",
+        "is_over_limit",
+        "is_rough",
+    )
 
     def __init__(self, record: Record, count: Counter | None, bytes_per_token: float = 1.0) -> None:
         """`bytes_per_token`: the fewest, for an answer that must not be counted too low."""
@@ -41,6 +50,9 @@ class AnswerCount:
         self.is_over_limit = False
         """The answer has exceeded its limit, or what is reserved is less than its limit: it must not be counted too
         low."""
+        self.is_rough = False
+        """A count by bytes is enough, where it is known how many a token has: a tokenizer would take a good part of the
+        time that a chunk takes."""
 
     def __call__(self) -> int:
         record = self._record
@@ -51,9 +63,21 @@ class AnswerCount:
         size = self._size()
         return max(reported, ceil(size / self._bytes_per_token) if self.is_over_limit else size // MAX_BYTES_PER_TOKEN)
 
+    def roughly(self) -> int:
+        """Not too low, and without a tokenizer, if it is known how many bytes a token has."""
+        if self._bytes_per_token <= 1:
+            return self()
+        usage = self._record.usage
+        return max(usage.completion_tokens if usage is not None else 0, ceil(self._size() / self._bytes_per_token))
+
     def exceeds(self, allowed: int) -> bool:
         """Counts again from the start: the sum of the pieces may be a few tokens more than the whole text. An answer
         that is over its limit is not recounted at each extension, because that would take longer and longer."""
+        if self.is_over_limit and self._bytes_per_token > 1:
+            if self.roughly() <= allowed:
+                return False
+            if self.is_rough:
+                return True
         if self() <= allowed:
             return False
         written = self._record.written

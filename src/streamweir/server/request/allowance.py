@@ -68,6 +68,7 @@ class OutputAllowance:
             count = self._vocabularies.counter(target.model) if reservation.choices == 1 else None
             answer = AnswerCount(meter.record, count, reservation.bytes_per_token)
             answer.is_over_limit = reservation.is_sliced
+            answer.is_rough = reservation.is_sliced
             relay.exceeds = answer.exceeds
             relay.on_overrun = partial(self._overrun, relay, answer)
             self._has_asked = self._is_paused = False
@@ -107,14 +108,14 @@ class OutputAllowance:
         """A mark was passed."""
         reservation = self._reservation
         if reservation.rate_tokens is not None and answer.exceeds(reservation.rate_tokens):
-            self._accounting.count_tokens(reservation, answer())
+            self._accounting.count_tokens(reservation, answer.roughly() if answer.is_rough else answer())
         mark = self._money_mark()
         if mark is None or not answer.exceeds(mark):
             self._set_mark(relay)
             return
         is_running = self._extending is not None and not self._extending.done()
         if reservation.is_sliced and not self._has_asked:
-            self._has_asked = True
+            self._has_asked, answer.is_rough = True, False
             mark = self._money_mark()
             if mark is not None and not answer.exceeds(mark):
                 self._set_mark(relay)
@@ -138,13 +139,13 @@ class OutputAllowance:
         reservation, budgets = self._reservation, self._accounting.budgets
         if relay.has_lost_caller:  # in the same turn: nothing more is sent, and its end settles it
             return
-        needed = answer()
+        needed = answer() if self._is_paused else answer.roughly()
         if reservation.is_sliced:
             # More than is covered, for the next slice; not more than the limit, which the count may exceed.
             covered = reservation.allowance or 0
             needed = min(max(needed + _margin(needed), covered + 1), reservation.longest or covered)
         if await budgets.extend(reservation, needed, wait_s):
-            self._has_asked = False
+            self._has_asked, answer.is_rough = False, reservation.is_sliced
             if reservation.longest is not None and not reservation.is_sliced and needed <= reservation.longest:
                 answer.is_over_limit = False  # all of it is reserved: an answer within its limit is never cut
             self._set_mark(relay)
