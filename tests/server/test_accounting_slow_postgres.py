@@ -207,6 +207,7 @@ async def test_g11_a_deadlock_is_nobodys_business(tmp_path: Path) -> None:
             await until(lambda: len(setup.writer._admission_queue._waiting) == 2)
             busy.wants_second.set()
             await tasks[0]
+            assert (await replies[0]).status == 200  # so that it is not the one that is seen waiting below
             await until(lambda: waiters(name_of(url)) == 1)
             crossing.wants_second.set()
             await tasks[1]
