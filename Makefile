@@ -25,7 +25,7 @@ PINNED := $(PIP) install --require-hashes --no-deps
 # Tests start hundreds of processes: each would compile the program again where the environment forbids to keep bytecode.
 export PYTHONDONTWRITEBYTECODE :=
 # Small enough to be there always; the extra `local` is installed by itself.
-EXTRAS := client import postgres shared tokens
+EXTRAS := client clouds import postgres shared tokens
 
 # A folder is among them because it changes with what comes and goes.
 SOURCES := $(addprefix $(WEB)/,index.html tsconfig.json vite.config.ts) $(shell find $(WEB)/src)
