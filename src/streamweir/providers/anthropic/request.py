@@ -5,7 +5,7 @@ wrote them. Everything else is left out and named in `dropped`, unless its value
 of 0).
 """
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from msgspec import structs
 
@@ -52,10 +52,32 @@ _NOT_TAKEN = (
 """Members of the OpenAI body that Anthropic has no equivalent for."""
 
 
+class MessagesCall(NamedTuple):
+    """What Anthropic's API is asked, and a cloud that has the same API: without its address and its key."""
+
+    body: dict[str, Any]
+    """The first level is a new object; what is in it can be the caller's."""
+    version: str
+    headers: tuple[tuple[str, str], ...]
+    """Further headers, such as `anthropic-beta`."""
+    dropped: tuple[str, ...]
+
+
 def build_request(request: ChatRequest, target: Target) -> UpstreamRequest:
+    call = plan_call(request, target)
+    key = (("x-api-key", target.api_key),) if target.api_key else ()
+    return UpstreamRequest(
+        path="/messages",
+        headers=(*key, ("anthropic-version", call.version), *json_headers(request), *call.headers),
+        body=jsonio.encode(call.body),
+        dropped=call.dropped,
+    )
+
+
+def plan_call(request: ChatRequest, target: Target) -> MessagesCall:
     native = request.native
     if native is not None and native.wire == NativeWire.ANTHROPIC_MESSAGES:
-        return _pass_on(native, request, target)
+        return _pass_on(native, target)
     traits = traits_of(target.model)
     if target.max_output_tokens is not None:
         traits = structs.replace(traits, max_output_tokens=target.max_output_tokens)
@@ -86,25 +108,14 @@ def build_request(request: ChatRequest, target: Target) -> UpstreamRequest:
     drops.paths += [path for _, path in request.server_tools]
     if request.stream:
         body["stream"] = True
-    return UpstreamRequest(
-        path="/messages",
-        headers=_headers(request, target, drops),
-        body=jsonio.encode(body),
-        dropped=tuple(drops.paths),
-    )
+    return MessagesCall(body, VERSION, _beta_header(request, drops), tuple(drops.paths))
 
 
-def _pass_on(native: NativeRequest, request: ChatRequest, target: Target) -> UpstreamRequest:
+def _pass_on(native: NativeRequest, target: Target) -> MessagesCall:
     """The caller's own body, with its members in the same order and the model of the target."""
-    sent = [(name, value) for name, value in native.headers if name != "anthropic-version"]
+    sent = tuple((name, value) for name, value in native.headers if name != "anthropic-version")
     version = dict(native.headers).get("anthropic-version", VERSION)
-    key = [("x-api-key", target.api_key)] if target.api_key else []
-    return UpstreamRequest(
-        path="/messages",
-        headers=(*key, ("anthropic-version", version), *json_headers(request), *sent),
-        body=jsonio.encode({**native.body, "model": target.model}),
-        dropped=native.dropped,
-    )
+    return MessagesCall({**native.body, "model": target.model}, version, sent, native.dropped)
 
 
 def _output_config(request: ChatRequest, traits: Traits, plan: ThinkingPlan, drops: DroppedMembers) -> dict[str, Any]:
@@ -161,14 +172,10 @@ def _add_user(request: ChatRequest, body: dict[str, Any], drops: DroppedMembers)
     drops.paths += [f"metadata.{name}" for name in metadata if name != "user_id"]
 
 
-def _headers(request: ChatRequest, target: Target, drops: DroppedMembers) -> tuple[tuple[str, str], ...]:
-    headers = [("x-api-key", target.api_key)] if target.api_key else []
-    headers += [("anthropic-version", VERSION), *json_headers(request)]
+def _beta_header(request: ChatRequest, drops: DroppedMembers) -> tuple[tuple[str, str], ...]:
     for beta in _betas(request):
         drops.add_beta(beta)
-    if drops.betas:
-        headers.append(("anthropic-beta", ",".join(drops.betas)))
-    return tuple(headers)
+    return (("anthropic-beta", ",".join(drops.betas)),) if drops.betas else ()
 
 
 def _betas(request: ChatRequest) -> list[str]:
