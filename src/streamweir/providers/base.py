@@ -5,7 +5,7 @@ events. Everything here is pure: sockets are in `upstream`. Decoders do not rais
 upstream: they end the stream with `StreamFailed`.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
 from typing import Any, Protocol
 
@@ -143,6 +143,15 @@ def max_event_bytes(provider: Provider) -> int:
     """The size of the largest event in its streams. Only a provider of larger ones than usual has the attribute."""
     size: int = getattr(provider, "max_event_bytes", DEFAULT_LIMIT)
     return size
+
+
+def count_request(provider: Provider, request: UpstreamRequest, target: Target) -> UpstreamRequest | None:
+    """The call that returns the number of prompt tokens of `request`, which it would get for a completion.
+
+    None: the service has no such call. Only a provider whose service has one has the method.
+    """
+    make: Callable[[UpstreamRequest, Target], UpstreamRequest] | None = getattr(provider, "count_request", None)
+    return None if make is None else make(request, target)
 
 
 def is_default(name: str, value: object) -> bool:

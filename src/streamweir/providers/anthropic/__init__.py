@@ -6,6 +6,8 @@ Other services use it too (z.ai, proxies). The base URL includes the version pre
 
 from collections.abc import Mapping, Sequence
 
+from msgspec import structs
+
 from streamweir.core.errors import CallerError, StreamweirError
 from streamweir.core.events import Event
 from streamweir.core.request import ChatRequest
@@ -23,6 +25,9 @@ class Anthropic:
 
     def build_request(self, request: ChatRequest, target: Target, /) -> UpstreamRequest:
         return build_request(request, target)
+
+    def count_request(self, request: UpstreamRequest, _target: Target, /) -> UpstreamRequest:
+        return structs.replace(request, path=f"{request.path}/count_tokens")
 
     def decoder(self, _choices: int | None = None, /) -> Decoder:
         return AnthropicDecoder()

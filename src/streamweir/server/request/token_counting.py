@@ -17,7 +17,7 @@ from streamweir.core.errors import StreamweirError
 from streamweir.core.request import ChatRequest
 from streamweir.core.usage import member_count
 from streamweir.policy.health import TargetId
-from streamweir.providers.base import UpstreamRequest
+from streamweir.providers.base import UpstreamRequest, count_request
 from streamweir.server.accounting.token_count import Vocabularies
 from streamweir.server.http.answers import failure_answer, json_answer
 from streamweir.server.http.message import Answer, Request, Response
@@ -73,20 +73,23 @@ def _parse(request: Request, admission: Admission) -> ChatRequest:
 async def _ask_provider(runtime: RuntimeConfig, chat: ChatRequest, target: TargetId) -> int | None:
     """None: it has no such count, or did not send one."""
     provider, provider_wire = runtime.provider_for(target), runtime.chat_wire(target)
-    if chat.native is None or chat.native.wire != provider_wire.native_wire or not provider_wire.counts_tokens:
+    if chat.native is None or chat.native.wire != provider_wire.native_wire:
         return None
     secret = provider.secrets[runtime.router.pick(target, time.monotonic(), random).credential]
     known = structs.replace(provider.target, model=target.model, api_key=secret)
     request = provider_wire.provider.build_request(chat, known)
     if provider.rules is not None:
         request = with_rules(request, provider.rules.for_counting, chat.native.body)
-    request = structs.replace(request, path=f"{request.path}/count_tokens")
+    count = count_request(provider_wire.provider, request, known)
+    if count is None:
+        return None
     try:
         async with asyncio.timeout(_PROVIDER_S):
-            document = await _Answer().read(provider.upstream, request)
+            document = await _Answer().read(provider.upstream, count)
     except (StreamweirError, TimeoutError):
         return None
-    return member_count(document, "input_tokens")
+    tokens = member_count(document, "input_tokens")
+    return tokens if tokens is not None else member_count(document, "inputTokens")  # Bedrock's
 
 
 class _Answer:

@@ -25,11 +25,6 @@ class ProviderWire(NamedTuple):
     provider: Provider
     native_wire: NativeWire | None
 
-    @property
-    def counts_tokens(self) -> bool:
-        """It can count the tokens of a prompt."""
-        return self.native_wire is NativeWire.ANTHROPIC_MESSAGES
-
 
 class WireTable:
     def __init__(self, config: Config, learned: TargetMemory | None = None) -> None:
