@@ -38,6 +38,21 @@ def test_the_whole_head() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("method", "body", "end"),
+    [("GET", b"", b""), ("PUT", b"", b"content-length: 0\r\n"), ("GET", b"{}", b"content-length: 2\r\n")],
+)
+def test_other_methods(method: str, body: bytes, end: bytes) -> None:
+    sent = RequestHead(ADDRESS).encode(UpstreamRequest(path="/a", headers=(), body=body, method=method))
+    assert sent == method.encode() + b" /v1/a HTTP/1.1\r\n" + FIXED + end + b"\r\n"
+
+
+@pytest.mark.parametrize("method", ["", "get", "GET /x HTTP/1.1\r\nx: y\r\n\r\nGET"])
+def test_a_method_that_cannot_be_sent(method: str) -> None:
+    with pytest.raises(GatewayFault):
+        RequestHead(ADDRESS).encode(UpstreamRequest(path="/a", headers=(), body=b"", method=method))
+
+
 def test_requests_with_different_headers_follow_each_other() -> None:
     head = RequestHead(ADDRESS)
     for key in ("one", "one", "two", "one"):

@@ -68,7 +68,7 @@ class Target(Struct, frozen=True, kw_only=True):
 
 
 class UpstreamRequest(Struct, frozen=True, kw_only=True):
-    """A POST to `base_url + path`."""
+    """A request to `base_url + path`."""
 
     path: str
     headers: tuple[tuple[str, str], ...]
@@ -85,6 +85,7 @@ class UpstreamRequest(Struct, frozen=True, kw_only=True):
     """The answer is asked for as a stream, although the caller gets a whole one."""
     is_streamed: bool = False
     """Their answers are event streams, with an event `PART` between two of them."""
+    method: str = "POST"
 
 
 class Decoder(Protocol):

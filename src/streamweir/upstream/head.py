@@ -31,6 +31,7 @@ _OURS = frozenset(
 )
 _NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _VALUE = re.compile(r"[\t\x20-\x7e\x80-\xff]*")
+_METHOD = re.compile(r"[A-Z]{1,16}")
 _PATH = re.compile(r"/[\x21\x24-\x7e]*")  # no spaces, quotes or fragment
 
 
@@ -46,7 +47,8 @@ class RequestHead:
         if proxy is not None and proxy.authorization is not None:
             fixed["proxy-authorization"] = proxy.authorization
         origin = f"http://{address.authority}" if proxy is not None else ""
-        self._start = f"POST {origin}{address.prefix}".encode("ascii")
+        self._target = f" {origin}{address.prefix}".encode("ascii")
+        self._start = b"POST" + self._target
         self._fixed = b" HTTP/1.1\r\n" + _encode_fields(tuple(fixed.items()))
         self._fixed_names = frozenset(fixed)
         self._known: tuple[Fields, bytes] = ((), b"")
@@ -61,7 +63,16 @@ class RequestHead:
             fields = self._encode_own(request.headers)
             self._known = request.headers, fields
         start, fixed, path = self._start, self._fixed, request.path.encode("ascii")
+        if request.method != "POST":
+            start = self._other_start(request.method)
+            if not request.body and request.method == "GET":
+                return b"%b%b%b%b\r\n" % (start, path, fixed, fields)
         return b"%b%b%b%bcontent-length: %d\r\n\r\n" % (start, path, fixed, fields, len(request.body))
+
+    def _other_start(self, method: str) -> bytes:
+        if _METHOD.fullmatch(method) is None:
+            raise GatewayFault("internal_error", "The method of a request to the provider cannot be sent.")
+        return method.encode("ascii") + self._target
 
     def _encode_own(self, headers: Fields) -> bytes:
         for name, value in headers:

@@ -7,7 +7,6 @@ the gateway counts: with a tokenizer in a thread. At most `MAX_AT_ONCE` run at t
 
 import asyncio
 import time
-from collections.abc import Mapping
 from concurrent.futures import Executor
 from random import random
 
@@ -17,7 +16,7 @@ from streamweir.core.errors import StreamweirError
 from streamweir.core.request import ChatRequest
 from streamweir.core.usage import member_count
 from streamweir.policy.health import TargetId
-from streamweir.providers.base import UpstreamRequest, count_request
+from streamweir.providers.base import count_request
 from streamweir.server.accounting.token_count import Vocabularies
 from streamweir.server.http.answers import failure_answer, json_answer
 from streamweir.server.http.message import Answer, Request, Response
@@ -26,11 +25,10 @@ from streamweir.server.request.body_changes import with_rules
 from streamweir.server.request.body_parsing import MAX_BYTES_ON_LOOP
 from streamweir.server.request.request_route import find_route
 from streamweir.server.request.runtime import RuntimeConfig
-from streamweir.upstream.base import Call, Upstream
+from streamweir.upstream.fetch import read_whole
 from streamweir.wire import jsonio
 
 MAX_AT_ONCE = 8
-_MAX_ANSWER = 64 * 1024
 _PROVIDER_S = 5.0
 """The timeout for a provider's own count."""
 
@@ -84,52 +82,11 @@ async def _ask_provider(runtime: RuntimeConfig, chat: ChatRequest, target: Targe
     if count is None:
         return None
     try:
-        async with asyncio.timeout(_PROVIDER_S):
-            document = await _Answer().read(provider.upstream, count)
-    except (StreamweirError, TimeoutError):
+        answer = await read_whole(provider.upstream, count, timeout_s=_PROVIDER_S)
+        document = jsonio.decode(answer.body) if answer.status == 200 else None
+    except (StreamweirError, jsonio.InvalidJson):
+        return None
+    if not isinstance(document, dict):
         return None
     tokens = member_count(document, "input_tokens")
     return tokens if tokens is not None else member_count(document, "inputTokens")  # Bedrock's
-
-
-class _Answer:
-    """A small JSON answer of an upstream. See `upstream.base.Receiver`."""
-
-    def __init__(self) -> None:
-        self._status = 0
-        self._body = bytearray()
-        self._whole: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-
-    async def read(self, upstream: Upstream, request: UpstreamRequest) -> dict[str, object]:
-        """Empty if it is not one. Raises `StreamweirError`."""
-        call: Call = await upstream.open(request, self)
-        try:
-            await self._whole
-        except BaseException:
-            call.abort()
-            raise
-        call.release()
-        try:
-            document = jsonio.decode(bytes(self._body)) if self._status == 200 else None
-        except jsonio.InvalidJson:
-            document = None
-        return document if isinstance(document, dict) else {}
-
-    def head_received(self, status: int, _headers: Mapping[str, str], /) -> None:
-        self._status = status
-
-    def body_received(self, data: bytes, /) -> None:
-        if len(self._body) + len(data) <= _MAX_ANSWER:
-            self._body += data
-        elif not self._whole.done():
-            self._body.clear()
-            self._status = 0
-            self._whole.set_result(None)
-
-    def body_ended(self) -> None:
-        if not self._whole.done():
-            self._whole.set_result(None)
-
-    def call_failed(self, error: StreamweirError, /) -> None:
-        if not self._whole.done():
-            self._whole.set_exception(error)
