@@ -33,8 +33,8 @@ from streamweir.server.process.bootstrap import open_accounting, prepare_account
 from streamweir.server.process.gateway import Gateway
 from streamweir.server.telemetry.log import log_request
 from streamweir.server.telemetry.record import RequestRecord
+from streamweir.upstream.authorized import connections_in
 from streamweir.upstream.base import Upstream
-from streamweir.upstream.http1 import Http1Upstream
 from support.deadlines import DEADLINES, WAIT_TIMEOUT_S
 from support.program_deadlines import LONG_INTERVALS, use_long_deadlines
 from support.raw_client import RawClient, Reply
@@ -96,8 +96,8 @@ class Gate:
             await running.drained()
         assert (running.open_streams, running.abandoned, running.accounting.targets.open_count) == (0, 0, 0)
         for _, upstream in running.runtime.upstreams():
-            if isinstance(upstream, Http1Upstream):
-                assert (upstream.in_use, upstream.waiting) == (0, 0)
+            if (connections := connections_in(upstream)) is not None:
+                assert (connections.in_use, connections.waiting) == (0, 0)
 
     async def has_read(self) -> None:
         """Until it has read what is in the kernel now: another request, which came later, is answered."""
@@ -233,7 +233,7 @@ async def gateway(
         assert running.open_streams == 0
         assert running.abandoned == 0
         upstreams = [provider.upstream for provider in running.runtime.providers.values()]
-        used = [upstream for upstream in upstreams if isinstance(upstream, Http1Upstream)]
+        used = [each for each in map(connections_in, upstreams) if each is not None]
         await until(lambda: not any(upstream.in_use for upstream in used))  # the end of a body may still be coming
     finally:
         await running.close()

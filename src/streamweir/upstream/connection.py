@@ -125,6 +125,11 @@ class Connection(asyncio.Protocol):
         else:
             self._transport.writelines((head, body))
 
+    def hand_over(self, receiver: Receiver) -> None:
+        """The rest of the answer goes to this receiver. Without effect after the end of the call."""
+        if self._receiver is not None:
+            self._receiver = receiver
+
     def pause(self) -> None:
         self._is_paused = True
         self._raw_transport.pause_reading()
@@ -267,7 +272,8 @@ class Connection(asyncio.Protocol):
         if (headers := reply.take_head()) is not None:
             reply.flows = not reply.is_whole and reply.fault is None
             receiver.head_received(reply.status, headers)
-            if self._receiver is None:
+            receiver = self._receiver  # it may have handed the call over
+            if receiver is None:
                 return
         body = reply.take()
         if body:

@@ -141,6 +141,11 @@ class Http1Call:
         else:
             self.abort()
 
+    def hand_over(self, receiver: Receiver) -> None:
+        """The rest of the answer goes to this receiver: from its body on, if called while the head is received."""
+        if self._connection is not None:
+            self._connection.hand_over(receiver)
+
     def send(self, connection: Connection, receiver: Receiver) -> None:
         """With a slot of the pool, which the connection owns from now on."""
         self._connection = connection

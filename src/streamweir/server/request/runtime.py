@@ -57,6 +57,7 @@ from streamweir.server.request.route_prices import RoutePrices
 from streamweir.server.request.target_settings import OwnSettings, server_of, settings_of_targets
 from streamweir.server.request.wires import ProviderWire, WireTable
 from streamweir.store.prices.file import load_prices
+from streamweir.upstream.authorized import connections_in
 from streamweir.upstream.base import Endpoint, Upstream
 from streamweir.upstream.batch import BatchUpstream
 from streamweir.upstream.http1 import Http1Upstream
@@ -416,13 +417,13 @@ def connections_of(runtime: RuntimeConfig) -> Iterator[tuple[str, int, int]]:
     """For each provider: its name, the connections in use, and the idle ones, with those of its targets."""
     counts: dict[str, tuple[int, int]] = {}
     for name, upstream in runtime.upstreams():
-        if isinstance(upstream, Http1Upstream):
+        if (connections := connections_in(upstream)) is not None:
             in_use, idle = counts.get(name, (0, 0))
-            counts[name] = in_use + upstream.in_use, idle + upstream.idle
+            counts[name] = in_use + connections.in_use, idle + connections.idle
     yield from ((name, in_use, idle) for name, (in_use, idle) in counts.items())
 
 
 def close_idle(runtime: RuntimeConfig) -> None:
     for _, upstream in runtime.upstreams():
-        if isinstance(upstream, Http1Upstream):
-            upstream.close_idle()
+        if (connections := connections_in(upstream)) is not None:
+            connections.close_idle()
