@@ -474,8 +474,8 @@ def test_the_wire_of_a_target() -> None:
         provider(name="r", kind="gemini", wire="responses"),
     )
     assert said(Config(providers=kinds, models=made)) == [
-        'providers.r.wire: the kind "gemini" has no Responses API',
-        'models.d.targets[0].wire: the kind "mistral" has no Responses API',
+        'providers.r.wire: the kind "gemini" has "chat" alone',
+        'models.d.targets[0].wire: the kind "mistral" has "chat" alone',
         "models.c.targets[0].wire: is responses, but chat in models.a.targets[0], which is the same target",
     ]
 

@@ -2,15 +2,17 @@
 
 import pytest
 
+from streamweir.providers.base import Wire
 from streamweir.providers.compatible import VENDORS
 from streamweir.providers.registry import (
     abort_stops_billing,
     default_base_url,
     has_responses,
     is_responses_only,
+    name_on,
     native_wire,
     provider_named,
-    responses_of,
+    wires_of,
 )
 from streamweir.wire.native import NativeWire
 
@@ -24,8 +26,8 @@ def test_every_name_has_a_provider(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["azure", *(name for name, row in VENDORS.items() if row.responses is not None)])
 def test_the_second_wire_of_a_provider_has_a_name_too(name: str) -> None:
-    provider = responses_of(name)
-    assert provider is not None
+    assert wires_of(name) == (Wire.CHAT, Wire.RESPONSES)
+    provider = provider_named(name_on(name, Wire.RESPONSES))
     assert provider_named(provider.name) is provider
     assert provider.name == f"{name}-responses"
     assert native_wire(provider.name) is NativeWire.OPENAI_RESPONSES
@@ -34,7 +36,7 @@ def test_the_second_wire_of_a_provider_has_a_name_too(name: str) -> None:
 
 def test_providers_without_a_second_wire() -> None:
     for name in ("anthropic", "gemini", "mistral", "sim", "nobody"):
-        assert responses_of(name) is None
+        assert wires_of(name) == (Wire.CHAT,)
         assert not has_responses(name)
     for name in ("mistral-responses", "nobody-responses", "-responses"):
         with pytest.raises(KeyError):

@@ -20,7 +20,7 @@ from streamweir.core.call_trace import CallTrace
 from streamweir.core.errors import CallerError, StreamweirError
 from streamweir.core.events import Event
 from streamweir.core.request import ChatRequest
-from streamweir.providers.base import Decoder, Provider, Target, UpstreamRequest
+from streamweir.providers.base import Decoder, Provider, Target, UpstreamRequest, Wire
 from streamweir.server.http.message import Request, Response
 from streamweir.server.http.response import HttpResponse
 from streamweir.server.process.gateway import Gateway
@@ -207,7 +207,10 @@ async def broken(
                 provider(own) if provider is not None else own, place.first.native_wire if passes else None
             )
             places["up"] = structs.replace(
-                place, first=first, upstream=upstream(place.upstream) if upstream is not None else place.upstream
+                place,
+                first=first,
+                wires={**place.wires, Wire.CHAT: first},
+                upstream=upstream(place.upstream) if upstream is not None else place.upstream,
             )
             yield gate, up
             await gate.vacated()

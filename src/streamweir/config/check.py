@@ -35,7 +35,7 @@ from streamweir.config.webhook import check_webhooks
 from streamweir.frontends.table import FRONTENDS
 from streamweir.policy.key_limits import NAMES
 from streamweir.policy.route import FALLBACKS, MAX_NAME_LENGTH, REFUSAL_FALLBACKS, is_pattern
-from streamweir.providers.registry import FAMILIES, has_responses, provider_names
+from streamweir.providers.registry import FAMILIES, provider_names, wires_of
 
 _PROVIDER_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _PATH_WORD = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]*")
@@ -214,10 +214,14 @@ def _settings_of_kind(provider: Provider, where: str) -> Iterator[ConfigProblem]
         value = getattr(provider, name)
         if value is not None and not _PATH_WORD.fullmatch(value):
             yield ConfigProblem(f"{where}.{name}", "must be letters, digits, dots, colons, hyphens and underscores")
-    if provider.wire == "responses" and not has_responses(provider.kind):
-        yield ConfigProblem(f"{where}.wire", f"the kind {dumps(provider.kind)} has no Responses API")
+    if provider.wire is not None and provider.wire not in wires_of(provider.kind):
+        yield ConfigProblem(f"{where}.wire", _no_wire(provider.kind))
     if provider.location is not None and not re.fullmatch(r"[a-z0-9-]+", provider.location):
         yield ConfigProblem(f"{where}.location", "expected the name of a location such as global or europe-west4")
+
+
+def _no_wire(kind: str) -> str:
+    return f"the kind {dumps(kind)} has {' and '.join(dumps(wire) for wire in wires_of(kind))} alone"
 
 
 def _model(model: Model, config: Config) -> Iterator[ConfigProblem]:
@@ -233,9 +237,8 @@ def _model(model: Model, config: Config) -> Iterator[ConfigProblem]:
         if target.provider not in providers:
             reason = f"there is no provider {dumps(target.provider)}{_suggestion(target.provider, providers)}"
             yield ConfigProblem(f"{at}.provider", reason)
-        elif target.wire == "responses" and not has_responses(kinds[target.provider]):
-            reason = f"the kind {dumps(kinds[target.provider])} has no Responses API"
-            yield ConfigProblem(f"{at}.wire", reason)
+        elif target.wire is not None and target.wire not in wires_of(kinds[target.provider]):
+            yield ConfigProblem(f"{at}.wire", _no_wire(kinds[target.provider]))
         else:
             yield from check_target(target, kinds[target.provider], at)
         yield from _model_name(f"{at}.model", target.model, _MAX_TARGET_LENGTH)

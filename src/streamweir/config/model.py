@@ -6,10 +6,13 @@ and its printed form contains no secret. Checks of several fields are in `config
 """
 
 from datetime import datetime
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from msgspec import Meta, Struct, field, structs
 
+from streamweir.config.cloud import AwsAuth, EntraAuth, GoogleAuth
+from streamweir.config.secret_text import Secret as Secret
+from streamweir.config.secret_text import SecretText, WithSecrets
 from streamweir.policy.alert import Group
 from streamweir.policy.charge_rule import DEFAULT_RULES, ChargeRules
 from streamweir.policy.end_user import EndUserRule
@@ -24,35 +27,11 @@ Bytes = Annotated[int, Meta(ge=1024, le=2**30)]
 Dollars = Annotated[float, Meta(ge=0, le=1_000_000)]
 Percent = Annotated[float, Meta(ge=-100, le=100_000)]
 Name = Annotated[str, Meta(min_length=1, max_length=64)]
-Wire = Literal["chat", "responses"]
+Wire = Literal["chat", "responses", "messages", "converse", "gemini"]
 Weight = Annotated[int, Meta(ge=1, le=1_000_000)]
 Retries = Annotated[int, Meta(ge=0, le=20)]
 Failures = Annotated[int, Meta(ge=0, le=1_000_000)]
 Attempts = Annotated[int, Meta(ge=1, le=20)]
-SecretText = Annotated[str, Meta(extra={"secret": True})]
-
-
-class Secret(str):
-    """Text whose `repr` is masked."""
-
-    __slots__ = ()
-
-    def __repr__(self) -> str:
-        return "'****'" if self else "''"
-
-
-class _WithSecrets(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Converts the fields in `secrets` to `Secret`."""
-
-    secrets: ClassVar[tuple[str, ...]]
-
-    def __post_init__(self) -> None:
-        for name in self.secrets:
-            value = getattr(self, name)
-            if isinstance(value, dict):
-                structs.force_setattr(self, name, {key: Secret(text) for key, text in value.items()})
-            elif value is not None:
-                structs.force_setattr(self, name, Secret(value))
 
 
 class Timeouts(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -112,7 +91,7 @@ class Server(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     log: Log = Log()
 
 
-class Store(_WithSecrets, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Store(WithSecrets, frozen=True, kw_only=True, forbid_unknown_fields=True):
     secrets = ("url",)
 
     url: SecretText = "sqlite:///streamweir.db"
@@ -133,7 +112,7 @@ class Store(_WithSecrets, frozen=True, kw_only=True, forbid_unknown_fields=True)
         return self.url == "none"
 
 
-class Shared(_WithSecrets, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Shared(WithSecrets, frozen=True, kw_only=True, forbid_unknown_fields=True):
     secrets = ("url",)
 
     url: SecretText
@@ -153,7 +132,7 @@ class ProviderTimeouts(Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     abandoned_s: SecondsOrNone | None = None
 
 
-class _CredentialNames(_WithSecrets, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class _CredentialNames(WithSecrets, frozen=True, kw_only=True, forbid_unknown_fields=True):
     secrets = ("key",)
 
     name: Name | None = None
@@ -175,7 +154,7 @@ class Credential(_CredentialAndLimits, frozen=True, kw_only=True, forbid_unknown
     """One of a provider's `api_keys`. After loading it has a name, and `key` also if it comes from `file`."""
 
 
-class Provider(_WithSecrets, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Provider(WithSecrets, frozen=True, kw_only=True, forbid_unknown_fields=True):
     secrets = ("api_key", "proxy", "headers")
 
     name: Name
@@ -187,9 +166,13 @@ class Provider(_WithSecrets, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     api_version: str | None = None
     project: str | None = None
     location: str | None = None
+    region: str | None = None
+    aws: AwsAuth | None = None
+    google: GoogleAuth | None = None
+    entra: EntraAuth | None = None
     proxy: SecretText | None = None
     ca_file: str | None = None
-    headers: dict[str, SecretText] = {}
+    headers: dict[str, SecretText] = field(default_factory=dict)
     max_connections: Annotated[int, Meta(ge=1, le=65_535)] = 1000
     timeouts: ProviderTimeouts = ProviderTimeouts()
     cancel_stops_billing: bool | None = None
@@ -199,8 +182,8 @@ class Provider(_WithSecrets, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     max_failures: Failures = 5
     ejection_s: SecondsOrNone = 30.0
     cooldown_s: SecondsOrNone = 1.0
-    defaults: dict[str, Any] = {}
-    override: dict[str, Any] = {}
+    defaults: dict[str, Any] = field(default_factory=dict)
+    override: dict[str, Any] = field(default_factory=dict)
     drop: tuple[str, ...] = ()
     rpm: PerMinute | None = None
     tpm: PerMinute | None = None
@@ -273,7 +256,7 @@ class Price(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     service_tiers: tuple[ServiceTier, ...] = ()
 
 
-class Target(_WithSecrets, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Target(WithSecrets, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What it sets besides `stage` and `weight` overrides its provider's setting, whatever name it is asked for by."""
 
     secrets = ("proxy", "headers")
@@ -287,14 +270,14 @@ class Target(_WithSecrets, frozen=True, kw_only=True, forbid_unknown_fields=True
     wire: Wire | None = None
     base_url: str | None = None
     proxy: SecretText | None = None
-    headers: dict[str, SecretText] = {}
+    headers: dict[str, SecretText] = field(default_factory=dict)
     timeouts: ProviderTimeouts = ProviderTimeouts()
     retries: Retries | None = None
     max_failures: Failures | None = None
     ejection_s: SecondsOrNone | None = None
     cooldown_s: SecondsOrNone | None = None
-    defaults: dict[str, Any] = {}
-    override: dict[str, Any] = {}
+    defaults: dict[str, Any] = field(default_factory=dict)
+    override: dict[str, Any] = field(default_factory=dict)
     drop: tuple[str, ...] = ()
     rpm: PerMinute | None = None
     tpm: PerMinute | None = None
@@ -334,7 +317,7 @@ class Model(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     price: Annotated[tuple[DatedPrice, ...], Meta(extra={"or_one": True})] = ()
 
 
-class _KeyNames(_WithSecrets, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class _KeyNames(WithSecrets, frozen=True, kw_only=True, forbid_unknown_fields=True):
     secrets = ("key",)
 
     name: Name
@@ -380,7 +363,7 @@ class Routing(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     affinity_s: SecondsOrNone = 600.0
 
 
-class Webhook(_WithSecrets, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Webhook(WithSecrets, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Its URL may contain a token, as those of chat services do."""
 
     secrets = ("url", "secret", "old_secret", "proxy")
@@ -406,7 +389,7 @@ class Alerts(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     ledger_behind_s: SecondsOrNone = 30.0
 
 
-class Payments(_WithSecrets, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Payments(WithSecrets, frozen=True, kw_only=True, forbid_unknown_fields=True):
     secrets = ("webhook_secret", "secret_key")
 
     provider: Literal["stripe"] = "stripe"

@@ -50,6 +50,12 @@ class Wire(StrEnum):
     CHAT = "chat"
     """Its own: chat completions, where it has those."""
     RESPONSES = "responses"
+    MESSAGES = "messages"
+    """Anthropic's, at a cloud."""
+    CONVERSE = "converse"
+    """Amazon Bedrock's own."""
+    GEMINI = "gemini"
+    """Vertex AI's own."""
 
 
 class Target(Struct, frozen=True, kw_only=True):
@@ -61,6 +67,7 @@ class Target(Struct, frozen=True, kw_only=True):
     api_version: str | None = None
     project: str | None = None
     location: str | None = None
+    region: str | None = None
     requests_usage: bool = True
     """False once this upstream has refused `stream_options`."""
     max_output_tokens: int | None = None

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from streamweir.providers.base import Provider
+from streamweir.providers.base import Provider, Wire
 from streamweir.providers.embedding import EmbeddingProvider, EmbeddingService
 from streamweir.providers.prompts import PromptsProvider
 from streamweir.wire.native import NativeWire
@@ -22,8 +22,20 @@ if TYPE_CHECKING:
     from streamweir.providers.openai.vendor import Vendor
 
 _ENDINGS = ("/chat/completions", "/messages", "/responses", "/embeddings", "/completions")
-_RESPONSES = "-responses"
-"""Ends the name of a provider on its second wire."""
+_RESPONSES = f"-{Wire.RESPONSES}"
+"""Ends the name of a provider on this wire, if it is not its first."""
+
+
+class WireRow(Struct, frozen=True, kw_only=True):
+    """One of several wires of a family."""
+
+    wire: Wire
+    module: str
+    """With a `PROVIDER`."""
+    native_wire: NativeWire | None = None
+    """The wire that this provider writes exactly; see `native_wire`."""
+    models: str | None = None
+    """A regular expression: models that are asked on this wire, if the operator has not chosen one."""
 
 
 class Family(Struct, frozen=True, kw_only=True):
@@ -42,6 +54,8 @@ class Family(Struct, frozen=True, kw_only=True):
     """The wire that this provider writes exactly; see `native_wire`."""
     prices: str | None = None
     """The provider's name in the price list. None: it has no prices."""
+    wires: tuple[WireRow, ...] = ()
+    """The first is the default, and has the module of the family. Empty: its own wire alone, which is called `chat`."""
 
 
 FAMILIES = {
@@ -56,7 +70,7 @@ FAMILIES = {
         module="azure",
         base_url="https://RESOURCE.openai.azure.com",
         abort_stops_billing=True,
-        settings=("api_version",),
+        settings=("api_version", "entra"),
         endings=("/openai", "/openai/v1", "/chat/completions", "/responses"),
         prices="azure",
     ),
@@ -69,10 +83,14 @@ FAMILIES = {
     "vertex": Family(
         module="gemini",
         base_url="https://LOCATION-aiplatform.googleapis.com/v1",
-        settings=("project", "location"),
+        settings=("project", "location", "google"),
         prices="google",
     ),
 }
+
+
+_OTHER_WIRES = {f"{kind}-{row.wire}": row for kind, family in FAMILIES.items() for row in family.wires[1:]}
+"""By the names of the providers."""
 
 
 def provider_names() -> list[str]:
@@ -80,7 +98,11 @@ def provider_names() -> list[str]:
 
 
 def provider_named(name: str) -> Provider:
-    """The provider of this name; `KeyError` if there is none. `KIND-responses` is a kind on its second wire."""
+    """The provider of this name; `KeyError` if there is none. `KIND-WIRE` is a kind on another wire than its first."""
+    other = _OTHER_WIRES.get(name)
+    if other is not None:
+        cloud: Provider = import_module(f"streamweir.providers.{other.module}").PROVIDER
+        return cloud
     if name.endswith(_RESPONSES):
         second: Provider = import_module("streamweir.providers.responses").provider_of(
             vendor_of(name.removesuffix(_RESPONSES))
@@ -98,9 +120,27 @@ def provider_named(name: str) -> Provider:
     return vendor
 
 
-def responses_of(name: str) -> Provider | None:
-    """The provider of this name on the Responses wire; None where it is not known to have that."""
-    return provider_named(name + _RESPONSES) if name in _with_responses() else None
+def wires_of(kind: str) -> tuple[Wire, ...]:
+    """The first is the default."""
+    family = FAMILIES.get(kind)
+    if family is not None and family.wires:
+        return tuple(row.wire for row in family.wires)
+    return (Wire.CHAT, Wire.RESPONSES) if has_responses(kind) else (Wire.CHAT,)
+
+
+@lru_cache(maxsize=4096)
+def wire_for(kind: str, model: str) -> Wire:
+    """The wire on which this provider is known to serve the model."""
+    family = FAMILIES.get(kind)
+    for row in family.wires if family is not None else ():
+        if row.models is not None and re.search(row.models, model) is not None:
+            return row.wire
+    return Wire.RESPONSES if is_responses_only(kind, model) else wires_of(kind)[0]
+
+
+def name_on(kind: str, wire: Wire) -> str:
+    """The name of the provider on one of its wires, for `provider_named` and `native_wire`."""
+    return kind if wire is wires_of(kind)[0] else f"{kind}-{wire}"
 
 
 def has_responses(name: str) -> bool:
@@ -174,6 +214,9 @@ def _embedding_provider(name: str) -> Provider:
 
 def native_wire(name: str) -> NativeWire | None:
     """The streaming format that this provider writes exactly, so that its frames can be passed on unchanged."""
+    other = _OTHER_WIRES.get(name)
+    if other is not None:
+        return other.native_wire
     if name.endswith(_RESPONSES):
         return NativeWire.OPENAI_RESPONSES
     if name in FAMILIES:

@@ -76,7 +76,8 @@ def build_request(
         chat = structs.replace(chat, stream=True)
     if limit is not None:
         chat = with_limit(chat, limit)
-    provider_wire = runtime.chat_wire(target) if chat.api == "chat" else runtime.other_wire(target, chat)
+    is_chat = chat.api == "chat"
+    provider_wire = runtime.chat_wire(target) if is_chat else runtime.other_wire(target, chat)
     if chat.native is not None and chat.native.wire == provider_wire.native_wire:
         chat = _with_priced_tier(runtime, chat, chat.native, target)
     requests_usage = target not in runtime.refusals
@@ -89,6 +90,8 @@ def build_request(
         max_output_tokens=runtime.model_limits.configured_outputs.get(target),
     )
     request = provider_wire.provider.build_request(chat, known)
+    if is_chat and len(provider.wires) > 1 and request.wire is not (wire := runtime.wires.wire_of(target)):
+        request = structs.replace(request, wire=wire)
     if folds:
         request = structs.replace(request, is_folded=True)
     if limit is not None and len(chat.body) < len(original.body):

@@ -45,10 +45,11 @@ from streamweir.providers.registry import (
     abort_stops_billing,
     embedding_service,
     has_text,
+    name_on,
     native_wire,
     provider_named,
-    responses_of,
     text_provider,
+    wires_of,
 )
 from streamweir.server.request.attribution import recorder_of
 from streamweir.server.request.file_keys import key_ring
@@ -62,7 +63,6 @@ from streamweir.upstream.base import Endpoint, Upstream
 from streamweir.upstream.batch import BatchUpstream
 from streamweir.upstream.http1 import Http1Upstream
 from streamweir.upstream.sim import SimUpstream
-from streamweir.wire.native import NativeWire
 
 _LOCAL = structs.replace(
     VENDORS["llamacpp"],
@@ -94,9 +94,9 @@ class ProviderRuntime(Struct, frozen=True, kw_only=True):
     name: str
     config: ProviderConfig
     first: ProviderWire
-    """The provider on its own wire."""
-    responses: ProviderWire | None
-    """The provider on its second wire, where it has one."""
+    """The provider on its first wire."""
+    wires: Mapping[Wire, ProviderWire]
+    """The provider on each of its wires."""
     upstream: Upstream
     target: Target
     """A template: the model and the secret are set for each request."""
@@ -165,9 +165,7 @@ class RuntimeConfig(Struct, frozen=True, kw_only=True):
     def chat_wire(self, target: TargetId, wire: Wire | None = None) -> ProviderWire:
         """On the wire of an attempt that was made, or (None) of the next."""
         provider = self.providers[target.provider]
-        if provider.responses is not None and (wire or self.wires.wire_of(target)) is Wire.RESPONSES:
-            return provider.responses
-        return provider.first
+        return provider.wires[wire or self.wires.wire_of(target)] if len(provider.wires) > 1 else provider.first
 
     def other_wire(self, target: TargetId, chat: ChatRequest, wire: Wire | None = None) -> ProviderWire:
         """For a request of another API than chat. `refusal_of` must have been asked."""
@@ -345,20 +343,24 @@ def _open_http(provider: ProviderConfig, timeouts: TargetTimeouts, where: str) -
 
 def _provider_runtime(provider: ProviderConfig, timeouts: TargetTimeouts, upstream: Upstream) -> ProviderRuntime:
     wire = {"sim": "openai", "local": "llamacpp"}.get(provider.kind, provider.kind)
-    first = provider_of(_LOCAL) if provider.kind == "local" else provider_named(wire)
-    second = responses_of(provider.kind)
+    if provider.kind == "local":
+        wires = {Wire.CHAT: ProviderWire(provider_of(_LOCAL), native_wire(wire))}
+    else:
+        names = {each: name_on(wire, each) for each in wires_of(provider.kind)}
+        wires = {each: ProviderWire(provider_named(name), native_wire(name)) for each, name in names.items()}
     stops = provider.cancel_stops_billing
     return ProviderRuntime(
         name=provider.name,
         config=provider,
-        first=ProviderWire(first, native_wire(wire)),
-        responses=ProviderWire(second, NativeWire.OPENAI_RESPONSES) if second is not None else None,
+        first=next(iter(wires.values())),
+        wires=wires,
         upstream=upstream,
         target=Target(
             model="",
             api_version=provider.api_version,
             project=provider.project,
             location=provider.location,
+            region=provider.region,
         ),
         secrets={each.name or "": each.key or "" for each in provider.credentials},
         timeouts=timeouts,

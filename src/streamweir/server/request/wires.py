@@ -1,4 +1,4 @@
-"""The wire (chat completions or Responses) on which requests to a target are sent.
+"""The wire (chat completions, Responses, Messages or a cloud's own) on which requests to a target are sent.
 
 It is the configured wire of the target, else that of its provider, else the wire that a refusal of the target named
 (`learned`), else what is known about the model. An attempt uses one result of `wire_of`, which is in its request.
@@ -12,7 +12,7 @@ from streamweir.config.model import Config
 from streamweir.policy.health import TargetId
 from streamweir.policy.target_memory import TargetMemory
 from streamweir.providers.base import Provider, Wire
-from streamweir.providers.registry import has_responses, is_responses_only
+from streamweir.providers.registry import has_responses, wire_for
 from streamweir.wire.native import NativeWire
 
 _MAX_CHOSEN = 4096
@@ -53,9 +53,7 @@ class WireTable:
         if chosen is not None:
             return chosen
         kind = self._kinds[target.provider]
-        if not has_responses(kind):
-            return Wire.CHAT
-        return Wire.RESPONSES if is_responses_only(kind, target.model) or target in self.learned else Wire.CHAT
+        return Wire.RESPONSES if has_responses(kind) and target in self.learned else wire_for(kind, target.model)
 
     def has_choice(self, target: TargetId) -> bool:
         """False: the operator chose its wire, or it has no other."""

@@ -22,7 +22,7 @@ _MAX_OTHERS = 200
 
 
 Word = Literal["well", "probation", "away"]
-WireName = Literal["chat", "responses"]
+WireName = Literal["chat", "responses", "messages", "converse", "gemini"]
 WORDS: dict[State, Word] = {State.HEALTHY: "well", State.PROBING: "probation", State.UNAVAILABLE: "away"}
 
 
@@ -42,7 +42,7 @@ class TargetView(Struct, kw_only=True):
     """The name of the provider's credential. Empty: it has only one."""
     is_in_alias: bool
     wire: WireName
-    """Through which API the next request goes. `chat`: the provider's own."""
+    """Through which API the next request goes. `chat`: the provider's own, where it has one."""
     state: Word
     is_limited: bool
     """It is ejected only because it requested a pause."""

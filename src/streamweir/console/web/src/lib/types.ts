@@ -477,7 +477,7 @@ export interface TargetView {
   model: string;
   credential: string;
   is_in_alias: boolean;
-  wire: "chat" | "responses";
+  wire: "chat" | "converse" | "gemini" | "messages" | "responses";
   state: TargetState;
   is_limited: boolean;
   away_for_s: number;
@@ -517,7 +517,7 @@ export interface ModelTargetView {
   model: string;
   weight: number | null;
   stage: number;
-  wire: "chat" | "responses";
+  wire: "chat" | "converse" | "gemini" | "messages" | "responses";
   state: TargetState;
   away_for_s: number;
   ttft_s: number | null;
