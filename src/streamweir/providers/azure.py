@@ -8,6 +8,7 @@ filter results added, which the decoder carries along.
 from urllib.parse import quote
 
 from streamweir.core.request import ChatRequest
+from streamweir.providers.azure_error import read_error
 from streamweir.providers.base import Target, UpstreamRequest, json_headers
 from streamweir.providers.compatible import INSTRUCT, OPENAI_SEARCHES, RESPONSES_ONLY
 from streamweir.providers.openai.embedding import OpenAIEmbeddings
@@ -27,6 +28,7 @@ VENDOR = Vendor(
     added_limit="max_completion_tokens",
     refuses=frozenset({"top_k"}),
     completions=INSTRUCT,
+    error_reader=read_error,
 )
 
 
@@ -49,6 +51,6 @@ def _path_and_key(target: Target, path: str) -> tuple[str, tuple[tuple[str, str]
     return _path(target, path), (("api-key", target.api_key),) if target.api_key else ()
 
 
-EMBEDDINGS = OpenAIEmbeddings("azure", EmbeddingRow(), _path_and_key)
+EMBEDDINGS = OpenAIEmbeddings("azure", EmbeddingRow(), _path_and_key, read_error)
 TEXT = TextProvider(VENDOR, _path_and_key)
 PROVIDER = AzureProvider(VENDOR)

@@ -75,6 +75,9 @@ _TOO_LONG = (
     "prompt is too long",
     "input token count",
     "too many tokens",
+    "input is too long",  # Bedrock
+    "input tokens exceed",
+    "exceeds the maximum tokens",
 )
 # Not just "billing": Gemini's message for a plain rate limit contains that word too.
 _OUT_OF_CREDIT = (

@@ -16,6 +16,7 @@ from streamweir.core.errors import StreamweirError
 from streamweir.core.request import ChatRequest
 from streamweir.core.usage import has_invalid_count, member_count
 from streamweir.providers import failure
+from streamweir.providers.advice import ErrorReader
 from streamweir.providers.base import Target, UpstreamRequest, json_headers
 from streamweir.providers.embedding import InvalidAnswer, ServiceAnswer, in_order
 from streamweir.providers.openai.vendor import EmbeddingRow
@@ -52,10 +53,17 @@ class OpenAIEmbeddings:
 
     takes_tokens = True
 
-    def __init__(self, name: str, row: EmbeddingRow, path_and_key: PathAndKey = bearer) -> None:
+    def __init__(
+        self,
+        name: str,
+        row: EmbeddingRow,
+        path_and_key: PathAndKey = bearer,
+        error_reader: ErrorReader | None = None,
+    ) -> None:
         self.name = name
         self._row = row
         self._path_and_key = path_and_key
+        self._error_reader = error_reader
 
     def takes_dimensions(self, model: str, /) -> bool:
         only = self._row.dimensions_only
@@ -109,4 +117,6 @@ class OpenAIEmbeddings:
         )
 
     def read_error(self, status: int, headers: Mapping[str, str], body: bytes, /) -> StreamweirError:
-        return failure.read_error(status, headers, body)
+        if self._error_reader is None:
+            return failure.read_error(status, headers, body)
+        return self._error_reader(status, headers, body, failure.read_error)

@@ -73,7 +73,12 @@ class OpenAIProvider:
         return decoder.read_whole(chunk) if error is None else decoder.fail(error)
 
     def read_error(self, status: int, headers: Mapping[str, str], body: bytes, /) -> StreamweirError:
-        error = failure.read_error(status, headers, body)
+        reader = self.vendor.error_reader
+        error = (
+            failure.read_error(status, headers, body)
+            if reader is None
+            else reader(status, headers, body, failure.read_error)
+        )
         # Set here alone, so a request that is repeated for it goes out on another wire and cannot be refused so again.
         error.is_of_wire = status in (400, 404) and _NOT_CHAT.search(body) is not None
         return error

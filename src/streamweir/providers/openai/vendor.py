@@ -10,6 +10,7 @@ from enum import StrEnum
 
 from msgspec import Struct
 
+from streamweir.providers.advice import ErrorReader
 from streamweir.wire.native import NativeWire
 from streamweir.wire.responses import REASONING_FORMAT
 
@@ -84,6 +85,8 @@ class Vendor(Struct, frozen=True, kw_only=True):
     """False: that path takes one prompt per request."""
     embeddings: EmbeddingRow | None = EmbeddingRow()
     """None: it has no embeddings."""
+    error_reader: ErrorReader | None = None
+    """What it has beside the errors of the wire, for a cloud whose front has its own."""
 
     sends_finish: bool = True
     """False: it never sends a finish reason; only `[DONE]` ends the answer."""

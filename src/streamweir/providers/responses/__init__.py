@@ -48,7 +48,10 @@ class ResponsesProvider:
         return decode_whole(body, self.wire.reasoning_format)
 
     def read_error(self, status: int, headers: Mapping[str, str], body: bytes, /) -> StreamweirError:
-        return error.read_error(status, headers, body)
+        reader = self.vendor.error_reader
+        if reader is None:
+            return error.read_error(status, headers, body)
+        return reader(status, headers, body, error.read_error)
 
 
 @cache

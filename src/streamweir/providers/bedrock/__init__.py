@@ -1,0 +1,1 @@
+"""Amazon Bedrock: its ways in beside Converse, and its failures."""

@@ -1,0 +1,1 @@
+"""Google's Vertex AI: what it has beside Gemini, and its failures."""
