@@ -34,7 +34,7 @@ from streamweir.pipeline.meter import NOTHING_DELIVERED, Delivered, Meter
 from streamweir.pipeline.native import NATIVE, Tap
 from streamweir.pipeline.plan import Mode
 from streamweir.providers.base import Provider, truncated
-from streamweir.wire.sse import EventTooLarge, Frame
+from streamweir.wire.sse import Frame, SplitError
 
 MAX_STREAMED_CHARACTERS = 4 * 1024 * 1024
 """Characters of a stream that is written as one body: joining and encoding more would block the event loop. No model
@@ -123,9 +123,9 @@ class Exchange:
     def feed(self, chunk: bytes, /) -> bytes:
         try:
             frames = self._split(chunk)
-        except EventTooLarge as reason:
+        except SplitError as reason:
             before = b"".join([self._take(frame) for frame in reason.frames]) + self._stop_passing()
-            return before if self.ended else before + self._write(self._intake.fail_too_large())
+            return before if self.ended else before + self._write(self._intake.fail_to_split(reason))
         if self._is_committed and len(frames) == 1:  # nearly every read
             if frames[0].data is not None:  # comments are no events
                 self.has_progressed = True

@@ -1,7 +1,7 @@
 """Bytes to events: the upstream half of the chain, for one answer of one provider.
 
-It connects the body splitter with the provider's decoder. An event beyond the limit, an empty body and a whole
-document instead of a stream become events as well.
+It connects the body splitter with the provider's decoder. An event beyond the limit, bytes that are no frame, an empty
+body and a whole document instead of a stream become events as well.
 """
 
 from collections.abc import Callable, Sequence
@@ -9,17 +9,17 @@ from functools import cached_property
 
 from streamweir.core.errors import StreamweirError, UpstreamError
 from streamweir.core.events import Event
-from streamweir.providers.base import Decoder, Provider, max_event_bytes
+from streamweir.providers.base import Decoder, Provider, framing_of, invalid_frame, max_event_bytes
 from streamweir.wire.body import WHOLE_LIMIT, BodyFormat, BodySplitter
 from streamweir.wire.jsonio import is_dense
-from streamweir.wire.sse import EventTooLarge, Frame
+from streamweir.wire.sse import Frame, InvalidFrame, SplitError
 
 
 class Intake:
     """`feed` and `finish`; or `split`, `remaining_frames`, `decode` and `end`, for callers that need the frames.
 
     `split` and `decode` are called for every read, so they are the `feed` methods of the splitter and of the decoder
-    themselves. `split` raises `EventTooLarge`; then call `fail_too_large`.
+    themselves. `split` raises `SplitError`; then call `fail_to_split`.
     """
 
     def __init__(self, provider: Provider, choices: int | None = None, *, max_whole_bytes: int = WHOLE_LIMIT) -> None:
@@ -27,7 +27,7 @@ class Intake:
         self._provider = provider
         self._choices = choices
         self._is_for_stream = max_whole_bytes < WHOLE_LIMIT  # read on the event loop, where nothing may take long
-        self._body = BodySplitter(max_event_bytes(provider), max_whole_bytes)
+        self._body = BodySplitter(max_event_bytes(provider), max_whole_bytes, framing_of(provider))
         self._is_over = False  # by a failure, or by a whole document; otherwise the decoder knows
         self.has_event = False
         """There was an event in what `feed` read last. Comments are no events."""
@@ -64,7 +64,11 @@ class Intake:
         """Not stored: an object that holds its own bound method is freed only by the cycle collector."""
         return (self._body.events or self._body).feed
 
-    def fail_too_large(self) -> Sequence[Event]:
+    def fail_to_split(self, reason: SplitError) -> Sequence[Event]:
+        """After the events of `reason.frames`."""
+        return self.fail(invalid_frame().error) if isinstance(reason, InvalidFrame) else self._fail_too_large()
+
+    def _fail_too_large(self) -> Sequence[Event]:
         return self.fail(
             UpstreamError(
                 "upstream_frame_too_large",
@@ -80,10 +84,10 @@ class Intake:
         events: list[Event] = []
         try:
             frames = self.split(chunk)
-        except EventTooLarge as reason:
+        except SplitError as reason:
             for frame in reason.frames:
                 events += self.decode(frame)
-            events += self.fail_too_large()
+            events += self.fail_to_split(reason)
             return events
         self.has_event = False
         for frame in frames:
@@ -109,7 +113,7 @@ class Intake:
         if self._body.format is BodyFormat.WHOLE:
             whole = self._body.whole
             if self._is_for_stream and is_dense(whole):
-                return self.fail_too_large()
+                return self._fail_too_large()
             self._is_over = True
             return self._provider.decode_whole(whole, self._choices)
         return self._decoder.finish()

@@ -15,6 +15,7 @@ from streamweir.core.errors import CallerError, StreamweirError, UpstreamError
 from streamweir.core.events import Event, StreamFailed
 from streamweir.core.request import ChatRequest
 from streamweir.wire import jsonio
+from streamweir.wire.body import Framing
 from streamweir.wire.sse import DEFAULT_LIMIT, Frame
 
 PART = b"streamweir.part"
@@ -160,6 +161,12 @@ def count_request(provider: Provider, request: UpstreamRequest, target: Target) 
     """
     make: Callable[[UpstreamRequest, Target], UpstreamRequest] | None = getattr(provider, "count_request", None)
     return None if make is None else make(request, target)
+
+
+def framing_of(provider: Provider) -> Framing:
+    """What its event streams are made of. Only a provider of binary ones has the attribute."""
+    framing: Framing = getattr(provider, "framing", Framing.TEXT)
+    return framing
 
 
 def is_default(name: str, value: object) -> bool:

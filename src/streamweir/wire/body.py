@@ -3,10 +3,15 @@
 Most bodies are event streams. Some services stream a JSON array (Gemini without `alt=sse`), and any of them may send
 a whole document although a stream was requested, mostly with an error. An event stream never begins with a bracket or
 a brace, so the first byte that is not white space decides. A whole body is collected in `whole`, up to a limit.
+
+What an event stream is made of is not detected, because the provider knows it (`Framing`). A frame of Amazon's that
+began with a brace would have two gigabytes.
 """
 
 from enum import StrEnum
 
+from streamweir.wire.amazon import EventStreamSplitter
+from streamweir.wire.amazon_messages import MessagesInFramesSplitter
 from streamweir.wire.array import ArraySplitter
 from streamweir.wire.sse import DEFAULT_LIMIT, MAX_BYTES_WITHOUT_DATA, EventTooLarge, Frame, Splitter, skip_bom
 
@@ -19,11 +24,25 @@ class BodyFormat(StrEnum):
     WHOLE = "whole"
 
 
+class Framing(StrEnum):
+    """What a provider's event streams are made of."""
+
+    TEXT = "text"
+    """Server-sent events."""
+    AMAZON = "amazon"
+    """Amazon's binary frames."""
+    AMAZON_MESSAGES = "amazon_messages"
+    """The same, with Anthropic's events in them."""
+
+
 class BodySplitter:
     """Bytes to frames, for every format. `format` is None until the first byte was read."""
 
-    def __init__(self, limit: int = DEFAULT_LIMIT, whole_limit: int = WHOLE_LIMIT) -> None:
+    def __init__(
+        self, limit: int = DEFAULT_LIMIT, whole_limit: int = WHOLE_LIMIT, framing: Framing = Framing.TEXT
+    ) -> None:
         self.format: BodyFormat | None = None
+        self._framing = framing
         self._limit = limit
         self._whole_limit = whole_limit
         self._start = bytearray()  # possibly a byte order mark
@@ -31,12 +50,12 @@ class BodySplitter:
         self._skipped = 0  # bytes of blank lines at the start
         self._blank = bytearray()  # white space, before the byte that decides
         self._whole = bytearray()
-        self._splitter: Splitter | ArraySplitter | None = None
+        self._splitter: Splitter | EventStreamSplitter | ArraySplitter | None = None
 
     @property
-    def events(self) -> Splitter | None:
+    def events(self) -> Splitter | EventStreamSplitter | None:
         """The splitter of an event stream, once that is known: the next reads can use it directly."""
-        return self._splitter if isinstance(self._splitter, Splitter) else None
+        return self._splitter if not isinstance(self._splitter, ArraySplitter) else None
 
     @property
     def is_mid_event(self) -> bool:
@@ -83,6 +102,11 @@ class BodySplitter:
         if first == b"{":
             self.format = BodyFormat.WHOLE
             return self._collect(head)
+        if self._framing is not Framing.TEXT:
+            self.format = BodyFormat.EVENTS
+            binary = EventStreamSplitter if self._framing is Framing.AMAZON else MessagesInFramesSplitter
+            self._splitter = binary(self._limit)
+            return self._splitter.feed(head)
         self.format = BodyFormat.ARRAY if first == b"[" else BodyFormat.EVENTS
         kind = ArraySplitter if first == b"[" else Splitter
         self._splitter = kind(self._limit, at_start=False)

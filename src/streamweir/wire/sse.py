@@ -47,15 +47,26 @@ class Frame(Struct, gc=False):
     """Exactly `data: `, the data, LF, LF: the gateway's own format, so it can be passed on unchanged."""
 
 
-class EventTooLarge(Exception):
-    """A block exceeds the limit, or too many bytes without data arrived.
+class SplitError(Exception):
+    """The body cannot be read on. `frames` are the frames before that in the same read."""
 
-    `frames` are the frames before it in the same read.
-    """
+    frames: list[Frame]
+
+
+class EventTooLarge(SplitError):
+    """A block exceeds the limit, or too many bytes without data arrived."""
 
     def __init__(self, limit: int, frames: list[Frame]) -> None:
         super().__init__(f"an event of the stream is larger than {limit} bytes")
         self.frames = frames
+
+
+class InvalidFrame(SplitError):
+    """The bytes are no frame of this format (`wire.amazon`): nothing says where the next one begins."""
+
+    def __init__(self) -> None:
+        super().__init__("a frame of the stream cannot be read")
+        self.frames = []
 
 
 class Splitter:

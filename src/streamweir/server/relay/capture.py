@@ -2,14 +2,19 @@
 
 A capture is bounded: it keeps the beginning of each direction, and whether there was more. No piece is split, because
 half a secret would not be recognised when it is redacted (`store.requests.content`). A capture belongs to one request
-and includes all of its attempts. Requests without one have a plain `Relay`, at no cost.
+and includes all of its attempts. Requests without one have a plain `Relay`, at no cost. Of binary frames the text in
+them is kept: in base64 no secret would be recognised.
 """
 
 from codecs import getincrementaldecoder
 
+from streamweir.providers.base import framing_of, max_event_bytes
 from streamweir.server.relay.downstream import Downstream, Output
 from streamweir.server.relay.relay import AttemptParts, Relay
 from streamweir.store.requests.content import MAX_BYTES, Content
+from streamweir.wire.amazon import readable
+from streamweir.wire.body import BodyFormat, BodySplitter, Framing
+from streamweir.wire.sse import SplitError
 
 _FRAME_BYTES = 100
 """Memory that a frame needs besides its bytes."""
@@ -95,11 +100,15 @@ class CapturedDownstream(Downstream):
 
 
 class CapturedRelay(Relay):
-    __slots__ = ("_capture",)
+    __slots__ = ("_capture", "_splitter")
 
     def __init__(self, capture: Capture, parts: AttemptParts) -> None:
         super().__init__(parts)
         self._capture = capture
+        framing = framing_of(parts.provider)
+        self._splitter = (
+            BodySplitter(max_event_bytes(parts.provider), framing=framing) if framing is not Framing.TEXT else None
+        )
         is_stream = self._stream is not None
         self._downstream = CapturedDownstream(capture.caller, parts, is_stream=is_stream, now=self._read_at)
         self._write_out = self._downstream.write
@@ -109,5 +118,15 @@ class CapturedRelay(Relay):
         return super().memory_bytes + self._capture.size
 
     def body_received(self, data: bytes, /) -> None:
-        self._capture.upstream.add(data, self._time())
+        text = data if self._splitter is None else _text_of(self._splitter, data)
+        self._capture.upstream.add(text, self._time())
         super().body_received(data)
+
+
+def _text_of(splitter: BodySplitter, data: bytes) -> bytes:
+    """What is in the frames that these bytes complete; of a whole document the bytes."""
+    try:
+        frames = splitter.feed(data)
+    except SplitError as reason:
+        frames = reason.frames
+    return data if splitter.format is BodyFormat.WHOLE else b"".join([readable(frame) for frame in frames])

@@ -14,7 +14,10 @@ from streamweir.server.telemetry.record import AttemptRecord
 from streamweir.upstream.base import Call
 
 _MAX_REFUSAL_BYTES = 64 * 1024
-_READABLE = ("text/event-stream", "application/json", "application/x-ndjson", "text/plain", "application/octet-stream")
+_READABLE = (
+    *("text/event-stream", "application/json", "application/x-ndjson", "text/plain", "application/octet-stream"),
+    "application/vnd.amazon.eventstream",
+)
 
 
 class AttemptUpstream:
