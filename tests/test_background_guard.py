@@ -49,6 +49,7 @@ SHORT = {
     "server/process/lifecycle.py _end 3": "a step of the end of the process",
     "server/process/lifecycle.py _lame_duck": "a step of the end of the process",
     "server/process/lifecycle.py _lame_duck 2": "a step of the end of the process",
+    "server/process/lifecycle.py _Reloads.request": "the reloads that signals have requested",
     "server/process/start.py _report_loading": "until the embedded model is loaded",
     "server/process/start.py _serve_alone": "until the embedded model is loaded",
     "server/process/supervisor.py Supervisor._begin_reload": "one reload",

@@ -46,6 +46,18 @@ def test_the_database_is_named_by_a_variable_of_a_file(commands: Commands) -> No
     assert "ci" in commands("keys", "list").stdout
 
 
+def test_the_database_is_named_by_a_command_and_no_other_command_is_run(commands: Commands) -> None:
+    file = commands.folder / "s.toml"
+    other = '[[providers]]\nname = "up"\nkind = "openai"\napi_key = { command = ["touch", "ran"] }\n'
+    file.write_text(f'[store]\nurl = {{ command = ["cat", "url"] }}\n{other}')
+    problem = f"{file}: store.url: the command ended with status 1"
+    assert problem in commands.fails("keys", "create", "ci", "--config", str(file))
+    (commands.folder / "url").write_text("sqlite:///streamweir.db\n")
+    commands("keys", "create", "ci", "--config", str(file))
+    assert "ci" in commands("keys", "list").stdout
+    assert not (commands.folder / "ran").exists()
+
+
 def test_all_settings_of_a_new_key(commands: Commands) -> None:
     commands("workspaces", "create", "team")
     before_ms = time.time_ns() // 1_000_000

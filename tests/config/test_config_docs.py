@@ -1,5 +1,6 @@
 """The reference page says of every key what the types say, and of nothing else; its examples are true."""
 
+import os
 import re
 from collections.abc import Iterator
 from json import dumps
@@ -129,14 +130,19 @@ def with_providers(example: str) -> str:
     return example + more
 
 
-def test_the_examples_on_the_page(tmp_path: Path) -> None:
+def test_the_examples_on_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "openai-eu").write_text("sk-5c1d9ab7\n")
+    (tmp_path / "anthropic").write_text("sk-ant-5c1d9ab7\n")
+    (tmp_path / "vault").write_text('#!/bin/sh\n[ "$*" = "kv get -field=key secret/openai" ] && echo sk-of-the-vault\n')
+    (tmp_path / "vault").chmod(0o700)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     page = PAGE.replace("/run/secrets/", "")
     examples = re.findall(r"^```toml\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
     configs = [load(tmp_path, with_providers(example)) for example in examples]
     assert configs[0].keys[0].name == "ci"
     places = [provider for config in configs for provider in config.providers]
     own_keys = [(each.name, each.weight) for provider in places for each in provider.api_keys]
+    assert {"sk-of-the-vault", "sk-ant-5c1d9ab7"} <= {provider.api_key for provider in places}
     assert own_keys == [("1", 1), ("batch", 3), ("eu", 1)]
     targets = [target for config in configs for model in config.models for target in model.targets]
     assert {provider.rpm for provider in places} == {None, 600}

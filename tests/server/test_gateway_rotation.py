@@ -1,4 +1,5 @@
-"""Keys of providers are changed while the gateway runs: files and variables are read again, and no stream is cut.
+"""Keys of providers are changed while the gateway runs: files, variables and commands are read again, and no stream is
+cut.
 
 docs/spec/failures.md G21, by `SIGHUP` to a real process.
 """
@@ -25,12 +26,15 @@ def toml(url: str) -> str:
         f'[[providers]]\nname = "by-file"\napi_key_file = "key"\n{base}'
         f'[[providers]]\nname = "by-variable"\napi_key = "${{ROTATED}}"\n{base}'
         f'[[providers]]\nname = "by-list"\napi_keys = [{listed}]\n{base}'
+        f'[[providers]]\nname = "by-command"\napi_key = {{ command = ["cat", "printed"], refresh_s = 0 }}\n{base}'
+        f'[[providers]]\nname = "by-interval"\napi_key = {{ file = "mounted", refresh_s = 1 }}\n{base}'
     )
 
 
 def write_keys(folder: Path, number: int) -> None:
     (folder / "key").write_text(f"sk-file-{number}\n")
     (folder / "listed").write_text(f"sk-list-{number}\n")
+    (folder / "printed").write_text(f"sk-command-{number}\n")
     (folder / "env").write_text(f"# rotated every month\nROTATED='sk-variable-{number}'\n")
 
 
@@ -55,9 +59,10 @@ async def test_g21_files_and_variables_are_read_again(
         return list(stream(openai_stream()))
 
     write_keys(tmp_path, 1)
+    (tmp_path / "mounted").write_text("sk-interval-1\n")
     options = ("--env-file", str(tmp_path / "env"), "--workers", str(workers))
     reloaded = "configuration reloaded" if workers == 1 else "configuration reloaded by all workers"
-    names = {"by-file": "sk-file", "by-variable": "sk-variable", "by-list": "sk-list"}
+    names = {"by-file": "sk-file", "by-variable": "sk-variable", "by-list": "sk-list", "by-command": "sk-command"}
     async with ScriptedUpstream(script) as up, served(tmp_path, toml(up.base_url), *options) as program:
         clients = [await program.connect() for _ in names]
         streams = [await begin(client, model=f"{name}/long") for client, name in zip(clients, names, strict=True)]
@@ -69,7 +74,16 @@ async def test_g21_files_and_variables_are_read_again(
         sent = [each.headers["authorization"] for each in up.requests]
         assert sent == [f"Bearer {key}-{number}" for number in (1, 2) for key in names.values()]
 
+        (tmp_path / "mounted.new").write_text("sk-interval-2\n")
+        (tmp_path / "mounted.new").rename(tmp_path / "mounted")
+        for number in [None] if workers == 1 else range(workers):
+            fields = {} if number is None else {"worker": number}
+            await program.logged("configuration reloaded with changed secrets", **fields)
+        assert (await program.answer(chat_request(model="by-interval/m", stream=True))).status == 200
+        assert up.requests[-1].headers["authorization"] == "Bearer sk-interval-2", "without a signal"
+
         (tmp_path / "key").unlink()
+        (tmp_path / "printed").unlink()
         program.signal(signal.SIGHUP)
         await refused(program, "providers.by-file.api_key_file: file not found")
         (tmp_path / "env").write_text("ROTATED='sk-variable-3\n")
@@ -77,6 +91,8 @@ async def test_g21_files_and_variables_are_read_again(
         await refused(program, "env: line 1: the quotes around the value are not closed, or text follows them")
         assert (await program.answer(chat_request(model="by-file/m", stream=True))).status == 200
         assert up.requests[-1].headers["authorization"] == "Bearer sk-file-2", "the previous one stays"
+        assert (await program.answer(chat_request(model="by-command/m", stream=True))).status == 200
+        assert up.requests[-1].headers["authorization"] == "Bearer sk-command-2"
 
         go_on.set()
         for client, each in zip(clients, streams, strict=True):

@@ -5,7 +5,7 @@ import json
 import os
 import signal
 import socket
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from io import StringIO
 from typing import Any
@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from streamweir.config.error import ConfigError, ConfigProblem
-from streamweir.server.process.lifecycle import Stop, run
+from streamweir.server.process.lifecycle import Reload, Stop, run
 from streamweir.server.telemetry.log import close_log, configure_log
 from support.deadlines import WAIT_TIMEOUT_S
 from support.tiny_gateway import TinyGateway
@@ -65,7 +65,7 @@ async def living(
     drain_s: float = 60.0,
     *,
     lame_duck_s: float = 0.0,
-    reload: Callable[[], None] | None = None,
+    reload: Reload | None = None,
     is_alone: bool = True,
     error_grace_s: float = 1.0,
     close_s: float = 5.0,
@@ -246,7 +246,7 @@ async def test_the_handlers_are_removed_after_the_end() -> None:
 
 async def test_a_hangup_reads_the_configuration_again() -> None:
     calls: asyncio.Queue[str] = asyncio.Queue()
-    async with living(reload=lambda: calls.put_nowait("reload")) as life, asyncio.timeout(WAIT_TIMEOUT_S):
+    async with living(reload=lambda: calls.put("reload")) as life, asyncio.timeout(WAIT_TIMEOUT_S):
         for _ in range(2):
             life.signal(signal.SIGHUP)
             assert await calls.get() == "reload"
@@ -257,7 +257,7 @@ async def test_a_hangup_reads_the_configuration_again() -> None:
 async def test_a_broken_configuration_changes_nothing_and_is_reported() -> None:
     called = asyncio.Event()
 
-    def reload() -> None:
+    async def reload() -> None:
         called.set()
         more = [ConfigProblem("server.dialect", "unknown")]
         raise ConfigError("server.timeouts.idle_s", 'expected a number, got "abc"', file="streamweir.toml", more=more)
@@ -276,7 +276,11 @@ async def test_a_broken_configuration_changes_nothing_and_is_reported() -> None:
 
 async def test_a_hangup_while_stopping_is_ignored() -> None:
     calls: list[str] = []
-    async with living(reload=lambda: calls.append("reload")) as life:
+
+    async def reload() -> None:
+        calls.append("reload")
+
+    async with living(reload=reload) as life:
         _, writer = await life.stream()
         life.signal(signal.SIGTERM)
         await life.called("stop_admitting")
@@ -285,6 +289,33 @@ async def test_a_hangup_while_stopping_is_ignored() -> None:
         writer.close()
         assert await life.status() == 0
         assert calls == []
+
+
+async def test_hangups_during_a_reload_lead_to_one_more_and_the_end_does_not_wait_for_it() -> None:
+    calls: asyncio.Queue[str] = asyncio.Queue()
+    go_on = asyncio.Event()
+
+    async def reload() -> None:
+        await calls.put("reload")
+        await go_on.wait()
+
+    async with living(reload=reload) as life, asyncio.timeout(WAIT_TIMEOUT_S):
+        life.signal(signal.SIGHUP)
+        assert await calls.get() == "reload"
+        for _ in range(3):
+            life.signal(signal.SIGHUP)
+        await life.greeting()  # the signals have been handled
+        assert calls.empty()
+        go_on.set()
+        assert await calls.get() == "reload"
+        go_on.clear()
+        life.signal(signal.SIGHUP)
+        assert await calls.get() == "reload", "none of those before is left"
+        life.signal(signal.SIGTERM)
+        assert await life.status() == 0
+        told = [event["event"] for event in life.events()]
+        assert told.count("configuration reloaded") == 2
+        assert told.count("configuration not reloaded: the process is stopping") == 1
 
 
 async def test_without_a_configuration_to_read_a_hangup_is_the_end() -> None:

@@ -9,6 +9,7 @@ import os
 import socket
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 from streamweir.config.error import ConfigError
@@ -51,7 +52,7 @@ async def build(start: StartOptions) -> Assembly:
     return Assembly(
         gateway=gateway,
         listen=gateway.listen,
-        reload=lambda: void(read(path)),
+        reload=partial(reload, path),
         instance=f"instance of {os.getpid()}",
         instance_ended=lambda instance: logger.info("told of an end", instance=instance),
     )
@@ -64,8 +65,8 @@ def read(path: Path) -> str:
     return word
 
 
-def void(_: object) -> None:
-    return
+async def reload(path: Path) -> None:
+    read(path)
 
 
 if __name__ == "__main__":

@@ -122,10 +122,10 @@ def _create_directory(data_dir: Path) -> Path:
 
 def _store_settings(config_file: Path | None, environ: Mapping[str, str]) -> "StoreSettings":
     from streamweir.config.check import check
-    from streamweir.config.error import raise_all
-    from streamweir.config.load import load_config
+    from streamweir.config.error import ConfigError, raise_all
+    from streamweir.config.load import load_config, read_with_secrets
     from streamweir.config.model import Config
-    from streamweir.config.schema import Reader
+    from streamweir.config.secret_reference import SecretValues
 
     if config_file is None:
         return Config().store
@@ -133,10 +133,12 @@ def _store_settings(config_file: Path | None, environ: Mapping[str, str]) -> "St
         tree = tomllib.loads(config_file.read_text(encoding="utf-8-sig"))
     except (OSError, ValueError):
         return load_config(config_file, environ).store  # reports what is wrong
-    reader = Reader(environ)
-    config = reader.read({name: table for name, table in tree.items() if name == "store"}, Config)
-    raise_all(reader.problems, str(config_file))
-    assert isinstance(config, Config)  # noqa: S101 (there were no problems)
+    store = {name: table for name, table in tree.items() if name == "store"}
+    try:
+        _, config = read_with_secrets(store, environ, config_file.absolute().parent, SecretValues())
+    except ConfigError as error:
+        error.file = str(config_file)
+        raise
     raise_all(check(config), str(config_file))
     if config.store.is_none:
         why = "there is no database. Set store.url to use this command"

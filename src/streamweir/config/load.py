@@ -1,7 +1,8 @@
 """Loads a configuration file: parses it, validates it, and reports all problems in one error.
 
 Relative file names are relative to the configuration file, and absolute in the result. Keys of providers that are in
-files of their own (`config.key_file`) are read as well. `--listen` overrides the file.
+files of their own (`config.key_file`) and secrets that are elsewhere (`config.secret_reference`) are read as well.
+`--listen` overrides the file.
 Everything that can be checked before the start is checked here, so that a reload never applies a partly valid
 configuration.
 """
@@ -21,39 +22,70 @@ from streamweir.config.error import ConfigError, ConfigProblem, member, raise_al
 from streamweir.config.key_file import read_key_files
 from streamweir.config.model import Config, Provider, ProviderTimeouts
 from streamweir.config.schema import Reader
+from streamweir.config.secret_reference import SecretValues
 
 __all__ = ["ConfigError", "load_config"]
 
 _AT = re.compile(r" \(at (?P<position>[^()]*)\)$")
 
 
-def load_config(path: Path, environ: Mapping[str, str], *, listen: str | None = None) -> Config:
-    """Raises `ConfigError`. `listen` replaces `server.listen`."""
-    file = str(path)
+def load_config(
+    path: Path, environ: Mapping[str, str], *, listen: str | None = None, secrets: SecretValues | None = None
+) -> Config:
+    """Raises `ConfigError`. `listen` replaces `server.listen`. `secrets`: the values that are known, and then those of
+    this configuration."""
+    return parse_config(read_file(path), path, environ, listen=listen, secrets=secrets)
+
+
+def read_file(path: Path) -> str:
+    """Raises `ConfigError`."""
     try:
-        text = path.read_text(encoding="utf-8-sig")
+        return path.read_text(encoding="utf-8-sig")
     except OSError as reason:
-        raise ConfigError("", f"cannot be read: {reason.strerror}", file=file) from None
+        raise ConfigError("", f"cannot be read: {reason.strerror}", file=str(path)) from None
     except UnicodeDecodeError:
-        raise ConfigError("", "is not UTF-8 text", file=file) from None
+        raise ConfigError("", "is not UTF-8 text", file=str(path)) from None
+
+
+def parse_config(
+    text: str,
+    path: Path,
+    environ: Mapping[str, str],
+    *,
+    listen: str | None = None,
+    secrets: SecretValues | None = None,
+) -> Config:
+    """As `load_config`, with the text that the file had."""
+    secrets = secrets if secrets is not None else SecretValues()
+    folder = path.absolute().parent
     try:
-        reader = Reader(environ)
-        config, file_problems = read_key_files(_resolve_paths(_read(text, reader), path.absolute().parent))
+        reader, read = read_with_secrets(_tables_of_keys(_merge_timeouts(_parse(text))), environ, folder, secrets)
+        config, file_problems = read_key_files(_resolve_paths(read, folder))
         if listen is not None:
             config = structs.replace(config, server=structs.replace(config.server, listen=listen))
         problems = (*check(config), *_missing_files(config), *file_problems)
         raise_all([_mask_values(each, reader.written) for each in problems])
         check_listen(config)
     except ConfigError as error:
-        error.file = file
+        error.file = str(path)
         raise
+    secrets.use(reader.references)
     return config
 
 
-def _read(text: str, reader: Reader) -> Config:
-    config = reader.read(_tables_of_keys(_merge_timeouts(_parse(text))), Config)
+def read_with_secrets(
+    tree: dict[str, Any], environ: Mapping[str, str], folder: Path, secrets: SecretValues
+) -> tuple[Reader, Config]:
+    """Raises `ConfigError`. It is read twice if there are references: first to find them."""
+    reader = Reader(environ, folder)
+    config = reader.read(tree, Config)
+    raise_all(reader.problems)  # before any command is run
+    if reader.references:
+        values = secrets.provide(reader.references, folder)
+        reader = Reader(environ, folder, values)
+        config = reader.read(tree, Config)
     raise_all(reader.problems)
-    return cast(Config, config)
+    return reader, cast(Config, config)
 
 
 def _merge_timeouts(tree: dict[str, Any]) -> dict[str, Any]:

@@ -3,7 +3,8 @@
 `read` returns the value and reports each problem with its path, so that all problems are found at once. Checks of
 several values are in `config.check`. A number or a boolean may come from the environment, if the text is exactly one
 variable; an empty variable leaves an optional setting unset. Messages show a value as it is written in the file, and
-never show a secret.
+never show a secret. Where a secret is expected, the value may be a table that says where it is
+(`config.secret_reference`).
 """
 
 from collections.abc import Mapping, Sequence
@@ -12,11 +13,13 @@ from difflib import get_close_matches
 from functools import cache
 from json import dumps
 from math import isfinite
+from pathlib import Path
 from typing import Any, NamedTuple, cast
 
-from msgspec import NODEFAULT, inspect
+from msgspec import NODEFAULT, inspect, structs
 
 from streamweir.config.error import ConfigProblem, entry, member
+from streamweir.config.secret_reference import Reference, SecretCommand, SecretFile, Unresolved
 from streamweir.config.variable import BadVariable, Expanded, expand
 
 _MAX_SHOWN_LENGTH = 60
@@ -93,11 +96,22 @@ def _struct_info(model: type) -> inspect.StructType:
 
 
 class Reader:
-    def __init__(self, environ: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        environ: Mapping[str, str],
+        folder: Path | None = None,
+        secrets: Mapping[Reference, str | Unresolved] | None = None,
+    ) -> None:
+        """`folder`: that of the file, for references to secrets. `secrets`: their values; None: they are only listed,
+        and each is an empty text."""
         self.problems: list[ConfigProblem] = []
         self.written: dict[str, str] = {}
         """Values from the environment, with their text in the file."""
+        self.references: dict[Reference, str] = {}
+        """Secrets that are elsewhere, with the path of the first setting that has it."""
         self._environ = environ
+        self._folder = folder if folder is not None else Path()
+        self._secrets = secrets
 
     def read(self, value: object, model: type) -> object:
         """`value` as the struct `model`; None if there are problems."""
@@ -133,11 +147,32 @@ class Reader:
                 return dict(zip(value, found, strict=True))
             case inspect.AnyType():
                 return self._json(value, info, where)
+            case inspect.StrType() if field.is_secret and isinstance(value, dict):
+                return self._secret(value, where)
         try:
             return _plain(value, field.type)
         except _TypeMismatch as expected:
             is_secret = field.is_secret or _has_secrets(field.type)
             raise self._report(where, f"expected {expected}, got {_shown(value, is_secret)}") from None
+
+    def _secret(self, value: dict[str, Any], where: str) -> str:
+        """What a file or a command has for it."""
+        if ("command" in value) == ("file" in value):
+            raise self._report(where, "expected text, or a table with either command or file")
+        reference: Reference
+        if "file" in value:
+            file: SecretFile = self._table(value, _struct_info(SecretFile), where)
+            reference = structs.replace(file, file=str(self._folder / file.file))
+        else:
+            command: SecretCommand = self._table(value, _struct_info(SecretCommand), where)
+            if not any(command.command[:1]):
+                raise self._report(member(where, "command"), "expected the program and its arguments")
+            reference = command
+        self.references.setdefault(reference, where)
+        found = self._secrets.get(reference, "") if self._secrets is not None else ""
+        if isinstance(found, Unresolved):
+            raise self._report(where, str(found))
+        return found
 
     def _json(self, value: object, info: inspect.Type, where: str) -> Any:
         """Any value that JSON has."""

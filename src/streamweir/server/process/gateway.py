@@ -161,6 +161,7 @@ class Gateway:
         )
         self.gather_metrics: Callable[[], Awaitable[bytes]] | None = None
         """If this is one of several workers: returns the sum over all of them."""
+        self.on_close: list[Callable[[], Awaitable[None]]] = []  # called before anything is closed
         self._update_metric_names()
         control = control_plane(
             self._api(file),
@@ -315,6 +316,8 @@ class Gateway:
 
     async def close(self, grace_s: float = 0.0, /) -> None:
         """Ends everything that is still open; callers get `grace_s` to read what was written."""
+        for end in self.on_close:
+            await end()
         self._lag.stop()
         await self._requests.cancel()
         await self._bridge.close()

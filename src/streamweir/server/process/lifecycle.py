@@ -4,7 +4,8 @@
                       streams run to their end, for `drain_s`; remaining streams get an error
     SIGINT            the same without the lame duck: it comes from a person at a terminal, not from a service manager
     the second one    all streams get an error now, and the process exits within a second, with status 1
-    SIGHUP            the configuration is read again; a broken one changes nothing and is reported
+    SIGHUP            the configuration is read again; a broken one changes nothing and is reported. A signal that comes
+                      meanwhile leads to one more reload after it
 
 The lame duck is for load balancers: they learn from `/ready` that this node is stopping, but only with their next
 checks, and requests that they send until then must be served. It ends early when no caller is connected and none has
@@ -17,7 +18,7 @@ supervisor forces the end.
 
 import asyncio
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import closing, contextmanager
 from functools import partial
 from typing import Protocol
@@ -34,6 +35,11 @@ CLOSE_S = 15.0
 _FORCED_S = 0.4
 """Each of the two after `force`: together with the log less than a second."""
 _LOG_S, _FORCED_LOG_S = 1.0, 0.1
+_NOT_RELOADED = "configuration not reloaded: the process is stopping"
+
+
+Reload = Callable[[], Awaitable[None]]
+"""Reads the configuration again, and uses it. Raises `ConfigError`: then nothing has changed."""
 
 
 class RequestStop(Protocol):
@@ -137,7 +143,7 @@ class Stop:
 async def run(
     gateway: Gateway,
     *,
-    reload: Callable[[], None] | None = None,
+    reload: Reload | None = None,
     stop: Stop | None = None,
     is_alone: bool = True,
     on_ready: Callable[[], None] | None = None,
@@ -152,21 +158,25 @@ async def run(
     """
     stop = stop if stop is not None else Stop()
     notifier = notifier if notifier is not None else Notifier()
-    with _signals(stop, stop.request_again if is_alone else stop.request_stop, reload, notifier), closing(notifier):
+    reloads = _Reloads(reload, notifier) if reload is not None else None
+    request_stop = stop.request_again if is_alone else stop.request_stop
+    with _signals(stop, request_stop, reloads), closing(notifier):
         if on_ready is not None:
             on_ready()
         notifier.ready()
         await stop.requested()
+        if reloads is not None:
+            await reloads.stop()
         notifier.stopping()
         status = await _end(gateway, stop, error_grace_s, close_s)
     close_log(_FORCED_LOG_S if stop.is_forced else _LOG_S)
     return status
 
 
-def try_reload(reload: Callable[[], None]) -> str | None:
+async def try_reload(reload: Reload) -> str | None:
     """The reason why the previous configuration stays active, or None if the new one is."""
     try:
-        reload()
+        await reload()
     except ConfigError as error:
         reason = "; ".join(str(error).splitlines())
         logger.error("configuration not reloaded, the previous one stays active", reason=reason)
@@ -175,20 +185,44 @@ def try_reload(reload: Callable[[], None]) -> str | None:
     return None
 
 
+class _Reloads:
+    """The reloads that signals request: one at a time, and at most one waits."""
+
+    def __init__(self, reload: Reload, notifier: Notifier) -> None:
+        self._reload = reload
+        self._notifier = notifier
+        self._is_requested = False
+        self._task: asyncio.Task[None] | None = None
+
+    def request(self) -> None:
+        self._is_requested = True
+        if self._task is None or self._task.done():
+            self._task = asyncio.get_running_loop().create_task(self._run())
+
+    async def _run(self) -> None:
+        while self._is_requested:
+            self._is_requested = False
+            self._notifier.reloading()
+            self._notifier.ready(NOT_RELOADED if await try_reload(self._reload) is not None else RELOADED)
+
+    async def stop(self) -> None:
+        if self._task is not None and not self._task.done():
+            self._task.cancel()
+            await asyncio.wait((self._task,))
+            logger.warning(_NOT_RELOADED)
+
+
 @contextmanager
-def _signals(
-    stop: Stop, request_stop: RequestStop, reload: Callable[[], None] | None, notifier: Notifier
-) -> Iterator[None]:
+def _signals(stop: Stop, request_stop: RequestStop, reloads: _Reloads | None) -> Iterator[None]:
     loop = asyncio.get_running_loop()
 
     def handle_sighup() -> None:
-        if reload is None:
+        if reloads is None:
             request_stop(lame_duck=False)  # the terminal is closed
         elif stop.is_requested:
-            logger.warning("configuration not reloaded: the process is stopping")
+            logger.warning(_NOT_RELOADED)
         else:
-            notifier.reloading()
-            notifier.ready(NOT_RELOADED if try_reload(reload) is not None else RELOADED)
+            reloads.request()
 
     actions = {
         signal.SIGTERM: request_stop,

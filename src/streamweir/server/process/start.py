@@ -10,7 +10,7 @@ import os
 import resource
 import socket
 import ssl
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import uvloop
@@ -20,9 +20,7 @@ from streamweir.background import BackgroundTasks
 from streamweir.config.address import split_listen
 from streamweir.config.check import check_workers
 from streamweir.config.default import default_config
-from streamweir.config.env_file import with_variables
 from streamweir.config.error import ConfigError, member
-from streamweir.config.load import load_config
 from streamweir.config.model import Config, Tls
 from streamweir.config.model import Provider as ProviderConfig
 from streamweir.core.errors import UpstreamError
@@ -33,6 +31,7 @@ from streamweir.server.process.banner import banner
 from streamweir.server.process.bootstrap import node_name, open_accounting, prepare_accounting
 from streamweir.server.process.development_key import with_development_key
 from streamweir.server.process.gateway import Gateway
+from streamweir.server.process.reload import ConfigSource, Reloads
 from streamweir.server.process.sd_notify import Notifier, take_notifier
 from streamweir.server.process.supervisor import Plan, open_listeners, supervise
 from streamweir.server.process.worker import Assembly, StartOptions
@@ -98,9 +97,21 @@ class EmbeddedModel:
 
 def load(start: StartOptions) -> Config:
     """Raises `ConfigError`."""
-    if start.config_path is not None:
-        config = load_config(start.config_path, with_variables(os.environ, start.env_file), listen=start.listen)
-    else:
+    source = _source(start)
+    return _complete(source.load() if source is not None else None, start)
+
+
+def _source(start: StartOptions) -> ConfigSource | None:
+    if start.config_path is None:
+        return None
+    return ConfigSource(
+        start.config_path, os.environ, env_file=start.env_file, listen=start.listen, secrets=start.secrets
+    )
+
+
+def _complete(config: Config | None, start: StartOptions) -> Config:
+    """None: there is no file. With the development key if there is no other. Raises `ConfigError`."""
+    if config is None:
         config = default_config(has_local=why_unavailable() is None, listen=start.listen)
     try:
         return with_development_key(config, start.data_dir)
@@ -111,7 +122,9 @@ def load(start: StartOptions) -> Config:
 
 async def build(start: StartOptions, embedded: EmbeddedModel | None = None) -> Assembly:
     """See `server.process.worker.Build`. `embedded`: given if this process owns the embedded model."""
-    config = load(start)
+    source = _source(start)
+    read = await asyncio.to_thread(source.load) if source is not None else None  # it may wait for a vault
+    config = _complete(read, start)
     log = config.server.log
     configure_log(log.format, level=log.level, worker=start.number, node=node_name(config))
     embedded = embedded or EmbeddedModel(background_tasks(), start.local, is_ours=False)
@@ -139,14 +152,24 @@ async def build(start: StartOptions, embedded: EmbeddedModel | None = None) -> A
     async def listen(listener: socket.socket) -> None:
         await gateway.listen(listener, tls)
 
-    def reload() -> None:
-        before, after = gateway.runtime.config.server, load(start)
-        for name in ("listen", "health_listen", "node", "tls", "log"):
-            if getattr(before, name) != getattr(after.server, name):
-                logger.warning("setting not reloaded: it needs a restart", setting=f"server.{name}")
+    def use(loaded: Config) -> None:
+        before, after = gateway.runtime.config, _complete(loaded, start)
+        for name in _settings_for_restart(before, after):
+            logger.warning("setting not reloaded: it needs a restart", setting=name)
         gateway.reload(after)
         _warn_of_price_groups(gateway)
 
+    async def reload() -> None:
+        if reloads is not None:
+            await reloads.reload()
+        else:
+            use(_complete(None, start))
+
+    reloads = Reloads(source, use, background=background) if source is not None else None
+    if reloads is not None:
+        gateway.metrics.others.append(reloads.families)
+        gateway.on_close.append(reloads.stop)
+        reloads.start()
     return Assembly(
         gateway=gateway,
         listen=listen,
@@ -155,6 +178,17 @@ async def build(start: StartOptions, embedded: EmbeddedModel | None = None) -> A
         instance=storage.node.instance if storage is not None else None,
         instance_ended=gateway.accounting.instance_ended,
     )
+
+
+def _settings_for_restart(before: Config, after: Config) -> Iterator[str]:
+    """Those that have changed and are not used by a reload."""
+    for name in ("listen", "health_listen", "node", "tls", "log"):
+        if getattr(before.server, name) != getattr(after.server, name):
+            yield f"server.{name}"
+    if before.store.url != after.store.url:
+        yield "store.url"
+    if before.shared != after.shared:
+        yield "shared.url"
 
 
 def _warn_of_price_groups(gateway: Gateway) -> None:

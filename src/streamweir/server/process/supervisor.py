@@ -55,7 +55,8 @@ _NOT_STARTED = 71
 """The status for a process that could not be started (EX_OSERR)."""
 _ANSWER_S = 1.0
 _MAX_ENDED = 64
-_RELOAD_S = 10.0
+_RELOAD_S = 75.0
+"""A reload may wait for the commands that have secrets, each at most a minute."""
 
 
 class SharedChild(Protocol):

@@ -18,11 +18,12 @@ from importlib import import_module
 from pathlib import Path
 
 import uvloop
-from msgspec import Struct
+from msgspec import Struct, field
 
 from streamweir.config.error import ConfigError
+from streamweir.config.secret_reference import SecretValues
 from streamweir.server.process.control_socket import Channel, ChannelError, Details, RequestRejected, connect
-from streamweir.server.process.lifecycle import Gateway, Stop, run, try_reload
+from streamweir.server.process.lifecycle import Gateway, Reload, Stop, run, try_reload
 from streamweir.server.telemetry.log import close_log, logger, watch_loop
 from streamweir.upstream.local import LocalAddress
 
@@ -42,6 +43,8 @@ class StartOptions(Struct, frozen=True, kw_only=True):
     config_path: Path | None
     env_file: Path | None = None
     """Variables for the file, besides those of the environment."""
+    secrets: SecretValues = field(default_factory=SecretValues)
+    """Of this process: a command that was run for a secret need not be run again for the next step of the start."""
     data_dir: Path
     listen: str | None = None
     """From the command line, overrides the file."""
@@ -62,8 +65,8 @@ class Assembly(Struct, frozen=True, kw_only=True):
     """Listens on a bound socket."""
     listen_for_probes: Callable[[socket.socket], None] | None = None
     """Listens on another socket, for `/health` and `/ready` only."""
-    reload: Callable[[], None]
-    """Reads the file again. Raises `ConfigError`; then nothing has changed."""
+    reload: Reload
+    """Reads the file again."""
     instance: str | None = None
     """The id of this instance in the database, if there is one."""
     instance_ended: Callable[[str], None] = lambda _: None
@@ -146,7 +149,7 @@ class _SupervisorLink:
             self.assembly.instance_ended(details["instance"])
             return {}
         if what == "reload":
-            return {"reason": try_reload(self.assembly.reload)}
+            return {"reason": await try_reload(self.assembly.reload)}
         raise RequestRejected(f"unknown command: {what}")
 
     async def metrics_of_all(self, channel: Channel) -> bytes:
