@@ -100,9 +100,11 @@ bench-soak: $(STAMP)/program ## measure memory growth in ten minutes of mixed lo
 	@echo "Measuring memory under load"
 	@$(BIN)/python -m bench.gateway --only soak --systems streamweir $(BENCH_FLAGS)
 
-fuzz: $(STAMP)/program ## fuzz the SSE splitter against its reference (FUZZ_COUNT=..., FUZZ_FLAGS="--seed S")
-	@echo "Fuzzing the splitter with $(FUZZ_COUNT) inputs"
+fuzz: $(STAMP)/program $(STAMP)/test ## fuzz the splitters against their references (FUZZ_COUNT=..., FUZZ_FLAGS="--seed S")
+	@echo "Fuzzing the splitter of events with $(FUZZ_COUNT) inputs"
 	@PYTHONPATH=tests $(BIN)/python -m fuzz.sse --count $(FUZZ_COUNT) $(FUZZ_FLAGS)
+	@echo "Fuzzing the splitter of Amazon's frames with $(FUZZ_COUNT) inputs"
+	@PYTHONPATH=tests $(BIN)/python -m fuzz.amazon --count $(FUZZ_COUNT) $(FUZZ_FLAGS)
 
 soak: $(STAMP)/program $(STAMP)/test $(STAMP)/local $(STAMP)/console $(STAMP)/chromium ## run the tests with their full counts, then make fuzz: about an hour
 	@echo "Running the tests with their full counts"

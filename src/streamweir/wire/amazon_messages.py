@@ -58,10 +58,10 @@ class MessagesInFramesSplitter(EventStreamSplitter):
             except (DecodeError, ValidationError, UnicodeDecodeError):
                 raise InvalidFrame from None
             found = _TYPE.match(data)
-            if found is None or len(data) > jsonio.FAST_BYTES or b"\n" in data or b"\r" in data:
+            if found is None or len(data) > jsonio.FAST_BYTES or 10 in data or 13 in data:
                 return self._unusual(data)
             event = found[1]
-            return Frame(write_event(event, data), data, event)
+            return Frame(b"event: %b\ndata: %b\n\n" % (event, data), data, event)
         if meaning.event.startswith((EXCEPTION, ERROR)):
             return _error(meaning, payload)
         return None

@@ -1,0 +1,35 @@
+"""A seeded part of the fuzzing in every test run, and that the fuzzer sees what it looks for."""
+
+from binascii import crc32
+
+import pytest
+
+from fuzz.amazon import Case, difference, first_failure, shrunk
+from streamweir.wire.amazon import EventStreamSplitter, write_message
+from streamweir.wire.sse import Frame
+
+FRAME = write_message({":event-type": "messageStop", ":message-type": "event"}, b"{}")
+
+
+def test_splitter_does_as_botocore() -> None:
+    assert first_failure(count=4000, seed=4000) is None
+
+
+class SplitterWithoutChecksums(EventStreamSplitter):
+    """Wrong on purpose: it makes the last checksum right before it checks it."""
+
+    def _read(self, raw: bytes, headers_size: int, checksum: int) -> Frame | None:
+        return super()._read(raw[:-4] + crc32(raw[:-4]).to_bytes(4, "big"), headers_size, checksum)
+
+
+def test_fuzzer_finds_a_splitter_that_does_not_check(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fuzz.amazon.EventStreamSplitter", SplitterWithoutChecksums)
+    report = first_failure(count=1000, seed=1)
+    assert report is not None
+    assert report.startswith("seed 1, input ")
+
+
+def test_shrinking_keeps_the_failure() -> None:
+    case = Case(FRAME + FRAME, (3, 9, 40))
+    assert shrunk(case, lambda smaller: len(smaller.body) > len(FRAME)) == Case(FRAME + FRAME[:1], ())
+    assert difference(case) is None
