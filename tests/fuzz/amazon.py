@@ -112,7 +112,7 @@ def random_case(rng: random.Random) -> Case:
     return Case(body, tuple(cuts), rng.choice(LIMITS))
 
 
-class _StrictHeaders(EventStreamHeaderParser):  # type: ignore[misc] (botocore has no types)
+class _StrictHeaders(EventStreamHeaderParser):  # type: ignore[misc]  # botocore has no types
     def _advance_data(self, consumed: int) -> None:
         if consumed > len(self._data):
             raise ParserError("a header is longer than the headers")
@@ -123,7 +123,7 @@ class _TooLarge(Exception):
     pass
 
 
-class _StrictBuffer(EventStreamBuffer):  # type: ignore[misc] (botocore has no types)
+class _StrictBuffer(EventStreamBuffer):  # type: ignore[misc]  # botocore has no types
     def __init__(self, limit: int) -> None:
         super().__init__()
         self._header_parser = _StrictHeaders()

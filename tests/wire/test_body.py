@@ -2,7 +2,8 @@
 
 import pytest
 
-from streamweir.wire.body import BodyFormat, BodySplitter
+from streamweir.providers.base import PART
+from streamweir.wire.body import BodyFormat, BodySplitter, Framing, empty_event
 from streamweir.wire.sse import EventTooLarge
 
 CASES = [
@@ -101,3 +102,13 @@ def test_keep_alives_between_events_do_not_add_up(begin: bytes, event: bytes) ->
     quiet = b": ping\n\n" * 8000 if not begin else b" " * 64_000
     frames = [frame for _ in range(20) for frame in splitter.feed(quiet + event)]
     assert len([frame for frame in frames if frame.data is not None]) == 20
+
+
+@pytest.mark.parametrize("framing", Framing)
+@pytest.mark.parametrize("size", [1, 1000])
+def test_an_event_can_follow_a_stream_of_any_framing(framing: Framing, size: int) -> None:
+    splitter = BodySplitter(framing=framing)
+    body = empty_event(framing, b"first") + empty_event(framing, PART)
+    frames = [frame for at in range(0, len(body), size) for frame in splitter.feed(body[at : at + size])]
+    assert [frame.event for frame in frames] == [b"first", PART]
+    assert all(frame.data is not None for frame in frames)

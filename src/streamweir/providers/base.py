@@ -93,6 +93,8 @@ class UpstreamRequest(Struct, frozen=True, kw_only=True):
     """The answer is asked for as a stream, although the caller gets a whole one."""
     is_streamed: bool = False
     """Their answers are event streams, with an event `PART` between two of them."""
+    framing: Framing = Framing.TEXT
+    """What these streams are made of."""
     method: str = "POST"
 
 

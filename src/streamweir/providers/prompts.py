@@ -31,7 +31,16 @@ from streamweir.core.events import (
 )
 from streamweir.core.request import ChatRequest
 from streamweir.core.usage import Usage
-from streamweir.providers.base import PART, Decoder, Provider, Target, UpstreamRequest, call_in_text
+from streamweir.providers.base import (
+    PART,
+    Decoder,
+    Provider,
+    Target,
+    UpstreamRequest,
+    call_in_text,
+    framing_of,
+    max_event_bytes,
+)
 from streamweir.wire.sse import Frame
 
 PREFIX = "prompts/"
@@ -53,6 +62,8 @@ class PromptsProvider:
         self._prompts = prompts
         self._choices = choices
         self.name = f"{PREFIX}{prompts}/{choices}/{provider.name}"
+        self.framing = framing_of(provider)
+        self.max_event_bytes = max_event_bytes(provider)
 
     def refusal_of(self, request: ChatRequest, model: str, /) -> CallerError | None:
         if not request.messages:
@@ -65,7 +76,9 @@ class PromptsProvider:
     def build_request(self, request: ChatRequest, target: Target, /) -> UpstreamRequest:
         calls = [self._provider.build_request(self._part(request, i), target) for i in range(self._prompts)]
         more = tuple(call.body for call in calls[1:])
-        return structs.replace(calls[0], more=more, is_streamed=request.stream) if more else calls[0]
+        if not more:
+            return calls[0]
+        return structs.replace(calls[0], more=more, is_streamed=request.stream, framing=self.framing)
 
     def decoder(self, _choices: int | None = None, /) -> Decoder:
         return _PromptsDecoder(self._provider, self._prompts, self._choices)

@@ -21,14 +21,13 @@ from streamweir.core.errors import GatewayFault, StreamweirError
 from streamweir.providers.base import PART, UpstreamRequest
 from streamweir.providers.refusal import ReadError, read_refusal
 from streamweir.upstream.base import Call, Receiver, Upstream
-from streamweir.wire import sse
+from streamweir.wire.body import empty_event
 
 _MAX_WAITING = 1024 * 1024
 """Bytes of one answer before its turn: then it is not read until then."""
 _MAX_REFUSAL = 64 * 1024
 _DOCUMENTS = (b'{"parts":[', b",", b"]}")
-_STREAMS = (b"", b"\n\n" + sse.write_event(PART, b"{}"), b"")
-"""Written before, between and after the answers. A blank line ends an event that was not ended."""
+"""Written before, between and after answers that are no streams."""
 
 
 class BatchUpstream:
@@ -71,7 +70,9 @@ class BatchCall:
         self._unsent = self._size = sum(map(len, self._bodies))
         self._receiver = receiver
         self._parallel = request.parallel
-        self._before, self._between, self._after = _STREAMS if request.is_streamed else _DOCUMENTS
+        self._before, self._between, self._after = _DOCUMENTS
+        if request.is_streamed:
+            self._before, self._between, self._after = b"", empty_event(request.framing, PART), b""
         self._parts: list[_Part] = []
         self._turn = 0
         self._running = 0

@@ -7,13 +7,14 @@ gets the frames as they are. Frames of other types are no part of the answer.
 """
 
 import re
+from base64 import b64encode
 from typing import Any
 
 from msgspec import DecodeError, Struct, ValidationError
 from msgspec.json import Decoder
 
 from streamweir.wire import jsonio
-from streamweir.wire.amazon import ERROR, EXCEPTION, EventStreamSplitter, Meaning
+from streamweir.wire.amazon import ERROR, EXCEPTION, EventStreamSplitter, Meaning, write_message
 from streamweir.wire.sse import DEFAULT_LIMIT, EventTooLarge, Frame, InvalidFrame, write_event, write_frame
 
 ERROR_TYPES = {
@@ -31,9 +32,9 @@ ERROR_TYPES = {
 }
 """Anthropic's types, by the name of an exception in lower case. Others are an `api_error`."""
 
-_TYPE = re.compile(rb'\{"type":"([a-z_]{1,64})"')
+_TYPE = re.compile(rb'\{"type":"([a-z_.]{1,64})"')
 """How the JSON of nearly every event begins."""
-_TYPE_NAME = re.compile(r"[a-z_]{1,64}")
+_TYPE_NAME = re.compile(r"[a-z_.]{1,64}")
 _LINE_ENDS = bytes.maketrans(b"\r\n", b"  ")
 
 
@@ -82,6 +83,12 @@ class MessagesInFramesSplitter(EventStreamSplitter):
         if isinstance(kind, str) and _TYPE_NAME.fullmatch(kind):
             return Frame(write_event(kind.encode(), data), data, kind.encode())
         return Frame(write_frame(data), data, b"", True, True)
+
+
+def write_chunk(document: bytes) -> bytes:
+    """A frame with an event's JSON."""
+    headers = {":event-type": "chunk", ":content-type": "application/json", ":message-type": "event"}
+    return write_message(headers, b'{"bytes":"%b"}' % b64encode(document))
 
 
 def _error(meaning: Meaning, payload: bytes) -> Frame:

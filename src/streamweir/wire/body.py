@@ -10,10 +10,18 @@ began with a brace would have two gigabytes.
 
 from enum import StrEnum
 
-from streamweir.wire.amazon import EventStreamSplitter
-from streamweir.wire.amazon_messages import MessagesInFramesSplitter
+from streamweir.wire.amazon import EventStreamSplitter, write_message
+from streamweir.wire.amazon_messages import MessagesInFramesSplitter, write_chunk
 from streamweir.wire.array import ArraySplitter
-from streamweir.wire.sse import DEFAULT_LIMIT, MAX_BYTES_WITHOUT_DATA, EventTooLarge, Frame, Splitter, skip_bom
+from streamweir.wire.sse import (
+    DEFAULT_LIMIT,
+    MAX_BYTES_WITHOUT_DATA,
+    EventTooLarge,
+    Frame,
+    Splitter,
+    skip_bom,
+    write_event,
+)
 
 WHOLE_LIMIT = 64 * 1024 * 1024
 
@@ -33,6 +41,15 @@ class Framing(StrEnum):
     """Amazon's binary frames."""
     AMAZON_MESSAGES = "amazon_messages"
     """The same, with Anthropic's events in them."""
+
+
+def empty_event(framing: Framing, name: bytes) -> bytes:
+    """An event that a stream may be continued with, also behind another stream of the same kind."""
+    if framing is Framing.TEXT:
+        return b"\n\n" + write_event(name, b"{}")  # a blank line ends an event that was not ended
+    if framing is Framing.AMAZON:
+        return write_message({":event-type": name.decode(), ":message-type": "event"}, b"{}")
+    return write_chunk(b'{"type":"%b"}' % name)
 
 
 class BodySplitter:
