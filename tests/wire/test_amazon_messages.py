@@ -51,9 +51,21 @@ def test_no_document_can_write_a_line_of_its_own(document: bytes, event: bytes) 
     assert Splitter().feed(frame.raw) == [frame]
 
 
+DEEP = b'{"x":%b%b,"bytes":"e30="}' % (b"[" * 20_000, b"]" * 20_000)
+
+
 @pytest.mark.parametrize(
     "unreadable",
-    [b'{"bytes":"???"}', b'{"bytes":7}', b'{"p":"ab"}', b"{", b"", payload(b"no json"), payload(b'{"type":"ping"\n')],
+    [
+        DEEP,
+        b'{"bytes":"???"}',
+        b'{"bytes":7}',
+        b'{"p":"ab"}',
+        b"{",
+        b"",
+        payload(b"no json"),
+        payload(b'{"type":"ping"\n'),
+    ],
 )
 def test_a_chunk_that_cannot_be_read_ends_the_stream(unreadable: bytes) -> None:
     splitter = MessagesInFramesSplitter()

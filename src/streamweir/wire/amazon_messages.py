@@ -10,7 +10,7 @@ import re
 from base64 import b64encode
 from typing import Any
 
-from msgspec import DecodeError, Struct, ValidationError
+from msgspec import DecodeError, Struct
 from msgspec.json import Decoder
 
 from streamweir.wire import jsonio
@@ -56,7 +56,7 @@ class MessagesInFramesSplitter(EventStreamSplitter):
         if meaning.event == b"chunk":
             try:
                 data = _decode_chunk(payload).bytes
-            except (DecodeError, ValidationError, UnicodeDecodeError):
+            except (DecodeError, UnicodeDecodeError, RecursionError):
                 raise InvalidFrame from None
             found = _TYPE.match(data)
             if found is None or len(data) > jsonio.FAST_BYTES or 10 in data or 13 in data:
