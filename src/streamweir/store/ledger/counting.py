@@ -1,7 +1,8 @@
 """The usage of a batch of settlements, summed up as the usage tables have it.
 
-Every settlement counts once in each of the four tables by time, and in `attribution_days` under its end user, its API,
-its session and each of its tags. A request counts at the time of its reservation.
+Every settlement counts once in each of the four tables by time, in `target_hours` under its target, and in
+`attribution_days` under its end user, its API, its session and each of its tags. A request counts at the time of its
+reservation.
 """
 
 from operator import add
@@ -12,25 +13,33 @@ import msgspec
 from streamweir.policy.end_user import digest_of_user
 from streamweir.policy.latency import bucket_of
 from streamweir.store.db.request_log import Row
-from streamweir.store.db.tables import SUMS, TTFT
+from streamweir.store.db.tables import SUMS, TARGET_SUMS, TTFT
 from streamweir.store.journal.entries import Settle
 from streamweir.store.ledger.rows import RowBatch, Rows
 
 MINUTE_MS = 60_000
-DAY_MS = 24 * 60 * MINUTE_MS
+HOUR_MINUTES = 60
+DAY_MINUTES = 24 * HOUR_MINUTES
 _Sums = dict[tuple[Any, ...], list[int]]
 """By a unit of time and the further columns of a primary key."""
 _NO_TTFT = [0] * len(TTFT)
+_OF_TARGETS = [SUMS.index(name) for name in TARGET_SUMS]
 _read_tags = msgspec.json.Decoder(list[str]).decode
 
 
 class UsageCounts:
+    """Sums of equal requests, which are most of a batch, are added up once for all tables."""
+
     def __init__(self) -> None:
-        self._minutes: _Sums = {}
-        self._attributed: _Sums = {}
+        self._sums: _Sums = {}
+        self._first_tokens: dict[tuple[tuple[Any, ...], int], int] = {}
 
     def add(self, entry: Settle, row: Row, at_ms: int, workspace_id: str, key_id: str) -> None:
         """`row`: of the entry, with its price. The others are of its reservation."""
+        target, end_user, api = row.target or "", row.end_user or "", row.dialect or ""
+        # A request without usage is not in the sums of its target: providers do not count it, either.
+        credential = entry.credential if target and (row.prompt_tokens is not None or row.cost) else None
+        minute = (at_ms // MINUTE_MS, workspace_id, key_id, row.model or "", target)
         counted = [
             1,
             row.error is not None,
@@ -43,33 +52,48 @@ class UsageCounts:
             row.price or 0,
             row.cost is None,
         ]
-        day = at_ms // DAY_MS
-        for kind, value in _attribution_of(row):
-            _add(self._attributed, (day, workspace_id, key_id, kind, value), counted)
-        provider = row.target.partition("/")[0] if row.target is not None else ""
-        minute = (at_ms // MINUTE_MS, workspace_id, key_id, row.model or "", provider)
-        _add(self._minutes, minute, counted + _NO_TTFT)
+        _add(self._sums, (minute, credential, end_user, api, row.session, row.tags), counted)
         if row.stream and row.ttft_ms is not None:
-            self._minutes[minute][len(SUMS) + bucket_of(row.ttft_ms)] += 1
+            first = (minute, bucket_of(row.ttft_ms))
+            self._first_tokens[first] = self._first_tokens.get(first, 0) + 1
 
     def put_into(self, rows: RowBatch) -> None:
-        quarters = _aggregate(self._minutes, 15)
+        minutes: _Sums = {}
+        attributed: _Sums = {}
+        targets: _Sums = {}
+        for (minute, credential, end_user, api, session, tags), sums in self._sums.items():
+            at, workspace_id, key_id, _, target = minute
+            _add(minutes, _by_provider(minute), sums + _NO_TTFT)
+            for kind, value in _attribution_of(end_user, api, session, tags):
+                _add(attributed, (at // DAY_MINUTES, workspace_id, key_id, kind, value), sums)
+            if credential is not None:
+                provider, _, model = target.partition("/")
+                _add(targets, (at // HOUR_MINUTES, provider, model, credential), [sums[index] for index in _OF_TARGETS])
+        for (minute, bucket), count in self._first_tokens.items():
+            minutes[_by_provider(minute)][len(SUMS) + bucket] += count
+        quarters = _aggregate(minutes, 15)
         hours = _aggregate(quarters, 4)
-        rows.minutes, rows.quarters = _rows(self._minutes), _rows(quarters)
+        rows.minutes, rows.quarters = _rows(minutes), _rows(quarters)
         rows.hours, rows.days = _rows(hours), _rows(_aggregate(hours, 24))
+        rows.targets = _rows(targets)
         rows.attributed = [
             (*group, digest_of_user(group[4]) if group[3] == "end_user" else None, *sums)
-            for group, sums in self._attributed.items()
+            for group, sums in attributed.items()
         ]
 
 
-def _attribution_of(row: Row) -> list[tuple[str, str]]:
+def _by_provider(minute: tuple[int, str, str, str, str]) -> tuple[Any, ...]:
+    *group, target = minute
+    return (*group, target.partition("/")[0])
+
+
+def _attribution_of(end_user: str, api: str, session: str | None, tags: str | None) -> list[tuple[str, str]]:
     """The kinds and values that a request counts under."""
-    found = [("end_user", row.end_user or ""), ("api", row.dialect or "")]
-    if row.session is not None:
-        found.append(("session", row.session))
-    if row.tags is not None:
-        found += [("tag", tag) for tag in tags_in(row.tags)]
+    found = [("end_user", end_user), ("api", api)]
+    if session is not None:
+        found.append(("session", session))
+    if tags is not None:
+        found += [("tag", tag) for tag in tags_in(tags)]
     return found
 
 

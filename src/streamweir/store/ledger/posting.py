@@ -275,7 +275,6 @@ class _Batch:
                 (state.key_id, state.idempotency, id)
             )
         self._usage.add(entry, row, state.at_ms, state.workspace_id, state.key_id or "")
-        rows.targets.add(entry, row, state.at_ms)
         self.result.settled += 1
 
     def _restore_lost_hold(self, entry: Settle) -> RequestState:

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from msgspec import Struct, field
+from msgspec import Struct
 from sqlalchemy import (
     BigInteger,
     Connection,
@@ -33,7 +33,7 @@ from streamweir.store.db.tables import (
     usage_minutes,
     usage_quarters,
 )
-from streamweir.store.ledger.target_sums import TargetSums
+from streamweir.store.ledger.target_sums import add_target_sums
 from streamweir.store.requests.attribution import add_attributed
 
 Rows = list[tuple[Any, ...]]
@@ -150,7 +150,7 @@ class RowBatch(Struct):
     quarters: Rows = []
     hours: Rows = []
     days: Rows = []
-    targets: TargetSums = field(default_factory=TargetSums)
+    targets: Rows = []
     attributed: Rows = []
     idempotency_opened: Rows = []
     idempotency_completed: Rows = []
@@ -168,7 +168,7 @@ class RowBatch(Struct):
         _quarters.run(conn, sorted(self.quarters))
         _hours.run(conn, sorted(self.hours))
         _days.run(conn, sorted(self.days))
-        self.targets.write(conn)
+        add_target_sums.run(conn, sorted(self.targets))
         add_attributed.run(conn, sorted(self.attributed, key=_first_five))
         _idempotency_opened.run(conn, self.idempotency_opened)
         _idempotency_completed.run(conn, self.idempotency_completed)

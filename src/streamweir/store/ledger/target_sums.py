@@ -10,10 +10,9 @@ from collections.abc import Collection
 from sqlalchemy import Connection, Insert, select
 
 from streamweir.policy.reconciliation import Usage
-from streamweir.store.db.request_log import Row
 from streamweir.store.db.sql import BatchStatement, upsert
 from streamweir.store.db.tables import TARGET, TARGET_SUMS, target_hours
-from streamweir.store.journal.entries import Settle, plain
+from streamweir.store.journal.entries import plain
 
 HOUR_MS = 3_600_000
 
@@ -24,33 +23,8 @@ def _build(conn: Connection) -> Insert:
     return statement.on_conflict_do_update(index_elements=("hour", *TARGET), set_=sums)
 
 
-_hours = BatchStatement(_build, ("hour", *TARGET, *TARGET_SUMS))
-
-
-class TargetSums:
-    """Those of one batch."""
-
-    def __init__(self) -> None:
-        self._sums: dict[tuple[int, str, str, str], list[int]] = {}
-
-    def add(self, entry: Settle, row: Row, at_ms: int) -> None:
-        """`at_ms`: of the reservation. A request without usage is not counted: providers do not, either."""
-        if row.target is None or (row.prompt_tokens is None and not row.cost):
-            return
-        provider, _, model = row.target.partition("/")
-        key = (at_ms // HOUR_MS, provider, model, entry.credential)
-        sums = self._sums.get(key)
-        if sums is None:
-            sums = self._sums[key] = [0] * len(TARGET_SUMS)
-        sums[0] += 1
-        sums[1] += row.prompt_tokens or 0
-        sums[2] += entry.cached_tokens
-        sums[3] += row.completion_tokens or 0
-        sums[4] += row.cost or 0
-        sums[5] += row.cost is None
-
-    def write(self, conn: Connection) -> None:
-        _hours.run(conn, sorted((*key, *sums) for key, sums in self._sums.items()))
+add_target_sums = BatchStatement(_build, ("hour", *TARGET, *TARGET_SUMS))
+"""Adds to the sums of rows."""
 
 
 def list_providers(conn: Connection) -> list[str]:
