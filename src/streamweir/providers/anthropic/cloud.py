@@ -1,0 +1,116 @@
+"""Anthropic's API at a cloud: what a cloud takes of a call.
+
+A cloud answers a beta or a member that it does not know with 400, and agents send new ones with every release. So a
+cloud gets the betas that it is known to take, under its own names, and no member that needs another one. What is left
+out is named: a beta that the caller sent as `anthropic-beta.NAME`.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+from msgspec import Struct
+
+from streamweir.core.request import ChatRequest
+from streamweir.providers.anthropic.request import MessagesCall
+from streamweir.providers.base import is_default
+from streamweir.wire.native import NativeWire
+
+_HEADER = "anthropic-beta"
+_NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
+_SCOPES = "prompt-caching-scope-2026-01-05"
+_NEEDS: Mapping[tuple[str, ...], frozenset[str]] = {
+    ("container",): frozenset({"code-execution-2025-08-25", "skills-2025-10-02"}),
+    ("context_management",): frozenset(
+        {"context-management-2025-06-27", "compact-2026-01-12", "compact-2026-09-04"}
+    ),
+    ("mcp_servers",): frozenset({"mcp-client-2025-04-04", "mcp-client-2025-11-20"}),
+    ("output_config", "task_budget"): frozenset({"task-budgets-2026-03-13"}),
+    ("thinking", "block_binding"): frozenset({"thinking-binding-controls-2026-08-01"}),
+}  # fmt: skip
+"""Members, and the betas of which they need one."""
+
+
+class CloudRules(Struct, frozen=True, kw_only=True):
+    """What a cloud takes."""
+
+    betas: Mapping[str, str]
+    """By Anthropic's names: the cloud's."""
+    refuses: frozenset[str] = frozenset()
+    """Members of the first level that it does not take at all."""
+
+
+class CloudCall(NamedTuple):
+    body: dict[str, Any]
+    betas: tuple[str, ...]
+    """The cloud's names."""
+    dropped: tuple[str, ...]
+
+
+def adapt(call: MessagesCall, request: ChatRequest, rules: CloudRules) -> CloudCall:
+    is_native = request.native is not None and request.native.wire == NativeWire.ANTHROPIC_MESSAGES
+    asked = _betas_in(call.headers)
+    taken = dict.fromkeys(rules.betas[beta] for beta in asked if beta in rules.betas)
+    dropped = list(call.dropped)
+    if is_native:
+        dropped += _named(beta for beta in asked if beta not in rules.betas)
+    body = call.body
+    for name in sorted(rules.refuses & body.keys()):
+        body = {each: value for each, value in body.items() if each != name}
+        if not is_default(name, request.body.get(name)):
+            dropped.append(name)
+    for path, betas in _NEEDS.items():
+        if not any(rules.betas.get(beta) in taken for beta in betas if beta in rules.betas):
+            body = _without(body, path, dropped)
+    if _SCOPES in asked and _SCOPES not in rules.betas:
+        body = _without_scopes(body)
+    return CloudCall(body, tuple(taken), tuple(dict.fromkeys(dropped)))
+
+
+def _betas_in(headers: Iterable[tuple[str, str]]) -> list[str]:
+    sent = [value for name, value in headers if name == _HEADER]
+    return [beta for value in sent for each in value.split(",") if (beta := each.strip())]
+
+
+def _named(betas: Iterable[str]) -> list[str]:
+    """Only names can be in a header of the answer."""
+    return [f"{_HEADER}.{beta}" if _NAME.fullmatch(beta) else _HEADER for beta in betas]
+
+
+def _without(body: dict[str, Any], path: tuple[str, ...], dropped: list[str]) -> dict[str, Any]:
+    """The body is not changed, because what is in it can be the caller's."""
+    name = path[0]
+    inner = body.get(name)
+    if inner is None:
+        return body
+    if len(path) == 1:
+        dropped.append(name)
+        return {each: value for each, value in body.items() if each != name}
+    if not isinstance(inner, dict) or inner.get(path[1]) is None:
+        return body
+    dropped.append(".".join(path))
+    rest = {each: value for each, value in inner.items() if each != path[1]}
+    if rest:
+        return {**body, name: rest}
+    return {each: value for each, value in body.items() if each != name}
+
+
+def _without_scopes(body: dict[str, Any]) -> dict[str, Any]:
+    """Marks of the prompt cache without `scope`, which only says for whom an entry is: they are not named."""
+    made = dict(body)
+    for name in ("system", "tools", "messages"):
+        entries = made.get(name)
+        if isinstance(entries, list):
+            made[name] = [_without_scope(entry) for entry in entries]
+    return _without_scope(made)
+
+
+def _without_scope(entry: Any) -> Any:
+    if not isinstance(entry, dict):
+        return entry
+    mark, content = entry.get("cache_control"), entry.get("content")
+    if isinstance(mark, dict) and "scope" in mark:
+        entry = {**entry, "cache_control": {name: value for name, value in mark.items() if name != "scope"}}
+    if isinstance(content, list):
+        entry = {**entry, "content": [_without_scope(block) for block in content]}
+    return entry
