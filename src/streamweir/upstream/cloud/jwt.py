@@ -1,0 +1,52 @@
+"""JSON Web Tokens that the gateway signs itself, to get an access token for them.
+
+RS256 alone, with `cryptography` (extra `clouds`), which is imported when a token is signed first. A private key is
+never part of an error. Signing takes half a millisecond, and the import much longer: call it in a thread.
+"""
+
+from base64 import urlsafe_b64encode
+from collections.abc import Mapping
+from importlib.util import find_spec
+from typing import Any
+
+from streamweir.wire import jsonio
+
+NO_LIBRARY = "signing needs a library: install streamweir[clouds]"
+
+
+class KeyFault(Exception):
+    """The key cannot be used. The text is the reason, without the key."""
+
+
+def can_sign() -> bool:
+    """The library is there."""
+    return find_spec("cryptography") is not None
+
+
+def signed_token(header: Mapping[str, Any], claims: Mapping[str, Any], key: bytes) -> str:
+    """`key`: an RSA private key as PEM. `header`: what it has beside `alg` and `typ`. Raises `KeyFault`."""
+    try:
+        from cryptography.exceptions import UnsupportedAlgorithm
+        from cryptography.hazmat.primitives.asymmetric.padding import PKCS1v15
+        from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
+        from cryptography.hazmat.primitives.hashes import SHA256
+        from cryptography.hazmat.primitives.serialization import load_pem_private_key
+    except ImportError:
+        raise KeyFault(NO_LIBRARY) from None
+    try:
+        private_key = load_pem_private_key(key, password=None)
+    except (ValueError, TypeError, UnsupportedAlgorithm):  # TypeError: it is encrypted
+        raise KeyFault("the private key cannot be read: it must be an RSA key as PEM, without a password") from None
+    if not isinstance(private_key, RSAPrivateKey):
+        raise KeyFault("the private key is not an RSA key")
+    if private_key.key_size < 2048:
+        raise KeyFault("the private key is too short: it must have at least 2048 bits")
+    parts = {"alg": "RS256", "typ": "JWT", **header}, claims
+    signed = b".".join(base64url(jsonio.encode(part)) for part in parts)
+    signature = private_key.sign(signed, PKCS1v15(), SHA256())
+    return f"{signed.decode()}.{base64url(signature).decode()}"
+
+
+def base64url(data: bytes) -> bytes:
+    """Without padding, as tokens have it."""
+    return urlsafe_b64encode(data).rstrip(b"=")
