@@ -18,6 +18,7 @@ from typing import Any, cast
 from msgspec import structs
 
 from streamweir.config.check import check, check_listen
+from streamweir.config.cloud_check import TABLES, with_files
 from streamweir.config.error import ConfigError, ConfigProblem, member, raise_all
 from streamweir.config.key_file import read_key_files
 from streamweir.config.model import Config, Provider, ProviderTimeouts
@@ -157,7 +158,8 @@ def _resolve_provider(provider: Provider, folder: Path) -> Provider:
         for number, each in enumerate(provider.api_keys, 1)
     )
     api_key_file, ca_file = resolve(provider.api_key_file), resolve(provider.ca_file)
-    return structs.replace(provider, api_keys=api_keys, api_key_file=api_key_file, ca_file=ca_file)
+    tables = {name: with_files(table, resolve) for name in TABLES if (table := getattr(provider, name)) is not None}
+    return structs.replace(provider, api_keys=api_keys, api_key_file=api_key_file, ca_file=ca_file, **tables)
 
 
 def _missing_files(config: Config) -> Iterator[ConfigProblem]:

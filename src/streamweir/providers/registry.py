@@ -81,10 +81,20 @@ FAMILIES = {
         prices="google",
     ),
     "vertex": Family(
-        module="gemini",
+        module="vertex.gemini",
         base_url="https://LOCATION-aiplatform.googleapis.com/v1",
         settings=("project", "location", "google"),
         prices="google",
+        wires=(
+            WireRow(wire=Wire.GEMINI, module="vertex.gemini"),
+            WireRow(
+                wire=Wire.MESSAGES,
+                module="vertex.messages",
+                native_wire=NativeWire.ANTHROPIC_MESSAGES,
+                models=r"^(publishers/anthropic/models/|anthropic/)?claude-",
+            ),
+            WireRow(wire=Wire.CHAT, module="vertex.chat", models=r"^(?!publishers/|models/)[^/]+/"),
+        ),
     ),
 }
 

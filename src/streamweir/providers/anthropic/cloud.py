@@ -11,9 +11,10 @@ from typing import Any, NamedTuple
 
 from msgspec import Struct
 
+from streamweir.core.errors import CallerError
 from streamweir.core.request import ChatRequest
 from streamweir.providers.anthropic.request import MessagesCall
-from streamweir.providers.base import is_default
+from streamweir.providers.base import is_default, no_server_tool
 from streamweir.wire.native import NativeWire
 
 _HEADER = "anthropic-beta"
@@ -31,6 +32,24 @@ _NEEDS: Mapping[tuple[str, ...], frozenset[str]] = {
 """Members, and the betas of which they need one."""
 
 
+_WITHOUT_EFFECT = frozenset(
+    {
+        "claude-code-20250219",
+        "effort-2025-11-24",
+        "fine-grained-tool-streaming-2025-05-14",
+        "oauth-2025-04-20",
+        "output-128k-2025-02-19",
+        "prompt-caching-2024-07-31",
+        "structured-outputs-2025-11-13",
+        "token-counting-2024-11-01",
+        "token-efficient-tools-2025-02-19",
+        _SCOPES,
+    }
+)
+"""They say who is asking, change nothing but the order of bytes, or are for what needs no beta any more: leaving them
+out changes no answer."""
+
+
 class CloudRules(Struct, frozen=True, kw_only=True):
     """What a cloud takes."""
 
@@ -38,6 +57,11 @@ class CloudRules(Struct, frozen=True, kw_only=True):
     """By Anthropic's names: the cloud's."""
     refuses: frozenset[str] = frozenset()
     """Members of the first level that it does not take at all."""
+    refused_tools: str = ""
+    """A pattern of the kinds of tools that Anthropic runs itself, and this cloud does not."""
+
+    def refuses_tool(self, kind: object) -> bool:
+        return bool(self.refused_tools) and re.fullmatch(self.refused_tools, str(kind)) is not None
 
 
 class CloudCall(NamedTuple):
@@ -53,8 +77,8 @@ def adapt(call: MessagesCall, request: ChatRequest, rules: CloudRules) -> CloudC
     taken = dict.fromkeys(rules.betas[beta] for beta in asked if beta in rules.betas)
     dropped = list(call.dropped)
     if is_native:
-        dropped += _named(beta for beta in asked if beta not in rules.betas)
-    body = call.body
+        dropped += _named(beta for beta in asked if beta not in rules.betas and beta not in _WITHOUT_EFFECT)
+    body = _with_taken_tools(call.body, request, rules, is_native, dropped)
     for name in sorted(rules.refuses & body.keys()):
         body = {each: value for each, value in body.items() if each != name}
         if not is_default(name, request.body.get(name)):
@@ -65,6 +89,29 @@ def adapt(call: MessagesCall, request: ChatRequest, rules: CloudRules) -> CloudC
     if _SCOPES in asked and _SCOPES not in rules.betas:
         body = _without_scopes(body)
     return CloudCall(body, tuple(taken), tuple(dict.fromkeys(dropped)))
+
+
+def refusal_of(request: ChatRequest, rules: CloudRules) -> CallerError | None:
+    """Of a request whose only tools are those that this cloud does not have."""
+    if request.native is None or not all(rules.refuses_tool(kind) for kind, _ in request.server_tools):
+        return None
+    return no_server_tool(request)
+
+
+def _with_taken_tools(
+    body: dict[str, Any], request: ChatRequest, rules: CloudRules, is_native: bool, dropped: list[str]
+) -> dict[str, Any]:
+    tools = body.get("tools")
+    if not isinstance(tools, list) or not any(rules.refuses_tool(tool.get("type")) for tool in tools):
+        return body
+    sent = tools if is_native else request.body.get("tools") or ()
+    dropped += [f"tools[{i}]" for i, tool in enumerate(sent) if rules.refuses_tool(tool.get("type"))]
+    kept = [tool for tool in tools if not rules.refuses_tool(tool.get("type"))]
+    if kept:
+        return {**body, "tools": kept}
+    if body.get("tool_choice") is not None:  # it is refused without tools
+        dropped.append("tool_choice")
+    return {name: value for name, value in body.items() if name not in ("tools", "tool_choice")}
 
 
 def _betas_in(headers: Iterable[tuple[str, str]]) -> list[str]:
@@ -97,12 +144,9 @@ def _without(body: dict[str, Any], path: tuple[str, ...], dropped: list[str]) ->
 
 def _without_scopes(body: dict[str, Any]) -> dict[str, Any]:
     """Marks of the prompt cache without `scope`, which only says for whom an entry is: they are not named."""
-    made = dict(body)
-    for name in ("system", "tools", "messages"):
-        entries = made.get(name)
-        if isinstance(entries, list):
-            made[name] = [_without_scope(entry) for entry in entries]
-    return _without_scope(made)
+    made: dict[str, Any] = _without_scope(body)
+    lists = {name: made[name] for name in ("system", "tools", "messages") if isinstance(made.get(name), list)}
+    return {**made, **{name: [_without_scope(entry) for entry in entries] for name, entries in lists.items()}}
 
 
 def _without_scope(entry: Any) -> Any:

@@ -11,7 +11,7 @@ from msgspec import structs
 from streamweir.core.errors import CallerError, StreamweirError
 from streamweir.core.events import Event
 from streamweir.core.request import ChatRequest
-from streamweir.providers.anthropic.cloud import CloudRules, adapt
+from streamweir.providers.anthropic.cloud import CloudRules, adapt, refusal_of
 from streamweir.providers.anthropic.decode import AnthropicDecoder, decode_whole
 from streamweir.providers.anthropic.request import plan_call
 from streamweir.providers.base import Decoder, Provider, Target, UpstreamRequest, json_headers, one_choice_only
@@ -46,6 +46,7 @@ RULES = CloudRules(
         },
     },
     refuses=frozenset({"diagnostics", "service_tier"}),
+    refused_tools=r"(web_fetch|code_execution|advisor)(_\d{8})?|mcp_toolset",
 )
 
 
@@ -53,7 +54,7 @@ class VertexMessages:
     name = "anthropic"
 
     def refusal_of(self, request: ChatRequest, _model: str, /) -> CallerError | None:
-        return one_choice_only(request)
+        return one_choice_only(request) or refusal_of(request, RULES)
 
     def build_request(self, request: ChatRequest, target: Target, /) -> UpstreamRequest:
         call = adapt(plan_call(request, target), request, RULES)

@@ -52,13 +52,14 @@ from streamweir.providers.registry import (
     wires_of,
 )
 from streamweir.server.request.attribution import recorder_of
+from streamweir.server.request.authorization import authorizer_for, is_authorized
 from streamweir.server.request.file_keys import key_ring
 from streamweir.server.request.model_limits import ModelLimitsTable
 from streamweir.server.request.route_prices import RoutePrices
 from streamweir.server.request.target_settings import OwnSettings, server_of, settings_of_targets
 from streamweir.server.request.wires import ProviderWire, WireTable
 from streamweir.store.prices.file import load_prices
-from streamweir.upstream.authorized import connections_in
+from streamweir.upstream.authorized import AuthorizedUpstream, connections_in
 from streamweir.upstream.base import Endpoint, Upstream
 from streamweir.upstream.batch import BatchUpstream
 from streamweir.upstream.http1 import Http1Upstream
@@ -288,7 +289,9 @@ def _changed(
 
 def _connects_alike(before: ProviderRuntime, provider: ProviderConfig, timeouts: TargetTimeouts) -> bool:
     """The connections of `before` can be used on."""
-    return server_of(before.config) == server_of(provider) and before.timeouts.connect_s == timeouts.connect_s
+    if server_of(before.config) != server_of(provider) or is_authorized(before.config) != is_authorized(provider):
+        return False
+    return before.timeouts.connect_s == timeouts.connect_s
 
 
 def _target_runtime(
@@ -336,9 +339,10 @@ def _open_http(provider: ProviderConfig, timeouts: TargetTimeouts, where: str) -
         connect_s=timeouts.connect_s,
     )
     try:
-        return Http1Upstream(endpoint)
+        upstream, authorizer = Http1Upstream(endpoint), authorizer_for(provider)
     except ValueError as reason:  # an error that is found only when the upstream is created
         raise ConfigError(where, str(reason)) from None
+    return upstream if authorizer is None else AuthorizedUpstream(upstream, authorizer)
 
 
 def _provider_runtime(provider: ProviderConfig, timeouts: TargetTimeouts, upstream: Upstream) -> ProviderRuntime:

@@ -134,7 +134,7 @@ def read_credentials(path: str) -> Credentials:
     """Raises `FileFault`."""
     data = read_file(path)
     try:
-        credentials = _read(data)
+        credentials: Credentials = _read(data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         raise FileFault(
             f"it is not a JSON file of Google's credentials of a known kind ({', '.join(_KINDS)})"

@@ -1,0 +1,53 @@
+"""How requests to a cloud are authorized, where the operator's file has no key: by a signature or a token.
+
+One function for each cloud turns the provider's settings into those of its `upstream.cloud` module. What such a module
+reports about a credential that could not be refreshed is logged here.
+"""
+
+from functools import partial
+
+from streamweir.config.cloud import GoogleAuth
+from streamweir.config.model import Provider as ProviderConfig
+from streamweir.server.telemetry.log import logger
+from streamweir.upstream.authorized import Authorizer
+from streamweir.upstream.cloud import google
+from streamweir.upstream.credential import RefreshFailure
+
+
+def is_authorized(provider: ProviderConfig) -> bool:
+    """Its requests need headers that are made for each of them. A key, or the operator's own header, is enough."""
+    has_key = any(each.key for each in provider.credentials)
+    has_header = any(name.lower() == "authorization" for name in provider.headers)
+    return provider.kind == "vertex" and not has_key and not has_header
+
+
+def authorizer_for(provider: ProviderConfig) -> Authorizer | None:
+    """None: it needs none. Raises `ValueError` for settings that cannot be used."""
+    return _google(provider) if is_authorized(provider) else None
+
+
+def _google(provider: ProviderConfig) -> Authorizer:
+    own = provider.google or GoogleAuth()
+    settings = google.GoogleSettings(
+        source="file" if own.credentials_file is not None else own.source,
+        credentials_file=own.credentials_file,
+        token_url=own.token_url,
+        metadata_url=own.metadata_url,
+        proxy=provider.proxy,
+        ca_file=provider.ca_file,
+    )
+    return google.authorizer_of(settings, on_failure=partial(_log, provider.name))
+
+
+def _log(provider: str, failure: RefreshFailure) -> None:
+    error = failure.error
+    logger.warning(
+        "credential not refreshed",
+        provider=provider,
+        service=failure.service,
+        code=error.code,
+        reason=error.message,
+        detail=error.report.message() if error.report is not None else None,
+        is_valid=failure.is_valid,
+        pause_s=failure.pause_s,
+    )
