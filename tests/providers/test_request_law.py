@@ -34,6 +34,8 @@ TARGETS: list[tuple[str, Target]] = [
     ("gemini", Target(model="gemini-3-flash", api_key="k")),
     ("gemini", Target(model="gemini-2.0-flash", api_key="k")),
     ("vertex", Target(model="gemini-2.5-pro", api_key="k", project="p", location="europe-west4")),
+    ("vertex-messages", Target(model="claude-sonnet-4-5@20250929", api_key="k", project="p", location="us-east5")),
+    ("vertex-chat", Target(model="meta/llama-4-maverick-maas", api_key="k", project="p", location="us-east5")),
 ]
 HEADERS = {
     "authorization": {"Bearer k"},

@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -67,7 +67,8 @@ def of_file(path: str, **settings: Any) -> GoogleAuthorizer:
     return authorizer_of(GoogleSettings(source="file", credentials_file=path, **settings))
 
 
-CASES = {
+Make = Callable[[str, Path], dict[str, Any]]
+CASES: dict[str, tuple[Make, int]] = {
     "a key of a service account": (lambda url, _: service_account(url), 1),
     "a login of gcloud": (lambda url, _: user(url), 1),
     "a login of a workforce": (lambda url, _: user(url, "external_account_authorized_user"), 1),
