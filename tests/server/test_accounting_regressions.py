@@ -31,6 +31,7 @@ from streamweir.store.keys.workspaces import WorkspaceChange, change_workspace
 from streamweir.store.ledger.posting import apply
 from support.accounting_gateway import MILLI, MODEL, PROMPT, AccountingSetup, error_of, keeping, max_prompt, set_clock
 from support.answers import TEXTS, openai_frames, openai_stream
+from support.deadlines import PROGRAM_TIMEOUT_S
 from support.entries import assert_sound, books_on, hold
 from support.fleet import fleet
 from support.gateway import chat_request, gateway, providers, until
@@ -59,7 +60,7 @@ async def asked(setup: AccountingSetup, secret: str, times: int = 1) -> list[int
     before = len(setup.gate.records)
     statuses = [(await setup.gate.ask(key=secret, model="m", max_tokens=9)).status for _ in range(times)]
     await setup.gate.settled(before + times)
-    assert await setup.writer.flush(5)
+    assert await setup.writer.flush(PROGRAM_TIMEOUT_S)
     return statuses
 
 
@@ -249,7 +250,7 @@ async def test_g16_a_clock_change_does_not_make_a_process_dead(tmp_path: Path, m
     async with fleet(script, tmp_path, count=2) as ships, await ships.gates[0].connect() as client:
         await client.send(chat_request(model="m", stream=True, max_tokens=20))
         await client.head()
-        assert await ships.setups[0].writer.flush(5)
+        assert await ships.setups[0].writer.flush(PROGRAM_TIMEOUT_S)
         set_clock(monkeypatch, now_ms() + 3_600_000)
         maintenance = ships.setups[1].maintenance
         maintenance._connected_since = float("-inf")

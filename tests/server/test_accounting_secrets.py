@@ -25,7 +25,7 @@ from streamweir.store.journal.entries import Refused
 from support.api import HOST, bearer
 from support.canary import ANSWERS_MAY_HOLD, HEADERS, LOGS_MAY_HOLD, PATH, C, ask, requests, rows_of
 from support.canary_gateway import KEPT, B, Drive, driving
-from support.deadlines import WAIT_TIMEOUT_S
+from support.deadlines import PROGRAM_TIMEOUT_S, WAIT_TIMEOUT_S
 from support.failing_disk import FailingDisk
 from support.gateway import chat_request, configured, gateway, until
 
@@ -112,7 +112,7 @@ async def lose_the_database(drive: Drive) -> None:
         assert journals
         assert drive.setup.storage.journal.unapplied_bytes > 0, "what is searched is there"
         await drive.call("GET", "/api/keys", **drive.api.operator)
-    assert await drive.setup.writer.flush(10)
+    assert await drive.setup.writer.flush(PROGRAM_TIMEOUT_S)
 
 
 async def lose_the_rest(drive: Drive, disk: FailingDisk, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -126,7 +126,7 @@ async def lose_the_rest(drive: Drive, disk: FailingDisk, monkeypatch: pytest.Mon
     assert set(await drive.send(ask("openai/m", key), ask("openai/m", key))) <= {200, 503}
     row = structs.replace(row_of(setup.gate.records[0], "here"), request_id="req_poison", bytes_in=NEVER)
     setup.writer.put(Refused(row=row), required=True)
-    assert await setup.writer.flush(5)
+    assert await setup.writer.flush(PROGRAM_TIMEOUT_S)
     assert "journal/quarantine.jsonl" in drive.search_files()
     async with asyncio.timeout(WAIT_TIMEOUT_S):
         while await drive.send(ask("openai/m", key)) == [503]:  # until the disk is tried again
@@ -243,7 +243,7 @@ async def test_no_canary_is_stored_or_shown(
         await drive.send(b"GET /metrics HTTP/1.1\r\nhost: gateway\r\n\r\n")
         assert b"streamweir_requests_total" in drive.answers[-1].body
         await setup.gate.gateway.drained()
-        assert await setup.writer.flush(5)
+        assert await setup.writer.flush(PROGRAM_TIMEOUT_S)
         tables = await rows_of(setup.storage.store)
         drive.search_files()
         assert any(C["prompt"] in request.body.decode() for request in up.requests), "they do arrive where they belong"

@@ -18,6 +18,7 @@ from streamweir.server.request import lookups
 from streamweir.server.request.own_key import usd
 from support.accounting_gateway import MILLI, AccountingSetup, error_of, set_clock
 from support.answers import TEXTS, openai_frames, openai_stream, openai_whole
+from support.deadlines import PROGRAM_TIMEOUT_S
 from support.fleet import fleet
 from support.gateway import KEY, Gate, chat_request, gateway, gateway_to, providers
 from support.outage import ANSWER, ask
@@ -291,7 +292,7 @@ async def test_nodes_count_the_limits_of_a_key_together(tmp_path: Path) -> None:
             for setup in (first, second, second):
                 reply = await ask(setup.gate, secret)
                 await setup.gate.vacated()
-            assert await second.writer.flush(5)
+            assert await second.writer.flush(PROGRAM_TIMEOUT_S)
             assert (await shown(first, "/v1/key", secret))["limits"] == {"rpm": {"limit": 10, "used": 3, "left": 7}}
             found = await shown(first, f"/v1/generations/{reply.header('x-request-id')}", secret)
             assert found["outcome"] == "completed"

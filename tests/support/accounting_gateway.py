@@ -35,6 +35,7 @@ from streamweir.store.ledger.check import check_sums
 from streamweir.store.ledger.writer import Writer
 from streamweir.store.requests.requests import RequestFilter, RequestRow, list_requests
 from support.answers import openai_stream, openai_whole
+from support.deadlines import PROGRAM_TIMEOUT_S
 from support.gateway import MESSAGES, Gate, gateway, nothing_left, providers
 from support.program_deadlines import LONG_INTERVALS
 from support.raw_client import Reply
@@ -93,7 +94,7 @@ class AccountingSetup:
 
     async def read(self, work: Callable[[Connection], T]) -> T:
         """Of a database that has everything which has been written down."""
-        assert await self.writer.flush(5)
+        assert await self.writer.flush(PROGRAM_TIMEOUT_S)
         return await self.storage.store.read(work)
 
     async def write(self, work: Callable[[Connection], T]) -> T:
