@@ -17,7 +17,7 @@ from typing import Generic, TypeVar
 
 from msgspec import Struct
 
-from streamweir.core.errors import GatewayFault, StreamweirError, UpstreamError
+from streamweir.core.errors import ErrorReport, GatewayFault, StreamweirError, UpstreamError
 
 T = TypeVar("T")
 
@@ -41,6 +41,7 @@ _REASONS = {
     "upstream_timeout": "it did not answer in time",
     "upstream_bad_response": "its answer cannot be used",
     "upstream_connect_failed": "it could not be reached",
+    "upstream_rate_limited": "it limits requests",
 }
 
 
@@ -214,9 +215,11 @@ class RefreshedCredential(Generic[T]):
         return error
 
 
-def refused_by(message: str) -> UpstreamError:
-    """The token service does not accept what the operator has configured. `message` names the service, its reason and
-    what to do; it contains no secret."""
+def refused_by(message: str, detail: str = "") -> UpstreamError:
+    """The token service does not accept what the operator has configured, or that cannot be used. `message` names the
+    service, its reason and what to do; `detail` is for the operator's log alone. Neither contains a secret."""
     error = UpstreamError("upstream_auth_failed", message)
     error.is_of_account = True
+    if detail:
+        error.report = ErrorReport(text=detail)
     return error

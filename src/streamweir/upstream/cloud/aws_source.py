@@ -1,0 +1,336 @@
+"""Where keys for AWS come from: the sources that AWS's own programs have, in their order.
+
+    settings -> environment -> web identity -> shared files (profile) -> container -> instance
+
+The first that has keys is used (`source = "chain"`), or the one that the operator names. With a `role_arn` they are
+exchanged for keys of that role (`aws_token_service`). Programs that a profile names (`credential_process`) are never
+run, and nothing is asked of a person: such a profile is refused, with what can be done instead. What a caller can see
+names no file, account or address: such details are in the error's report, for the operator.
+"""
+
+import asyncio
+import re
+from collections.abc import Mapping
+from configparser import Error as InvalidFile
+from configparser import RawConfigParser
+from ipaddress import ip_address
+from pathlib import Path
+from typing import Literal
+from urllib.parse import urlsplit
+
+from msgspec import Struct
+
+from streamweir.core.errors import UpstreamError
+from streamweir.upstream.cloud.aws_token_service import (
+    RoleRequest,
+    TokenServices,
+    container_keys,
+    instance_keys,
+)
+from streamweir.upstream.cloud.sigv4 import AwsKeys
+from streamweir.upstream.credential import Lease, refused_by
+
+Source = Literal["chain", "static", "environment", "profile", "web_identity", "container", "instance"]
+Keys = Lease[AwsKeys]
+
+_MAX_FILE_BYTES = 1024 * 1024
+_MAX_TOKEN_BYTES = 64 * 1024
+_CONTAINER_URL = "http://169.254.170.2"
+_INSTANCE_URL = "http://169.254.169.254"
+_CONTAINER_HOSTS = frozenset({"169.254.170.2", "169.254.170.23", "fd00:ec2::23", "localhost"})
+"""To which a URL of the environment may lead without TLS, beside loopback addresses."""
+_NO_KEYS = "The gateway found no AWS credentials. Configure `aws` of the provider, or run it where AWS gives it a role."
+_CREDENTIAL_SOURCES = {"environment": "environment", "ec2instancemetadata": "instance", "ecscontainer": "container"}
+
+
+class AwsSettings(Struct, frozen=True, kw_only=True):
+    """As in docs/configuration.md."""
+
+    region: str
+    access_key_id: str | None = None
+    secret_access_key: str | None = None
+    session_token: str | None = None
+    profile: str | None = None
+    role_arn: str | None = None
+    external_id: str | None = None
+    session_name: str | None = None
+    web_identity_token_file: str | None = None
+    source: Source = "chain"
+    sts_url: str | None = None
+    metadata_url: str | None = None
+    proxy: str | None = None
+    """For STS. Containers and instances ask their own host."""
+    ca_file: str | None = None
+
+    def __repr__(self) -> str:
+        return f"AwsSettings({self.source!r})"
+
+
+class KeySource:
+    def __init__(self, settings: AwsSettings, environment: Mapping[str, str]) -> None:
+        """Raises `ValueError` for settings that contradict each other."""
+        self._settings = settings
+        self._environment = environment
+        self._services = TokenServices(
+            sts_url=settings.sts_url or _sts_url(settings.region),
+            region=settings.region,
+            proxy=settings.proxy,
+            ca_file=settings.ca_file,
+        )
+        self._static = _pair(settings.access_key_id, settings.secret_access_key, settings.session_token)
+        if (settings.access_key_id is None) != (settings.secret_access_key is None):
+            raise ValueError("access_key_id and secret_access_key are needed together")
+        if settings.source == "static" and self._static is None:
+            raise ValueError('source = "static" needs access_key_id and secret_access_key')
+        if settings.web_identity_token_file is not None and settings.role_arn is None:
+            raise ValueError("web_identity_token_file needs role_arn")
+
+    @property
+    def fixed(self) -> AwsKeys | None:
+        """Keys of the operator's file that are used as they are."""
+        is_static = self._settings.source in ("chain", "static") and self._settings.role_arn is None
+        return self._static if is_static else None
+
+    @property
+    def name(self) -> str:
+        """Of the service that is asked, for messages."""
+        source, environment = self._settings.source, self._environment
+        if self._settings.role_arn is not None or source == "web_identity":
+            return "AWS STS"
+        if source == "chain" and environment.get("AWS_WEB_IDENTITY_TOKEN_FILE"):
+            return "AWS STS"
+        names = {"container": "AWS's container credentials", "instance": "AWS's instance metadata"}
+        return names.get(source, "AWS's credential service")
+
+    async def fetch(self) -> Keys:
+        """Raises `StreamweirError`."""
+        settings, source = self._settings, self._settings.source
+        if settings.web_identity_token_file is not None and source in ("chain", "web_identity"):
+            return await self._web_identity()
+        keys = await (self._chain() if source == "chain" else self._one(source))
+        if settings.role_arn is None or source == "web_identity":
+            return keys
+        role = RoleRequest(
+            role_arn=settings.role_arn, session_name=settings.session_name, external_id=settings.external_id
+        )
+        return await self._services.assume_role(role, keys.value)
+
+    async def _chain(self) -> Keys:
+        if self._static is not None:
+            return _unlimited(self._static)
+        environment = self._environment
+        if self._settings.profile is None:  # a profile that the operator names comes before all others
+            if (keys := _from_environment(environment)) is not None:
+                return keys
+            if environment.get("AWS_WEB_IDENTITY_TOKEN_FILE") and environment.get("AWS_ROLE_ARN"):
+                return await self._web_identity()
+        if (keys := await self._profile(self._settings.profile, ())) is not None:
+            return keys
+        if environment.get("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI") or environment.get(
+            "AWS_CONTAINER_CREDENTIALS_FULL_URI"
+        ):
+            return await self._container()
+        if environment.get("AWS_EC2_METADATA_DISABLED", "").lower() == "true":
+            raise refused_by(_NO_KEYS)
+        try:
+            return await self._instance()
+        except UpstreamError as error:
+            # Most likely this is no machine of AWS: the last source of a chain is no clue to what is missing.
+            raise refused_by(_NO_KEYS, f"instance metadata: {error.message}") from None
+
+    async def _one(self, source: Source) -> Keys:
+        keys: Keys | None = None
+        if source == "static":
+            keys = _unlimited(self._static) if self._static is not None else None
+        elif source == "environment":
+            keys = _from_environment(self._environment)
+        elif source == "profile":
+            keys = await self._profile(self._settings.profile, ())
+        elif source == "web_identity":
+            keys = await self._web_identity()
+        elif source == "container":
+            keys = await self._container()
+        elif source == "instance":
+            keys = await self._instance()
+        if keys is None:
+            raise refused_by(f"The gateway found no AWS credentials in their source ({source}).")
+        return keys
+
+    # Of the environment.
+
+    async def _web_identity(self) -> Keys:
+        settings, environment = self._settings, self._environment
+        file = settings.web_identity_token_file or environment.get("AWS_WEB_IDENTITY_TOKEN_FILE")
+        role_arn = settings.role_arn or environment.get("AWS_ROLE_ARN")
+        if not file or not role_arn:
+            raise refused_by("The gateway has no web identity for AWS: a token file and a role are needed.")
+        name = settings.session_name or environment.get("AWS_ROLE_SESSION_NAME")
+        return await self._with_token_file(file, RoleRequest(role_arn=role_arn, session_name=name))
+
+    async def _with_token_file(self, file: str, role: RoleRequest) -> Keys:
+        token = (await _read_file(file, _MAX_TOKEN_BYTES)).strip()
+        return await self._services.assume_role_with_token(role, token)
+
+    async def _container(self) -> Keys:
+        environment = self._environment
+        relative = environment.get("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI")
+        if relative:
+            url = (self._settings.metadata_url or _CONTAINER_URL).rstrip("/") + "/" + relative.lstrip("/")
+        else:
+            url = environment.get("AWS_CONTAINER_CREDENTIALS_FULL_URI", "")
+            if not url:
+                raise refused_by("The gateway runs in no container of AWS that has a role.")
+            if not _may_be_asked(url):
+                text = "AWS_CONTAINER_CREDENTIALS_FULL_URI leads to another machine without TLS"
+                raise refused_by("The address of the container's AWS credentials is not allowed.", text)
+        token = environment.get("AWS_CONTAINER_AUTHORIZATION_TOKEN")
+        if file := environment.get("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE"):
+            token = (await _read_file(file, _MAX_TOKEN_BYTES)).strip()
+        return await container_keys(url, token)
+
+    async def _instance(self) -> Keys:
+        environment = self._environment
+        url = self._settings.metadata_url or environment.get("AWS_EC2_METADATA_SERVICE_ENDPOINT") or _INSTANCE_URL
+        return await instance_keys(url.rstrip("/"))
+
+    # Of shared files.
+
+    async def _profile(self, asked: str | None, seen: tuple[str, ...]) -> Keys | None:
+        """None: there is none, and nobody has named one."""
+        environment = self._environment
+        named = asked or environment.get("AWS_PROFILE") or environment.get("AWS_DEFAULT_PROFILE")
+        name = named or "default"
+        if name in seen:
+            raise refused_by("The AWS profiles of the gateway refer to each other in a circle.", f"profile {name}")
+        profile = await self._load_profile(name)
+        if profile is None:
+            if named is None and self._settings.source == "chain":
+                return None
+            raise refused_by("The gateway's AWS profile does not exist.", f"profile {name}")
+        keys = _pair(*(profile.get(f"aws_{each}") for each in ("access_key_id", "secret_access_key", "session_token")))
+        if (role_arn := profile.get("role_arn")) is None:
+            return self._own_keys(keys, profile, name)
+        role = RoleRequest(
+            role_arn=role_arn,
+            session_name=profile.get("role_session_name"),
+            external_id=profile.get("external_id"),
+            duration_s=_seconds(profile.get("duration_seconds")),
+        )
+        if file := profile.get("web_identity_token_file"):
+            return await self._with_token_file(file, role)
+        if "mfa_serial" in profile:
+            raise refused_by("The gateway's AWS profile needs a second factor, which nobody can give it.", name)
+        base = await self._base_keys(profile, name, keys, seen)
+        return await self._services.assume_role(role, base)
+
+    def _own_keys(self, keys: AwsKeys | None, profile: Mapping[str, str], name: str) -> Keys | None:
+        if keys is not None:
+            return _unlimited(keys)
+        for key, what in (("credential_process", "runs a program"), ("sso_", "needs a person who signs in")):
+            if any(each.startswith(key) for each in profile):
+                message = f"The gateway's AWS profile {what}: it is not used. Configure keys or a role."
+                raise refused_by(message, f"profile {name}")
+        if self._settings.source == "chain" and self._settings.profile is None:
+            return None
+        raise refused_by("The gateway's AWS profile has no keys.", f"profile {name}")
+
+    async def _base_keys(
+        self, profile: Mapping[str, str], name: str, own: AwsKeys | None, seen: tuple[str, ...]
+    ) -> AwsKeys:
+        """With which the role of the profile is assumed."""
+        if (other := profile.get("source_profile")) is not None:
+            if other == name and own is not None:
+                return own
+            found = await self._profile(other, (*seen, name))
+        else:
+            source = _CREDENTIAL_SOURCES.get(profile.get("credential_source", "").lower())
+            if source == "environment":
+                found = _from_environment(self._environment)
+            elif source is not None:
+                found = await (self._instance() if source == "instance" else self._container())
+            else:
+                found = None
+        if found is None:
+            raise refused_by("The gateway's AWS profile has a role and no keys to assume it with.", f"profile {name}")
+        return found.value
+
+    async def _load_profile(self, name: str) -> dict[str, str] | None:
+        """Keys of the credentials file come before those of the config file."""
+        environment, home = self._environment, self._environment.get("HOME") or "~"
+        config = environment.get("AWS_CONFIG_FILE") or f"{home}/.aws/config"
+        shared = environment.get("AWS_SHARED_CREDENTIALS_FILE") or f"{home}/.aws/credentials"
+        section = "default" if name == "default" else f"profile {name}"
+        found: dict[str, str] = {}
+        is_there = False
+        for file, titles in ((config, (section, f"profile {name}")), (shared, (name,))):
+            text = await _read_file(file, _MAX_FILE_BYTES, missing="")
+            sections = _parse(text, file) if text else {}
+            for title in titles:
+                if title in sections:
+                    is_there = True
+                    found |= sections[title]
+        return found if is_there else None
+
+
+def _sts_url(region: str) -> str:
+    return f"https://sts.{region}.amazonaws.com{'.cn' if region.startswith('cn-') else ''}"
+
+
+def _unlimited(keys: AwsKeys) -> Keys:
+    return Lease(value=keys, lives_s=None)
+
+
+def _pair(id: str | None, secret: str | None, token: str | None) -> AwsKeys | None:
+    if not id or not secret:
+        return None
+    return AwsKeys(access_key_id=id, secret_access_key=secret, session_token=token or None)
+
+
+def _from_environment(environment: Mapping[str, str]) -> Keys | None:
+    keys = _pair(*(environment.get(f"AWS_{each}") for each in ("ACCESS_KEY_ID", "SECRET_ACCESS_KEY", "SESSION_TOKEN")))
+    return _unlimited(keys) if keys is not None else None
+
+
+def _may_be_asked(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+        if parts.scheme == "https":
+            return True
+        host = parts.hostname or ""
+        return parts.scheme == "http" and (host in _CONTAINER_HOSTS or ip_address(host).is_loopback)
+    except ValueError:
+        return False
+
+
+def _seconds(text: str | None) -> int | None:
+    return int(text) if text is not None and re.fullmatch(r"[0-9]{1,6}", text) else None
+
+
+async def _read_file(file: str, max_bytes: int, missing: str | None = None) -> str:
+    """In a thread. `missing`: the text if it does not exist; None: that is an error."""
+
+    def read() -> bytes:
+        with Path(file).expanduser().open("rb") as opened:
+            return opened.read(max_bytes + 1)
+
+    try:
+        data = await asyncio.get_running_loop().run_in_executor(None, read)
+        if len(data) > max_bytes:
+            raise refused_by("A file with AWS credentials is too large.", file)
+        return data.decode()
+    except (FileNotFoundError, NotADirectoryError) as reason:
+        if missing is not None:
+            return missing
+        raise refused_by("A file with AWS credentials does not exist.", f"{file}: {reason.strerror}") from None
+    except (OSError, RuntimeError, UnicodeDecodeError) as reason:  # RuntimeError: there is no home
+        raise refused_by("A file with AWS credentials cannot be read.", f"{file}: {type(reason).__name__}") from None
+
+
+def _parse(text: str, file: str) -> dict[str, dict[str, str]]:
+    parser = RawConfigParser(strict=False, delimiters=("=",), inline_comment_prefixes=(" #", " ;"), default_section="")
+    try:
+        parser.read_string(text)
+    except InvalidFile as reason:
+        # Not its text: it quotes the line, which may be a secret.
+        raise refused_by("A file with AWS credentials is not valid.", f"{file}: {type(reason).__name__}") from None
+    return {" ".join(name.split()): dict(parser[name]) for name in parser.sections()}
