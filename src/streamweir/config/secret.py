@@ -37,6 +37,8 @@ def secrets_for(config: Config, provider: str) -> set[str]:
         if each.name == provider:
             sent += [each.api_key, *each.headers.values()]
             sent += [credential.key for credential in each.api_keys if credential.key is not None]
+            for table in (each.aws, each.google, each.entra):
+                sent += [getattr(table, name) or "" for name in table.secrets] if table is not None else []
     for model in config.models:
         for target in model.targets:
             if target.provider == provider:

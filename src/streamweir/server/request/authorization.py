@@ -4,29 +4,53 @@ One function for each cloud turns the provider's settings into those of its `ups
 reports about a credential that could not be refreshed is logged here.
 """
 
+from collections.abc import Callable
 from functools import partial
 
-from streamweir.config.cloud import GoogleAuth
+from msgspec import structs
+
+from streamweir.config.address import base_url_of
+from streamweir.config.cloud import AwsAuth, GoogleAuth
 from streamweir.config.model import Provider as ProviderConfig
 from streamweir.server.telemetry.log import logger
 from streamweir.upstream.authorized import Authorizer
-from streamweir.upstream.cloud import google
+from streamweir.upstream.cloud import aws, google
 from streamweir.upstream.credential import RefreshFailure
+
+_AWS_SERVICES = {"bedrock": "bedrock", "bedrock-mantle": "bedrock-mantle"}
+"""By the kind of provider: the name of the service in signatures."""
 
 
 def is_authorized(provider: ProviderConfig) -> bool:
     """Its requests need headers that are made for each of them. A key, or the operator's own header, is enough."""
     has_key = any(each.key for each in provider.credentials)
     has_header = any(name.lower() == "authorization" for name in provider.headers)
-    return provider.kind == "vertex" and not has_key and not has_header
+    return provider.kind in _CLOUDS and not has_key and not has_header
 
 
-def authorizer_for(provider: ProviderConfig) -> Authorizer | None:
-    """None: it needs none. Raises `ValueError` for settings that cannot be used."""
-    return _google(provider) if is_authorized(provider) else None
+def authorizer_for(provider: ProviderConfig, base_url: str | None = None) -> Authorizer | None:
+    """None: it needs none. `base_url`: of another host of the same cloud than the provider's. Raises `ValueError` for
+    settings that cannot be used."""
+    if not is_authorized(provider):
+        return None
+    return _CLOUDS[provider.kind](provider, base_url or base_url_of(provider) or "")
 
 
-def _google(provider: ProviderConfig) -> Authorizer:
+def _aws(provider: ProviderConfig, base_url: str) -> Authorizer:
+    if provider.region is None:
+        raise ValueError("region is missing: requests are signed for a region")
+    own = structs.asdict(provider.aws or AwsAuth())
+    settings = aws.AwsSettings(region=provider.region, proxy=provider.proxy, ca_file=provider.ca_file, **own)
+    return aws.authorizer_of(
+        settings,
+        base_url=base_url,
+        service=_AWS_SERVICES[provider.kind],
+        headers=tuple(provider.headers.items()),
+        on_failure=partial(_log, provider.name),
+    )
+
+
+def _google(provider: ProviderConfig, _base_url: str) -> Authorizer:
     own = provider.google or GoogleAuth()
     settings = google.GoogleSettings(
         source="file" if own.credentials_file is not None else own.source,
@@ -37,6 +61,13 @@ def _google(provider: ProviderConfig) -> Authorizer:
         ca_file=provider.ca_file,
     )
     return google.authorizer_of(settings, on_failure=partial(_log, provider.name))
+
+
+_CLOUDS: dict[str, Callable[[ProviderConfig, str], Authorizer]] = {
+    **dict.fromkeys(_AWS_SERVICES, _aws),
+    "vertex": _google,
+}
+"""By the kind of provider."""
 
 
 def _log(provider: str, failure: RefreshFailure) -> None:

@@ -15,7 +15,8 @@ from collections.abc import Callable, Mapping
 
 from streamweir.providers.base import UpstreamRequest
 from streamweir.upstream.address import read_base_url
-from streamweir.upstream.cloud.aws_source import AwsSettings, KeySource
+from streamweir.upstream.cloud.aws_source import AwsSettings as AwsSettings
+from streamweir.upstream.cloud.aws_source import KeySource
 from streamweir.upstream.cloud.sigv4 import AwsKeys, Signer
 from streamweir.upstream.credential import RefreshedCredential, RefreshFailure
 from streamweir.upstream.head import Fields
