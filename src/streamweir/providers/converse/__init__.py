@@ -1,0 +1,39 @@
+"""Amazon Bedrock's Converse API as a `Provider`: one format for the models of all vendors.
+
+The base URL is the runtime's address in a region; the model stands in the path. The key is a Bedrock API key; without
+one, the upstream adds a signature. Answers are streamed in Amazon's binary frames.
+"""
+
+from collections.abc import Mapping, Sequence
+
+from streamweir.core.errors import CallerError, StreamweirError
+from streamweir.core.events import Event
+from streamweir.core.request import ChatRequest
+from streamweir.providers.base import Decoder, Provider, Target, UpstreamRequest, no_server_tool, one_choice_only
+from streamweir.providers.bedrock.error import read_error
+from streamweir.providers.converse.decode import ConverseDecoder, decode_whole
+from streamweir.providers.converse.request import build_request
+from streamweir.wire.body import Framing
+
+
+class Converse:
+    name = "bedrock"
+    framing = Framing.AMAZON
+
+    def refusal_of(self, request: ChatRequest, _model: str, /) -> CallerError | None:
+        return one_choice_only(request) or no_server_tool(request)
+
+    def build_request(self, request: ChatRequest, target: Target, /) -> UpstreamRequest:
+        return build_request(request, target)
+
+    def decoder(self, _choices: int | None = None, /) -> Decoder:
+        return ConverseDecoder()
+
+    def decode_whole(self, body: bytes, _choices: int | None = None, /) -> Sequence[Event]:
+        return decode_whole(body)
+
+    def read_error(self, status: int, headers: Mapping[str, str], body: bytes, /) -> StreamweirError:
+        return read_error(status, headers, body)
+
+
+PROVIDER: Provider = Converse()
