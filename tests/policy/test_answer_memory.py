@@ -5,6 +5,7 @@ from streamweir.policy.answer_memory import AnswerMemory
 
 SHOWN = 400
 """Bytes of 100 tokens."""
+LONG = 1024, 4096
 
 
 def noted(*answers: tuple[int, int], reasons: bool = False) -> AnswerMemory:
@@ -14,21 +15,23 @@ def noted(*answers: tuple[int, int], reasons: bool = False) -> AnswerMemory:
     return memory
 
 
-def test_a_model_is_shown_when_an_answer_of_some_length_was() -> None:
+def test_a_model_is_shown_when_many_long_answers_were() -> None:
     assert not AnswerMemory().is_shown("m", reasons=False)
-    assert not noted((31, 124)).is_shown("m", reasons=False), "too short to say anything"
-    memory = noted((100, SHOWN))
+    assert not noted(*[LONG] * 31).is_shown("m", reasons=False), "too few"
+    assert not noted(*[(1023, 4092)] * 32).is_shown("m", reasons=False), "too short"
+    assert not noted((32_768, 131_072), *[(31, 124)] * 40).is_shown("m", reasons=False), "these say nothing"
+    memory = noted(*[LONG] * 32)
     assert memory.is_shown("m", reasons=False)
     assert not memory.is_shown("other", reasons=False)
     assert not memory.is_shown("m", reasons=True), "reasoning may be hidden"
 
 
-def test_hidden_tokens_count_for_a_while() -> None:
-    memory = noted((100, SHOWN), (100, 10))
+def test_one_answer_with_hidden_tokens_takes_all_of_that_away() -> None:
+    memory = noted(*[LONG] * 1000, (100, 10))
     for _ in range(31):
-        memory.note("k", "m", 100, SHOWN, reasons=False)
+        memory.note("k", "m", *LONG, reasons=False)
         assert not memory.is_shown("m", reasons=False)
-    memory.note("k", "m", 100, SHOWN, reasons=False)
+    memory.note("k", "m", *LONG, reasons=False)
     assert memory.is_shown("m", reasons=False)
 
 

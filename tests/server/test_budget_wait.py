@@ -139,7 +139,10 @@ def words(tokens: int, per_frame: int = 16) -> list[bytes]:
 
 
 async def seen_once(setup: AccountingSetup, secret: str) -> None:
-    """The model is known to show its answers. With a tokenizer, so counts are exact."""
+    """The model is known to show its answers, by those to another key. With a tokenizer, so counts are exact."""
+    memory = setup.storage.accounting.budgets.memory
+    for _ in range(32):
+        memory.note("another", "m", 1024, 1024 * len(WORD), reasons=False)
     await asyncio.to_thread(setup.gate.gateway._requests._vocabularies.load, "o200k_base")
     assert (await setup.gate.ask(key=secret, **STREAM)).status == 200
     await setup.gate.settled(1)

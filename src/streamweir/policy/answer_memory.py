@@ -1,9 +1,10 @@
 """What the last answers of a model were like: how long, and whether everything that was billed was also shown.
 
 A stream can be cut where its money ends, but only if what it costs can be seen. A model that thinks without showing it
-bills tokens that nobody sees before the end. So a model counts as shown only when an answer of some length was, and as
-hidden again for a while after one that was not. Lengths are remembered for each key, because keys are used for
-different work. All of it is bounded, and forgotten with the process: what is not known is reserved whole. Pure.
+bills tokens that nobody sees before the end. So a model counts as shown only after many answers, and long ones, that
+were; one that was not takes all of that away. A caller can choose what its answers show, so this is never enough alone:
+see `Need.never_hides`. Lengths are remembered for each key, because keys are used for different work. All of it is
+bounded, and forgotten with the process: what is not known is reserved whole. Pure.
 """
 
 from collections import OrderedDict, deque
@@ -14,8 +15,8 @@ _ANSWERS = 8
 """Of a key with a model, or of a model: so many of the last ones are remembered."""
 _MIN_EVIDENCE = 32
 """Tokens: a shorter answer shows nothing about the model."""
-_HIDDEN_FOR = 32
-"""After an answer that was not shown, so many that were must follow."""
+_SHOWN_ANSWERS, _SHOWN_TOKENS = 32, 32_768
+"""So many in a row, with so many tokens together, before the next may be cut by what is seen of it."""
 _MIN_BYTES_PER_TOKEN = 2
 """An answer with less text for each token that was billed was not shown completely."""
 _UNCOUNTED_TOKENS = 16
@@ -26,8 +27,9 @@ _MAX_MODELS, _MAX_KEYS = 1024, 8192
 
 
 class _Model(Struct):
-    is_shown: bool = False
-    hidden_left: int = 0
+    answers: int = 0
+    """Shown completely, since the last one that was not."""
+    tokens: int = 0
     densities: deque[float] = field(default_factory=lambda: deque(maxlen=_ANSWERS))
 
 
@@ -45,10 +47,9 @@ class AnswerMemory:
             known = self._models[model, reasons] = _Model()
             _bound(self._models, _MAX_MODELS)
         if tokens > shown_bytes // _MIN_BYTES_PER_TOKEN + _UNCOUNTED_TOKENS:
-            known.is_shown, known.hidden_left = False, _HIDDEN_FOR
+            known.answers = known.tokens = 0
         elif tokens >= _MIN_EVIDENCE:
-            known.hidden_left = max(0, known.hidden_left - 1)
-            known.is_shown = not known.hidden_left
+            known.answers, known.tokens = known.answers + 1, known.tokens + tokens
             known.densities.append(shown_bytes / tokens)
         lengths = self._lengths.get((key_id, model, reasons))
         if lengths is None:
@@ -59,12 +60,12 @@ class AnswerMemory:
         lengths.append(tokens)
 
     def is_shown(self, model: str, *, reasons: bool) -> bool:
-        """Whether everything that an answer of the model costs can be seen while it is streamed."""
+        """Whether everything that the last answers cost was seen, of so many that the next is expected to be alike."""
         known = self._models.get((model, reasons))
         if known is None:
             return False
         self._models.move_to_end((model, reasons))
-        return known.is_shown
+        return known.answers >= _SHOWN_ANSWERS and known.tokens >= _SHOWN_TOKENS
 
     def expected_tokens(self, key_id: str, model: str, *, reasons: bool) -> int | None:
         """Twice the longest of the last answers. None: there were none."""

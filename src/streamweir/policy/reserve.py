@@ -1,12 +1,13 @@
 """The size of a reservation: an upper bound of the prompt, and a first slice of the answer or all of it.
 
-An answer that can be cut is reserved in slices: the first before it begins, further ones while it is streamed. Its
-provider gets the caller's limit. What it may still need is its plan, which is counted but not held.
+An answer is reserved whole. That is an upper bound of the cost only if the provider gets a limit for the answer that
+the reservation covers: the caller's own, or a smaller one that can be paid for. Without a caller's limit it is a share
+of the available amount, so that one request does not use all of it. A caller's limit that does not fit beside others is
+lowered to what an answer hardly ever needs, so that many short answers with a large limit run at once.
 
-An answer that cannot be cut (it is not streamed, or its cost is not seen before its end) is reserved whole. That is an
-upper bound of the cost only if the provider gets a limit for the answer that the reservation covers: the caller's own,
-or a smaller one that can be paid for. Without a caller's limit it is a share of the available amount, so that one
-request does not use all of it.
+An answer that can be cut (it is streamed, and its whole cost is seen meanwhile) is reserved in slices: the first before
+it begins, further ones while it is streamed. Its provider gets the caller's limit. What it may still need is its plan,
+which is counted but not held.
 
 Every series of sizes here is finite and strictly decreasing, so trying one after the other ends. This module knows
 prices, but neither accounts nor their owners.
@@ -21,6 +22,8 @@ MIN_ANSWER_TOKENS = 64
 _SHARE = 16
 """The reservation for an answer without a limit is this fraction of the available amount, if that is more than the
 default."""
+_PART = 4
+"""A caller's limit that does not fit is not lowered below this part of the available amount."""
 _STEP_DIVISOR = 4
 """If an extension does not fit, it is divided by this and tried again, down to what is needed at once."""
 
@@ -42,12 +45,14 @@ class Need(Struct, frozen=True, kw_only=True):
     service_tier: str | None = None
     reasons: bool = False
     """The caller asks for reasoning."""
+    never_hides: bool = False
+    """No model that may answer bills what it does not show, as documented."""
     is_cuttable: bool = False
     """It is streamed, and what it costs is seen while it is."""
     first: int = 0
     """The first slice of an answer that can be cut, per choice."""
     expected: int | None = None
-    """How long an answer that can be cut will hardly ever be, for all choices together. None: not known."""
+    """How long its answer will hardly ever be, for all choices together. None: not known."""
 
     @property
     def longest(self) -> int:
@@ -90,6 +95,19 @@ def fitting_size(need: Need, wanted: Size, quote: Quote, available: int, prompt:
     if per_choice < max(1, minimum):
         return None
     return Size(prompt, per_choice * need.choices, wanted.planned)
+
+
+def shortened_size(need: Need, quote: Quote, available: int, prompt: int) -> Size | None:
+    """What to reserve whole if the caller's limit does not fit beside other requests: as much as the answer will hardly
+    ever need. None: that is not known, or no less than the limit."""
+    if need.limit is None or need.expected is None:
+        return None
+    part = quote.affords(max(0, available) // _PART, 0, need.service_tier)
+    if part is None:
+        return None
+    per_choice = max(need.default, -(-need.expected // need.choices), part // need.choices)
+    answer = per_choice * need.choices
+    return Size(prompt, answer) if answer < need.limit else None
 
 
 def smallest_size(need: Need, wanted: Size, prompt: int) -> Size:

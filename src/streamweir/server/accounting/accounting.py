@@ -173,6 +173,8 @@ class Accounting:
         self._open.pop(reservation.hold.request_id, None)
         usage, record.held = record.usage, reservation.held
         charge(reservation, record)
+        if (record.price or 0) > reservation.held and reservation.limit_request.charges:
+            record.flags += ("over_reserved",)  # the provider has billed more than it was allowed to
         record.settled_s = time.monotonic() - record.arrived_s
         record.workspace_id = reservation.workspace_id
         self._limiter.settle(

@@ -6,9 +6,11 @@
                                                                  reserved with as much as there is
     what is spent leaves no room for the smallest answer         refused at once
 
-An answer that can be cut is reserved in slices (`policy.reserve`). Whether it can is known from earlier answers of its
-model (`policy.answer_memory`): if some of what it costs is not shown, it is reserved whole. Nothing here is a promise
-about money: the limiter decides about every amount, whatever is planned.
+An answer is reserved whole, and its provider gets no higher limit than that: so a provider that keeps its limit cannot
+overspend. A caller's limit that does not fit is first lowered to what the last answers of its key and model make
+likely, then to what there is. Only an answer that can be cut is reserved in slices (`policy.reserve`): of a model that
+is documented to bill nothing that it does not show, and whose last answers have proved it (`policy.answer_memory`).
+Nothing here is a promise about money: the limiter decides about every amount, whatever is planned.
 """
 
 import time
@@ -22,7 +24,16 @@ from streamweir.pipeline.answer_count import MAX_BYTES_PER_TOKEN
 from streamweir.pipeline.settlement import UsageSource
 from streamweir.policy.answer_memory import AnswerMemory
 from streamweir.policy.limit_request import Decision, LimitRequest, headers_of
-from streamweir.policy.reserve import Need, Size, extension_sizes, fitting_size, limit_of, smallest_size, wanted_size
+from streamweir.policy.reserve import (
+    Need,
+    Size,
+    extension_sizes,
+    fitting_size,
+    limit_of,
+    shortened_size,
+    smallest_size,
+    wanted_size,
+)
 from streamweir.server.accounting.account_limits import AccountLimits
 from streamweir.server.accounting.budget_line import BudgetLine, Turn
 from streamweir.server.accounting.limit_refusal import BUDGET_REFUSALS, budget_refusal
@@ -53,6 +64,8 @@ class _Search(Struct):
     is_counted: bool = False
     is_last: bool = False
     """It has waited for as long as it may."""
+    is_shortened: bool = False
+    """Less than the caller's limit is wanted, since that did not fit."""
     lowered: int = 0
     states: list[AccountState] = []
 
@@ -71,7 +84,7 @@ class BudgetReserver:
     ) -> None:
         """`limits`: the present ones of a request."""
         self.line = BudgetLine()
-        self._memory = AnswerMemory()
+        self.memory = AnswerMemory()
         self._limiter = limiter
         self._limits = limits
         self._writer = writer
@@ -86,9 +99,9 @@ class BudgetReserver:
         decide: Callable[[Reservation], Awaitable[LimitDecision]],
     ) -> tuple[Reservation, LimitDecision]:
         """Raises `Refusal` if there is too little money. `limits`: the present ones."""
-        account_limits, need = limits(), self._need_of(request)
-        is_share = need.limit is None and not need.is_cuttable
-        wanted = wanted_size(need, request.quote, await self._remaining(account_limits) if is_share else None)
+        account_limits, measured = limits(), self._measured(request)
+        need = self._informed(measured, request)
+        wanted = wanted_size(need, request.quote, await self._available(need, account_limits))
         search, size = _Search(need, wanted, need.prompt), wanted
         blocked_by = self.line.has_waiting(charge.account for charge in account_limits.charges)
         turn: Turn | None = None
@@ -100,7 +113,11 @@ class BudgetReserver:
                 if blocked_by is not None and not search.is_last:
                     turn = self._take_turn(turn, blocked_by, deadline, request)
                     search.is_last = turn is None or not await self.line.wait(turn)
-                    account_limits, size = limits(), search.sized()
+                    account_limits = limits()
+                    need = search.need = self._informed(measured, request)  # answers have ended meanwhile
+                    available = await self._available(need, account_limits)
+                    search.wanted, search.is_shortened = wanted_size(need, request.quote, available), False
+                    size = search.sized()
                 reservation = make(account_limits, size, need, search.is_last)
                 result = await decide(reservation)
                 code = result.decision.refusal or result.code
@@ -145,6 +162,12 @@ class BudgetReserver:
         if fitting_size(need, wanted, quote, unspent, search.prompt) is None:
             return None, None
         tightest = min(search.states, key=lambda state: state.free)
+        if not search.is_shortened and not need.is_cuttable:
+            search.is_shortened = True
+            shortened = shortened_size(need, quote, tightest.free, search.prompt)
+            if shortened is not None:
+                search.wanted = shortened
+                return None, shortened
         blocking = next((state for state in search.states if state.charge.account == limited_by), tightest)
         if blocking.held > 0 and not search.is_last:
             return blocking.charge.account, None
@@ -262,9 +285,9 @@ class BudgetReserver:
         ):
             return
         key_id, model = reservation.hold.key_id, reservation.request.model
-        self._memory.note(key_id, model, usage.completion_tokens, shown_bytes(), reasons=reservation.reasons)
+        self.memory.note(key_id, model, usage.completion_tokens, shown_bytes(), reasons=reservation.reasons)
 
-    def _need_of(self, request: ReservationRequest) -> Need:
+    def _measured(self, request: ReservationRequest) -> Need:
         if request.measure is None:
             return Need(
                 prompt=request.prompt_tokens,
@@ -272,16 +295,24 @@ class BudgetReserver:
                 default=self._hold_tokens,
                 max_answer=request.output_tokens or self._hold_tokens,
             )
-        need, memory = request.measure.need(self._hold_tokens), self._memory
-        if not request.stream or need.extra_output or not memory.is_shown(request.model, reasons=need.reasons):
-            return need
+        return request.measure.need(self._hold_tokens)
+
+    def _informed(self, need: Need, request: ReservationRequest) -> Need:
+        """With what the last answers say about the next. `need`: as measured."""
+        memory = self.memory
         expected = memory.expected_tokens(request.key.id, request.model, reasons=need.reasons)
-        return structs.replace(need, is_cuttable=True, first=self._hold_tokens, expected=expected)
+        if request.stream and need.never_hides and not need.extra_output:
+            if memory.is_shown(request.model, reasons=need.reasons):
+                return structs.replace(need, is_cuttable=True, first=self._hold_tokens, expected=expected)
+        return need if expected is None else structs.replace(need, expected=expected)
 
     def bytes_per_token(self, model: str, *, reasons: bool) -> float:
-        return self._memory.bytes_per_token(model, reasons=reasons)
+        return self.memory.bytes_per_token(model, reasons=reasons)
 
-    async def _remaining(self, account_limits: AccountLimits) -> int | None:
+    async def _available(self, need: Need, account_limits: AccountLimits) -> int | None:
+        """What is neither spent nor held, for an answer that is a share of it."""
+        if need.limit is not None or need.is_cuttable:
+            return None
         try:
             return await self._limiter.remaining(account_limits.charges)
         except GatewayFault as error:

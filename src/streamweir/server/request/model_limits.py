@@ -16,6 +16,7 @@ from streamweir.policy.health import TargetId
 from streamweir.policy.pricebook import PriceBook
 from streamweir.policy.pricetable import PriceTable
 from streamweir.policy.route import Route
+from streamweir.providers.hidden_reasoning import never_hides
 from streamweir.providers.output_limits import documented_output_limit, output_limit
 
 _SMALL_TOKENS = re.compile(r"4o-mini")
@@ -43,6 +44,8 @@ class ModelLimits(Struct, frozen=True, kw_only=True):
     """The largest context window of the models; a default if it is not known."""
     longest: int | None
     """The longest answer of any of the models. None: not known for all of them."""
+    never_hides: bool
+    """None of them bills reasoning unless it is asked for."""
     answers: tuple[AnswerLimits, ...]
     """Of the route itself, and of each route that is reachable by fallbacks."""
 
@@ -100,6 +103,7 @@ class ModelLimitsTable:
             links_are_images={kind for kind, _ in targets} <= _IMAGE_URL_KINDS,
             largest_window=max(window or self._store.remote_tokens for window in windows),
             longest=None if None in maxima else max([tokens for tokens in maxima if tokens is not None]),
+            never_hides=all(never_hides(model) for _, model in targets),
             answers=tuple(self._answers(each, table) for each in routes),
         )
 

@@ -58,6 +58,7 @@ class ReservationSize:
         choices, limit = choices_of(chat), chat.max_output_tokens
         if limit is not None and limits.longest is not None:
             limit = min(limit, limits.longest)
+        reasons = chat.reasoning is not None or thinking_budget(chat) > 0 or "thinking" in chat.body
         return Need(
             prompt=bound.by_bytes(limits.largest_window, store.prompt_bytes_per_token),
             limit=None if limit is None else limit * choices,
@@ -66,7 +67,8 @@ class ReservationSize:
             choices=choices,
             extra_output=0 if chat.prediction is None else predicted_tokens(chat),
             service_tier=chat.service_tier,
-            reasons=chat.reasoning is not None or thinking_budget(chat) > 0,
+            reasons=reasons,
+            never_hides=limits.never_hides and not reasons,
         )
 
     def max_answer(self, target: TargetId) -> int | None:

@@ -96,7 +96,8 @@ class RequestRecord(Struct, kw_only=True, gc=False):
     usage_source: UsageSource | None = None
     flags: tuple[str, ...] = ()
     """Anomalies: `usage_anomaly`, `usage_cut`, `missing_done`, `junk_after_done`, `finish_inferred`. Changes of the
-    output limit: `max_tokens_set`, `max_tokens_lowered`, `max_tokens_clamped`. `by_chat`: a text completion was
+    output limit: `max_tokens_set`, `max_tokens_lowered`, `max_tokens_clamped`. `over_reserved`: it is charged more
+    than was reserved, on a budget or credit: the provider exceeded its limit. `by_chat`: a text completion was
     answered as a chat completion. `fallback`: the target belongs to a fallback of the requested model."""
     held: int | None = None
     cost: int | None = None
