@@ -121,7 +121,7 @@ async def test_an_answer_beyond_hold_and_balance_is_cut(dialect: str, bills_on: 
             await setup.up.aborted(1)
         assert row.price == ((row.prompt_tokens or 0) + (row.completion_tokens or 0)) * MILLI
         assert setup.up.requests[0].json["max_completion_tokens"] == 10, "it was told its limit, and did not keep it"
-        assert row.flags == ["max_tokens_set"]
+        assert row.flags == (["max_tokens_set", "over_reserved"] if bills_on else ["max_tokens_set"])
         if bills_on:
             refused = await setup.gate.ask(path=path_of(dialect), key=secret, model="m", max_tokens=1)
             assert refused.status == (402 if dialect == "aivene" else 429)
@@ -136,7 +136,7 @@ async def test_an_upstream_that_does_not_keep_the_callers_limit_is_cut(tmp_path:
         assert len(assert_told(reply.body, "openai", BROKE["openai"])) <= MOST_DELIVERED
         row = await setup.row()
         await assert_stopped(setup, row, "budget_exceeded", 200)
-        assert (row.held, row.price, row.flags) == (budget, sum(USED) * MILLI, [])
+        assert (row.held, row.price, row.flags) == (budget, sum(USED) * MILLI, ["over_reserved"])
 
 
 @pytest.mark.parametrize("dialect", EACH_DIALECT)
@@ -152,7 +152,7 @@ async def test_a_whole_answer_that_is_billed_is_delivered(dialect: str, tmp_path
         assert (row.verdict, row.usage_source, row.price) == ("completed", "provider", sum(USED) * MILLI)
         told = setup.up.requests[0].json["max_completion_tokens"]
         assert 10 <= told <= 20, "what the budget pays for"
-        assert row.flags == ["max_tokens_set"]
+        assert row.flags == ["max_tokens_set", "over_reserved"]
         assert (await setup.gate.ask(path=path_of(dialect), key=secret, model="m")).status in (402, 429)
 
 

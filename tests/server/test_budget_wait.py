@@ -11,7 +11,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from streamweir.policy.limit_request import LimitRequest
 from streamweir.server.accounting.limiter import MemoryLimiter
+from streamweir.store.journal.entries import Extend
 from support.accounting_gateway import MILLI, AccountingSetup, error_of, keeping, max_prompt
 from support.answers import openai_frames, openai_stream, openai_whole
 from support.gateway import chat_request, frames_of, until
@@ -163,11 +167,54 @@ async def test_a_stream_is_reserved_in_slices_that_double(tmp_path: Path) -> Non
         prompt = max_prompt(**STREAM)
         assert ledger[0] == ("hold", prompt + 64)
         sizes = [size for kind, size in ledger[1:-1] if kind.startswith("extend.")]
-        assert 2 <= len(sizes) == len(ledger) - 2 <= 5, "each at least twice as large as the one before"
-        assert min(sizes) == sizes[0], "they grow, however much of the answer comes at once"
-        assert 256 <= 64 + sum(sizes) <= 5000, "an answer that comes at once may end before the last"
+        assert 2 <= len(sizes) == len(ledger) - 2 <= 6, "each at least twice as large as the one before"
+        assert min(sizes[:-1]) == sizes[0], "they grow; the last may be what came with its end"
+        assert 1000 <= 64 + sum(sizes) <= 5000, "all of it was reserved"
         assert (row.price, row.flags) == (1007 * MILLI, [])
         assert setup.up.requests[1].json["max_completion_tokens"] == 5000
+
+
+async def test_an_answer_that_comes_at_once_is_reserved_before_it_is_sent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its end as well: nothing of it was seen before. A provider that does so cannot be cut in time."""
+    scripts: Iterator[Sequence[Step]] = iter(
+        [stream(openai_stream([WORD] * 50, (7, 50))), stream(openai_stream([WORD * 1000], (7, 1000)))]
+    )
+    sent: list[int] = []
+    extend = MemoryLimiter.extend
+    async with keeping(lambda _: next(scripts), tmp_path, store=SLICED) as setup:
+
+        async def noted(limiter: MemoryLimiter, entry: Extend, request: LimitRequest) -> bool:
+            (handler,) = setup.gate.gateway._requests._tasks
+            assert handler._relay is not None
+            sent.append(handler._relay._downstream.bytes_out)
+            return await extend(limiter, entry, request)
+
+        monkeypatch.setattr(MemoryLimiter, "extend", noted)
+        secret = await setup.new_key(budget_nano=100_000 * MILLI)
+        await seen_once(setup, secret)
+        reply = await setup.gate.ask(key=secret, **STREAM)
+        assert WORD * 1000 in reply.body.decode()
+        row = await setup.row(2)
+        assert (row.held, sent) == ((max_prompt(**STREAM) + 1000) * MILLI, [0])
+        assert not setup.storage.accounting.budgets.memory.is_shown("m", reasons=False)
+
+
+async def test_an_answer_that_comes_at_once_and_cannot_be_reserved_is_delivered_and_marked(tmp_path: Path) -> None:
+    """It is billed: nothing is saved by throwing it away."""
+    scripts: Iterator[Sequence[Step]] = iter(
+        [stream(openai_stream([WORD] * 50, (7, 50))), stream(openai_stream([WORD * 1000], (7, 1000)))]
+    )
+    async with keeping(lambda _: next(scripts), tmp_path, store=SLICED) as setup:
+        secret = await setup.new_key(budget_nano=(57 + max_prompt(**STREAM) + 164) * MILLI)
+        await seen_once(setup, secret)
+        reply = await setup.gate.ask(key=secret, **STREAM)
+        assert WORD * 1000 in reply.body.decode()
+        row = await setup.row(2)
+        assert setup.up.requests[1].json["max_completion_tokens"] == 164, "it was told what could be paid"
+        assert (row.price, row.flags) == (1007 * MILLI, ["max_tokens_lowered", "over_reserved"])
+        assert (await setup.gate.ask(key=secret, **STREAM)).status == 429
 
 
 async def test_what_a_model_hides_is_reserved_whole(tmp_path: Path) -> None:

@@ -47,7 +47,8 @@ async def test_a_model_that_hides_what_it_showed_before_overspends_nothing(
 ) -> None:
     members = {name: value for name, value in (MEMBERS | limit).items() if value is not None}
     upstream = Hiding(3)
-    async with fleet(upstream.script, tmp_path, database=database, store="hold_tokens = 1024\nbudget_wait_s = 600") as ships:
+    store = "hold_tokens = 1024\nbudget_wait_s = 600"
+    async with fleet(upstream.script, tmp_path, database=database, store=store) as ships:
         (setup,) = ships.setups
         secret = await ships.new_key(budget_nano=BUDGET * MILLI)
         for number in range(upstream.shown):

@@ -63,6 +63,15 @@ class AnswerCount:
         size = self._size()
         return max(reported, ceil(size / self._bytes_per_token) if self.is_over_limit else size // MAX_BYTES_PER_TOKEN)
 
+    @property
+    def is_reported(self) -> bool:
+        return self._record.usage is not None
+
+    def at_end(self) -> int:
+        """Of a complete answer: what is billed."""
+        usage = self._record.usage
+        return usage.completion_tokens if usage is not None else self()
+
     def roughly(self) -> int:
         """Not too low, and without a tokenizer, if it is known how many bytes a token has."""
         if self._bytes_per_token <= 1:

@@ -101,7 +101,8 @@ class BudgetReserver:
         """Raises `Refusal` if there is too little money. `limits`: the present ones."""
         account_limits, measured = limits(), self._measured(request)
         need = self._informed(measured, request)
-        wanted = wanted_size(need, request.quote, await self._available(need, account_limits))
+        available = await self._available(need, account_limits)
+        wanted = wanted_size(need, request.quote, available)
         search, size = _Search(need, wanted, need.prompt), wanted
         blocked_by = self.line.has_waiting(charge.account for charge in account_limits.charges)
         turn: Turn | None = None
@@ -122,7 +123,7 @@ class BudgetReserver:
                 result = await decide(reservation)
                 code = result.decision.refusal or result.code
                 if code not in BUDGET_REFUSALS:
-                    self._apply_plan(reservation, need, result.decision)
+                    self._apply_plan(reservation, need, result.decision, available)
                     return reservation, result
                 search.states = await self._states(account_limits)
                 blocked_by, smaller = await self._next(search, request, result.decision.limited_by)
@@ -186,22 +187,29 @@ class BudgetReserver:
         needed = request.quote.hold(size.prompt, output, request.service_tier) or 0
         return budget_refusal(code, search.states, decision.limited_by, needed)
 
-    def _apply_plan(self, reservation: Reservation, need: Need, decision: Decision) -> None:
-        """If less could be planned than wanted, the provider gets a limit for what can be paid, and ends by itself."""
+    def _apply_plan(self, reservation: Reservation, need: Need, decision: Decision, available: int | None) -> None:
+        """The provider of an answer that can be cut gets a limit for what could be paid if nobody else were running; if
+        less could be planned than wanted, for what can be paid now. Then it ends by itself, and is not cut."""
         request, limit_request = reservation.request, reservation.limit_request
         reservation.reasons = need.reasons
-        if not need.is_cuttable or decision.planned >= limit_request.planned or reservation.allowance is None:
+        if not need.is_cuttable or reservation.allowance is None:
             return
-        payable = request.quote.affords(
-            limit_request.amount + decision.planned, reservation.prompt_tokens, request.service_tier
-        )
+        amount = available
+        if decision.planned < limit_request.planned:
+            amount = limit_request.amount + decision.planned
+        if amount is None:
+            return
+        payable = request.quote.affords(amount, reservation.prompt_tokens, request.service_tier)
         if payable is not None and payable < need.longest:
             covered = max(reservation.allowance, payable - payable % need.choices)
             reservation.limit, reservation.flags = limit_of(need, covered)
             reservation.longest = min(need.longest, covered)
 
-    async def extend(self, reservation: Reservation, needed: int, wait_s: float | None = None) -> bool:
-        """The answer needs a reservation for `needed` tokens: reserves more, or as much as is available.
+    async def extend(
+        self, reservation: Reservation, needed: int, wait_s: float | None = None, *, exactly: bool = False
+    ) -> bool:
+        """The answer needs a reservation for `needed` tokens: reserves more, or as much as is available. `exactly`: no
+        more than that, because it is complete.
 
         False: not enough is available, also after a wait for others (`wait_s`; by default as for a new request). True
         without an extension if the reservation already covers it.
@@ -212,6 +220,8 @@ class BudgetReserver:
             while True:
                 is_sliced, covered = reservation.is_sliced, reservation.allowance or 0
                 step = 2 * (reservation.step or covered) if is_sliced else reservation.step or self._hold_tokens
+                if exactly:
+                    step = max(0, needed - covered)
                 sizes = extension_sizes(covered, needed, step, reservation.longest if is_sliced else None)
                 for allowance in sizes:
                     if reservation.is_settled:
@@ -285,7 +295,8 @@ class BudgetReserver:
         ):
             return
         key_id, model = reservation.hold.key_id, reservation.request.model
-        self.memory.note(key_id, model, usage.completion_tokens, shown_bytes(), reasons=reservation.reasons)
+        seen_in_time = 0 if reservation.came_at_once or "over_reserved" in record.flags else shown_bytes()
+        self.memory.note(key_id, model, usage.completion_tokens, seen_in_time, reasons=reservation.reasons)
 
     def _measured(self, request: ReservationRequest) -> Need:
         if request.measure is None:
@@ -301,17 +312,21 @@ class BudgetReserver:
         """With what the last answers say about the next. `need`: as measured."""
         memory = self.memory
         expected = memory.expected_tokens(request.key.id, request.model, reasons=need.reasons)
-        if request.stream and need.never_hides and not need.extra_output:
-            if memory.is_shown(request.model, reasons=need.reasons):
-                return structs.replace(need, is_cuttable=True, first=self._hold_tokens, expected=expected)
+        may_cut = request.stream and need.never_hides and not need.extra_output
+        if may_cut and memory.is_shown(request.model, reasons=need.reasons):
+            return structs.replace(need, is_cuttable=True, first=self._hold_tokens, expected=expected)
         return need if expected is None else structs.replace(need, expected=expected)
 
     def bytes_per_token(self, model: str, *, reasons: bool) -> float:
         return self.memory.bytes_per_token(model, reasons=reasons)
 
     async def _available(self, need: Need, account_limits: AccountLimits) -> int | None:
-        """What is neither spent nor held, for an answer that is a share of it."""
-        if need.limit is not None or need.is_cuttable:
+        """What is neither spent nor held, for an answer that is a share of it; what is not spent, for one that can be
+        cut. None: it does not matter, or is not known."""
+        if need.is_cuttable:
+            states = await self._states(account_limits)
+            return min([state.charge.limit - state.spent for state in states], default=None)
+        if need.limit is not None:
             return None
         try:
             return await self._limiter.remaining(account_limits.charges)

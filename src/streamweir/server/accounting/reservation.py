@@ -106,6 +106,8 @@ class Reservation(Struct, eq=False):
     """How many tokens of answer are counted for `tpm`. None: they need not be counted before the end."""
     turn: Turn | None = None
     """While an extension waits."""
+    came_at_once: bool = False
+    """More of the answer than was reserved came in one piece with its end: it could not have been cut in time."""
     extensions: int = 0
     step: int | None = None
     """The tokens of the last extension."""

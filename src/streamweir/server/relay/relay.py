@@ -115,6 +115,7 @@ class Relay:
         "failure",
         "first_token_at",
         "on_cut",
+        "on_end",
         "on_first_token",
         "on_head",
         "on_overrun",
@@ -166,6 +167,8 @@ class Relay:
         """Whether the answer is longer than so many tokens. None: it is estimated."""
         self.on_overrun: Callable[[], None] | None = None
         """The answer exceeds its allowance. The callback may set a new one, pause output, or end the attempt."""
+        self.on_end: Callable[[], None] | None = None
+        """The answer is complete, and its end is about to be sent. The callback may pause output."""
         self.on_cut: Callable[[StreamweirError], None] | None = None
         """Sends the error to a caller that has received nothing yet, while the upstream is drained."""
         self.failure: StreamweirError | None = None
@@ -732,7 +735,10 @@ class Relay:
         """The exchange has ended: passes on its result."""
         if self._exchange.failure is not None:
             self._handle(Input.ANSWER_FAILED)
-        elif self._downstream.output is Output.PAUSED:
+            return
+        if self.on_end is not None and self._state is not _DRAINING:
+            self.on_end()
+        if self._downstream.output is Output.PAUSED:
             self._handle(Input.ANSWER_PAUSED, out)
         else:
             self._handle(Input.ANSWER_ENDED, out)
@@ -744,7 +750,7 @@ class Relay:
         self._timer.end()
         response = self._response
         response.on_gone = response.on_full = response.on_drained = None
-        self.on_first_token = self.on_head = self.on_overrun = self.on_cut = None  # they may hold the relay itself
+        self.on_first_token = self.on_head = self.on_overrun = self.on_end = self.on_cut = None  # may hold the relay
         if previous is _DRAINING:
             self._observer.drain_ended()
         if self._opening is not None:

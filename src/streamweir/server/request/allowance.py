@@ -3,6 +3,8 @@
     reservation not durable yet        -> output is paused
     most of a slice is used            -> the reservation is extended, while output goes on
     answer exceeds reservation         -> output is paused, until the reservation is extended or the answer is cut
+    it is complete and exceeds it      -> its end is paused, until the reservation is extended or nobody can extend it;
+                                          then it is sent: it is billed in any case
     answer exceeds what `tpm` counts   -> more is counted; an answer that runs is never cut for a rate
 
 This module connects the reservation of a request with the relay of an attempt, and decides nothing itself:
@@ -71,6 +73,8 @@ class OutputAllowance:
             answer.is_rough = reservation.is_sliced
             relay.exceeds = answer.exceeds
             relay.on_overrun = partial(self._overrun, relay, answer)
+            if reservation.allowance is not None:
+                relay.on_end = partial(self._end, relay, answer)
             self._has_asked = self._is_paused = False
             self._set_mark(relay)
         if reservation.allowance is not None:
@@ -130,6 +134,23 @@ class OutputAllowance:
         answer.is_over_limit = True
         self._start(relay, answer, _PAUSE_S)
 
+    def _end(self, relay: Relay, answer: AnswerCount) -> None:
+        """The answer is complete. If it came at once, none of its marks was seen."""
+        reservation = self._reservation
+        if not reservation.is_sliced and not answer.is_reported:  # then it is within its limit, for all that is known
+            return
+        if answer.at_end() <= (reservation.allowance or 0):
+            return
+        reservation.came_at_once |= reservation.is_sliced
+        is_running = self._extending is not None and not self._extending.done()
+        if not self._is_paused:
+            relay.pause_output()
+            self._is_paused = True
+        if is_running:
+            self._accounting.budgets.hurry(reservation, _PAUSE_S)
+        else:
+            self._start(relay, answer, _PAUSE_S)
+
     def _start(self, relay: Relay, answer: AnswerCount, wait_s: float | None) -> None:
         self._extending = asyncio.get_running_loop().create_task(self._extend(relay, answer, wait_s))
         self._extending.add_done_callback(partial(self._extended, relay))
@@ -139,12 +160,19 @@ class OutputAllowance:
         reservation, budgets = self._reservation, self._accounting.budgets
         if relay.has_lost_caller:  # in the same turn: nothing more is sent, and its end settles it
             return
-        needed = answer() if self._is_paused else answer.roughly()
-        if reservation.is_sliced:
-            # More than is covered, for the next slice; not more than the limit, which the count may exceed.
-            covered = reservation.allowance or 0
-            needed = min(max(needed + _margin(needed), covered + 1), reservation.longest or covered)
-        if await budgets.extend(reservation, needed, wait_s):
+        is_whole = relay.is_complete
+        if is_whole:
+            needed = answer.at_end()
+        else:
+            needed = answer() if self._is_paused else answer.roughly()
+            if reservation.is_sliced:
+                # More than is covered, for the next slice; not more than the limit, which the count may exceed.
+                covered = reservation.allowance or 0
+                needed = min(max(needed + _margin(needed), covered + 1), reservation.longest or covered)
+        if await budgets.extend(reservation, needed, wait_s, exactly=is_whole):
+            if self._is_paused and relay.is_complete and not is_whole:  # it ended meanwhile
+                await self._extend(relay, answer, _PAUSE_S)
+                return
             self._has_asked, answer.is_rough = False, reservation.is_sliced
             if reservation.longest is not None and not reservation.is_sliced and needed <= reservation.longest:
                 answer.is_over_limit = False  # all of it is reserved: an answer within its limit is never cut
