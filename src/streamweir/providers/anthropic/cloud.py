@@ -81,7 +81,7 @@ def adapt(call: MessagesCall, request: ChatRequest, rules: CloudRules) -> CloudC
     body = _with_taken_tools(call.body, request, rules, is_native, dropped)
     for name in sorted(rules.refuses & body.keys()):
         body = {each: value for each, value in body.items() if each != name}
-        if not is_default(name, request.body.get(name)):
+        if not is_default(name, (call.body if is_native else request.body).get(name)):
             dropped.append(name)
     for path, betas in _NEEDS.items():
         if not any(rules.betas.get(beta) in taken for beta in betas if beta in rules.betas):
