@@ -13,7 +13,7 @@ from streamweir.core.request import ChatRequest
 from streamweir.frontends.embeddings.request import read_embeddings_request
 from streamweir.providers.base import Target, UpstreamRequest
 from streamweir.providers.compatible import VENDORS
-from streamweir.providers.embedding import EmbeddingProvider, provider_for
+from streamweir.providers.embedding import EmbeddingProvider, InvalidAnswer, provider_for
 from streamweir.providers.registry import embedding_service, provider_named, provider_names
 from streamweir.wire.sse import Frame
 from support.embeddings import VECTORS, openai_vectors, packed
@@ -176,6 +176,30 @@ def test_vertex(model: str, method: str, calls: int, parallel: int) -> None:
             "content": {"parts": [{"text": "a"}]},
             "embedContentConfig": {"outputDimensionality": 4, "taskType": "CLUSTERING"},
         }
+
+
+def test_open_and_multimodal_models_of_vertex() -> None:
+    target = Target(model="intfloat/multilingual-e5-small-maas", project="p", location="eu")
+    request = built("vertex", target, input=["a", "b"], dimensions=4, encoding_format="base64", user="u")
+    assert request.path == "/projects/p/locations/eu/endpoints/openapi/embeddings"
+    assert json.loads(request.body) == {"model": target.model, "input": ["a", "b"], "dimensions": 4}
+    assert (request.more, request.dropped) == ((), ("user",))
+    service = embedding_service("vertex")
+    assert service is not None
+    answer = service.read_answer(openai_vectors(VECTORS))
+    assert (len(answer.vectors), answer.tokens) == (len(VECTORS), 6)
+    target = Target(model="multimodalembedding@001", project="p", api_key="t")
+    request = built("vertex", target, input=["a", "b"], dimensions=4, task_type="CLUSTERING")
+    assert request.path == "/projects/p/locations/global/publishers/google/models/multimodalembedding@001:predict"
+    assert json.loads(request.body) == {"instances": [{"text": "a"}], "parameters": {"dimension": 4}}
+    assert (len(request.more), request.parallel, request.dropped) == (1, 4, ("task_type",))
+    (vector,) = service.read_answer(b'{"predictions": [{"textEmbedding": [1, 2]}]}').vectors
+    assert bytes(vector) == b"[1, 2]"
+    for body in (b"[1]", b"{}", b'{"predictions": [{}]}', b'{"data": 7}', b"["):
+        with pytest.raises(InvalidAnswer):
+            service.read_answer(body)
+    error = service.read_error(404, {}, b'{"error": {"code": 404, "message": "Publisher Model `x` not found"}}')
+    assert "set a location" in error.message
 
 
 def test_tokens_are_for_the_wire_of_openai_alone() -> None:

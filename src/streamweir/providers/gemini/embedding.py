@@ -25,7 +25,7 @@ from streamweir.wire import jsonio
 _PER_BATCH, _PER_PREDICT = 100, 250
 _TAKES_ONE = re.compile(r"gemini-embedding-")
 """On Vertex: one input per call, also by the older method. The newer one takes no more from any model."""
-_IS_PREDICTED = re.compile(r"(gemini-embedding-001|text-|textembedding|multimodalembedding)")
+_IS_PREDICTED = re.compile(r"(gemini-embedding-001|text-|textembedding)")
 """On Vertex: models of the older method."""
 _TASKS = {
     # By the values of `input_type` of Cohere and others.

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from streamweir.core.errors import StreamweirError
 from streamweir.providers.gemini import Gemini
-from streamweir.providers.gemini.embedding import GeminiEmbeddings
+from streamweir.providers.vertex.embedding import EMBEDDINGS as EMBEDDINGS
 from streamweir.providers.vertex.error import read_error
 
 
@@ -13,10 +13,4 @@ class VertexGemini(Gemini):
         return read_error(status, headers, body)
 
 
-class VertexEmbeddings(GeminiEmbeddings):
-    def read_error(self, status: int, headers: Mapping[str, str], body: bytes, /) -> StreamweirError:
-        return read_error(status, headers, body)
-
-
-EMBEDDINGS = VertexEmbeddings()
 PROVIDER = VertexGemini()
