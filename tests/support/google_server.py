@@ -53,6 +53,8 @@ class Google:
     """What happens before a token is sent."""
     answer: Callable[[Seen], Sequence[Step]] = lambda _: whole(b"{}")
     """For a request with a valid token."""
+    check_subject: Callable[[str, str], None] = lambda kind, token: _check_subject(kind, token)
+    """Of the type and the token of another identity."""
     tokens: list[str] = field(default_factory=list)
     revoked: set[str] = field(default_factory=set)
 
@@ -82,8 +84,7 @@ class Google:
         else:
             assert kind == "urn:ietf:params:oauth:grant-type:token-exchange"
             assert (form["audience"], form["scope"], form["requested_token_type"]) == (AUDIENCE, SCOPE, _ACCESS)
-            assert form["subject_token_type"] == SUBJECT_TYPE
-            assert form["subject_token"] == SUBJECT
+            self.check_subject(form["subject_token_type"], form["subject_token"])
         return self._give(request, lambda token: {"access_token": token, "expires_in": self.life_s})
 
     def _check_assertion(self, assertion: str) -> None:
@@ -129,6 +130,10 @@ class Google:
         token = f"ya29.token-{len(self.tokens)}"
         self.tokens.append(token)
         return [*self.steps(request), *whole(json.dumps(write(token)).encode(), 200, fields)]
+
+
+def _check_subject(kind: str, token: str) -> None:
+    assert (kind, token) == (SUBJECT_TYPE, SUBJECT)
 
 
 def service_account(base_url: str, **members: Any) -> dict[str, Any]:

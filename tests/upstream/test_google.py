@@ -2,10 +2,11 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ec import SECP256R1
@@ -21,11 +22,13 @@ from streamweir.upstream.cloud.google_file import FileFault, is_allowed, read_cr
 from streamweir.upstream.cloud.token_answer import token_in
 from streamweir.upstream.credential import RefreshFailure
 from streamweir.upstream.fetch import Fetched
+from support.aws_server import IMDS_TOKEN, AwsAccount, origin_of
 from support.google_server import AUDIENCE, Google, pem, service_account, write_file
 from support.script import Hang, Seen, Step, whole
 from support.scripted_upstream import ScriptedUpstream
 
 REQUEST = UpstreamRequest(path="/x", headers=(), body=b"{}")
+AWS_TYPE = "urn:ietf:params:aws:token-type:aws4_request"
 JWT_TYPE = "urn:ietf:params:oauth:token-type:jwt"
 
 
@@ -119,6 +122,73 @@ async def test_a_token_of_another_clouds_metadata_server(tmp_path: Path) -> None
         url = f"{other.base_url.removesuffix('/v1')}/identity?resource=x"
         authorizer = of_file(write_file(tmp_path, external(known.base_url, {**source, "url": url})))
         assert await authorizer.headers_for(REQUEST) == (("authorization", "Bearer ya29.token-0"),)
+
+
+@pytest.mark.parametrize("has_environment", [True, False])
+async def test_a_role_of_aws(has_environment: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Google is given a request that AWS would accept as signed by the machine's role: botocore says so."""
+    account = AwsAccount(region="eu-west-1", service="sts")
+    checked = list[str]()
+
+    def metadata(request: Seen) -> Sequence[Step]:
+        if request.path == "/latest/meta-data/placement/availability-zone":
+            assert request.headers["x-aws-ec2-metadata-token"] == IMDS_TOKEN
+            return whole(b"eu-west-1b")
+        return account.services(request)
+
+    def check(kind: str, token: str) -> None:
+        assert kind == AWS_TYPE
+        document = json.loads(unquote(token))
+        fields = [(each["key"], each["value"]) for each in document["headers"]]
+        headers = dict(fields)
+        assert headers["x-goog-cloud-target-resource"] == AUDIENCE
+        assert document["url"] == f"https://{headers['host']}/?Action=GetCallerIdentity&Version=2011-06-15"
+        assert headers["host"] == "sts.eu-west-1.amazonaws.com"
+        path = "/?Action=GetCallerIdentity&Version=2011-06-15"
+        assert account.refusal_of(Seen(0, 0, document["method"], path, fields, b""), "sts") is None
+        checked.append(headers["authorization"])
+
+    for name in ("AWS_REGION", "AWS_DEFAULT_REGION", "AWS_PROFILE", "AWS_ACCESS_KEY_ID"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "none"))
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "none"))
+    if has_environment:
+        keys = account.issue()
+        monkeypatch.setenv("AWS_REGION", "eu-west-1")
+        monkeypatch.setenv("AWS_ACCESS_KEY_ID", keys.access_key_id)
+        monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", keys.secret_access_key)
+        monkeypatch.setenv("AWS_SESSION_TOKEN", keys.session_token or "")
+    async with ScriptedUpstream(metadata) as instance, google(check_subject=check) as (known, _):
+        origin = origin_of(instance)
+        source = {
+            "environment_id": "aws1",
+            "region_url": f"{origin}/latest/meta-data/placement/availability-zone",
+            "url": f"{origin}/latest/meta-data/iam/security-credentials",
+            "imdsv2_session_token_url": f"{origin}/latest/api/token",
+            "regional_cred_verification_url": (
+                "https://sts.{region}.amazonaws.com/?Action=GetCallerIdentity&Version=2011-06-15"
+            ),
+        }
+        file = external(known.base_url, source, subject_token_type=AWS_TYPE)
+        authorizer = of_file(write_file(tmp_path, file))
+        assert await authorizer.headers_for(REQUEST) == (("authorization", "Bearer ya29.token-0"),)
+        assert len(checked) == 1
+        assert bool(instance.requests) is not has_environment
+
+
+@pytest.mark.parametrize("zone", [b"", b"x", b"eu-west-1.evil.examplex", b"../../ax", b"EU-WEST-1b"])
+async def test_a_region_that_is_none(zone: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("AWS_REGION", "AWS_DEFAULT_REGION"):
+        monkeypatch.delenv(name, raising=False)
+    async with ScriptedUpstream(whole(zone)) as instance:
+        source = {
+            "environment_id": "aws1",
+            "region_url": f"{origin_of(instance)}/zone",
+            "regional_cred_verification_url": "https://sts.{region}.amazonaws.com/",
+        }
+        authorizer = of_file(write_file(tmp_path, external(GOOGLE, source)))
+        with pytest.raises(UpstreamError, match="set AWS_REGION"):
+            await authorizer.headers_for(REQUEST)
 
 
 async def test_the_metadata_server(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -284,6 +354,8 @@ GOOGLE = "https://sts.googleapis.com"
         (external(GOOGLE, {**SOURCE, "format": {"type": "xml"}}), "an unknown format"),
         (external(GOOGLE, {**SOURCE, "format": {"type": "json"}}), "no subject_token_field_name"),
         (external(GOOGLE, {"environment_id": "azure1"}), "an environment_id that is not supported"),
+        (external(GOOGLE, {"environment_id": "aws1"}), "has no regional_cred_verification_url"),
+        (external(GOOGLE, {"environment_id": "aws1", "regional_cred_verification_url": "http://x"}), "must begin with"),
     ],
 )
 def test_a_file_that_cannot_be_used(document: dict[str, Any], reason: str, tmp_path: Path) -> None:

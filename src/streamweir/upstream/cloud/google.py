@@ -18,7 +18,7 @@ from urllib.parse import urlencode
 
 from msgspec import Struct
 
-from streamweir.core.errors import ErrorReport, StreamweirError, UpstreamError
+from streamweir.core.errors import StreamweirError
 from streamweir.providers.base import UpstreamRequest
 from streamweir.upstream.cloud.google_file import (
     AuthorizedUser,
@@ -133,7 +133,8 @@ class GoogleTokens:
         try:
             credentials = await asyncio.to_thread(read_credentials, path or "")
         except FileFault as reason:
-            raise _unusable(path or "", str(reason)) from None
+            message = f"The file of Google's credentials cannot be used: {reason}."
+            raise refused_by(message, f"{path}: {reason}") from None
         project = os.environ.get("GOOGLE_CLOUD_QUOTA_PROJECT") or credentials.quota_project_id
         lease = await self._token_for(credentials)
         return _with_project(lease, project)
@@ -189,7 +190,9 @@ class GoogleTokens:
         )
 
     async def _exchange_subject(self, account: ExternalAccount) -> Lease[str]:
-        subject = await subject_token(account, timeout_s=_METADATA_S)
+        subject = await subject_token(
+            account, timeout_s=_METADATA_S, proxy=self._settings.proxy, ca_file=self._settings.ca_file
+        )
         impersonates = account.service_account_impersonation_url
         form = {
             "grant_type": "urn:ietf:params:oauth:grant-type:token-exchange",
@@ -265,10 +268,3 @@ class GoogleTokens:
 def _with_project(lease: Lease[str], project: str | None) -> Lease[GoogleToken]:
     known = project if project is not None and _PROJECT.fullmatch(project) else None
     return Lease(value=GoogleToken(lease.value, known), lives_s=lease.lives_s)
-
-
-def _unusable(path: str, reason: str) -> UpstreamError:
-    """The path is for the operator alone."""
-    error = refused_by(f"The file of Google's credentials cannot be used: {reason}.")
-    error.report = ErrorReport(text=f"{path}: {reason}")
-    return error

@@ -1,12 +1,13 @@
 """The token of another identity, which Google exchanges for its own: workload and workforce identity federation.
 
-It is in a file (Kubernetes writes and replaces one), or it is the answer to a GET: of the metadata server of another
-cloud, or of a program beside the gateway.
+It is in a file (Kubernetes writes and replaces one), it is the answer to a GET (of the metadata server of another
+cloud, or of a program beside the gateway), or it is a signed request of AWS (`google_aws`).
 """
 
 import asyncio
 
-from streamweir.core.errors import ErrorReport, UpstreamError
+from streamweir.core.errors import UpstreamError
+from streamweir.upstream.cloud.google_aws import signed_request
 from streamweir.upstream.cloud.google_file import ExternalAccount, FileFault, TokenFormat, read_file
 from streamweir.upstream.credential import refused_by
 from streamweir.upstream.fetch import fetch
@@ -15,16 +16,20 @@ from streamweir.wire import jsonio
 _MAX_LENGTH = 32 * 1024
 
 
-async def subject_token(account: ExternalAccount, *, timeout_s: float) -> str:
-    """Raises `StreamweirError`."""
+async def subject_token(
+    account: ExternalAccount, *, timeout_s: float, proxy: str | None = None, ca_file: str | None = None
+) -> str:
+    """`proxy`, `ca_file`: for AWS's token service; other servers are in the machine's own network. Raises
+    `StreamweirError`."""
     source = account.credential_source
+    if source.environment_id is not None:
+        return await signed_request(account, timeout_s=timeout_s, proxy=proxy, ca_file=ca_file)
     if source.file is not None:
         try:
             data = await asyncio.to_thread(read_file, source.file)
         except FileFault as reason:
-            error = refused_by(f"The file with the token for Google's workload identity cannot be used: {reason}.")
-            error.report = ErrorReport(text=f"{source.file}: {reason}")
-            raise error from None
+            message = f"The file with the token for Google's workload identity cannot be used: {reason}."
+            raise refused_by(message, f"{source.file}: {reason}") from None
         return _token_in(data, source.format)
     answer = await fetch(source.url or "", headers=tuple(source.headers.items()), timeout_s=timeout_s)
     if not answer.is_success:
