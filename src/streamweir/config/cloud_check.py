@@ -1,13 +1,15 @@
 """Checks of the tables that say how the gateway authorizes itself at a cloud, and of the names of their files."""
 
+import re
 from collections.abc import Callable, Iterator
+from json import dumps
 from typing import TypeVar
 from urllib.parse import urlsplit
 
 from msgspec import Struct, structs
 
 from streamweir.config.address import fault_of_url, is_loopback
-from streamweir.config.cloud import GoogleAuth
+from streamweir.config.cloud import EntraAuth, GoogleAuth
 from streamweir.config.error import ConfigProblem
 from streamweir.config.model import Provider
 
@@ -31,6 +33,8 @@ def check_cloud(provider: Provider, where: str) -> Iterator[ConfigProblem]:
             yield ConfigProblem(f"{where}.{name}", "has no effect with a key: leave one of them out")
         if isinstance(table, GoogleAuth):
             yield from _google(table, f"{where}.{name}")
+        if isinstance(table, EntraAuth):
+            yield from _entra(table, f"{where}.{name}")
 
 
 def _google(table: GoogleAuth, where: str) -> Iterator[ConfigProblem]:
@@ -39,6 +43,39 @@ def _google(table: GoogleAuth, where: str) -> Iterator[ConfigProblem]:
     if table.source == "metadata" and table.credentials_file is not None:
         yield ConfigProblem(f"{where}.credentials_file", 'has no effect with the source "metadata"')
     yield from _secret_url(table.token_url, f"{where}.token_url")
+    fault = fault_of_url(table.metadata_url, ("http", "https")) if table.metadata_url is not None else None
+    if fault is not None:
+        yield ConfigProblem(f"{where}.metadata_url", fault)
+
+
+_ENTRA_NEEDS = {
+    "secret": ("tenant_id", "client_id", "client_secret"),
+    "certificate": ("tenant_id", "client_id", "certificate_file"),
+}
+_ENTRA_TAKES = {
+    "secret": ("tenant_id", "client_id", "client_secret", "authority_url"),
+    "certificate": ("tenant_id", "client_id", "certificate_file", "certificate_key_file", "authority_url"),
+    "managed_identity": ("client_id", "metadata_url"),
+    "workload_identity": ("tenant_id", "client_id", "federated_token_file", "authority_url"),
+}
+"""Settings of each source, beside `scope`."""
+
+
+def _entra(table: EntraAuth, where: str) -> Iterator[ConfigProblem]:
+    source = table.source
+    for name in _ENTRA_NEEDS.get(source, ()):
+        if not getattr(table, name):
+            yield ConfigProblem(f"{where}.{name}", f"missing: the source {dumps(source)} needs it")
+    for name in table.__struct_fields__:
+        if getattr(table, name) is not None and name not in (*_ENTRA_TAKES[source], "source", "scope"):
+            yield ConfigProblem(f"{where}.{name}", f"has no effect with the source {dumps(source)}")
+    for name in ("tenant_id", "client_id"):
+        value = getattr(table, name)
+        if value is not None and not re.fullmatch(r"[A-Za-z0-9.-]*", value):
+            yield ConfigProblem(f"{where}.{name}", "must be letters, digits, dots and hyphens")
+    if table.scope is not None and fault_of_url(table.scope, ("https", "api")) is not None:
+        yield ConfigProblem(f"{where}.scope", "expected a scope such as https://cognitiveservices.azure.com/.default")
+    yield from _secret_url(table.authority_url, f"{where}.authority_url")
     fault = fault_of_url(table.metadata_url, ("http", "https")) if table.metadata_url is not None else None
     if fault is not None:
         yield ConfigProblem(f"{where}.metadata_url", fault)

@@ -1,8 +1,9 @@
 """Azure OpenAI: OpenAI's wire with Azure's addresses and authentication header.
 
-The deployment is in the path and the API version in the query. If the version is "v1" or not set, Azure's newer
-address is used, which is the same as OpenAI's and has the deployment in the body. Answers are OpenAI's with content
-filter results added, which the decoder carries along.
+With a dated API version the deployment is in the path and the version in the query. Without one, or with "v1",
+"preview" or "latest", Azure's newer address is used, which is the same as OpenAI's and has the deployment in the body.
+The key is in a header of its own; without a key a token of Entra is added later (`upstream.authorized`). Answers are
+OpenAI's with content filter results added, which the decoder carries along.
 """
 
 from urllib.parse import quote
@@ -41,10 +42,18 @@ class AzureProvider(OpenAIProvider):
 
 
 def _path(target: Target, path: str) -> str:
-    if target.api_version in (None, "v1"):
-        return f"/openai/v1{path}"
-    deployment, version = quote(target.model, safe=""), quote(str(target.api_version), safe="")
-    return f"/openai/deployments/{deployment}{path}?api-version={version}"
+    version = target.api_version
+    if version is None or not version[:1].isdigit():
+        return f"/openai/v1{path}{version_query(target)}"
+    return f"/openai/deployments/{quote(target.model, safe='')}{path}?api-version={quote(version, safe='')}"
+
+
+def version_query(target: Target) -> str:
+    """Of the newer address: it takes a version for what is not stable yet, but none with a date."""
+    version = target.api_version
+    if version is None or version == "v1" or version[:1].isdigit():
+        return ""
+    return f"?api-version={quote(version, safe='')}"
 
 
 def _path_and_key(target: Target, path: str) -> tuple[str, tuple[tuple[str, str], ...]]:

@@ -46,13 +46,13 @@ _ROWS = (
     ),
     Advice(
         _AUTH,
-        "API keys are disabled for this resource. Use auth with an Entra identity.",
+        "API keys are disabled for this resource. Use [providers.entra] with an Entra identity.",
         ("authenticationtypedisabled",),
         is_of_account=True,
     ),
     Advice(
         _AUTH,
-        "API keys are disabled for this resource. Use auth with an Entra identity.",
+        "API keys are disabled for this resource. Use [providers.entra] with an Entra identity.",
         text=r"Key based authentication is (?:disabled|not permitted)",
         is_of_account=True,
     ),

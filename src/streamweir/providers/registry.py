@@ -71,8 +71,26 @@ FAMILIES = {
         base_url="https://RESOURCE.openai.azure.com",
         abort_stops_billing=True,
         settings=("api_version", "entra"),
-        endings=("/openai", "/openai/v1", "/chat/completions", "/responses"),
+        endings=(
+            "/openai",
+            "/openai/v1",
+            "/chat/completions",
+            "/responses",
+            "/anthropic",
+            "/anthropic/v1",
+            "/messages",
+        ),
         prices="azure",
+        wires=(
+            WireRow(wire=Wire.CHAT, module="azure"),
+            WireRow(wire=Wire.RESPONSES, module="azure_responses", native_wire=NativeWire.OPENAI_RESPONSES),
+            WireRow(
+                wire=Wire.MESSAGES,
+                module="azure_messages",
+                native_wire=NativeWire.ANTHROPIC_MESSAGES,
+                models=r"^claude-",
+            ),
+        ),
     ),
     "gemini": Family(
         module="gemini",

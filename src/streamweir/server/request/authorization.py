@@ -10,11 +10,11 @@ from functools import partial
 from msgspec import structs
 
 from streamweir.config.address import base_url_of
-from streamweir.config.cloud import AwsAuth, GoogleAuth
+from streamweir.config.cloud import AwsAuth, EntraAuth, GoogleAuth
 from streamweir.config.model import Provider as ProviderConfig
 from streamweir.server.telemetry.log import logger
 from streamweir.upstream.authorized import Authorizer
-from streamweir.upstream.cloud import aws, google
+from streamweir.upstream.cloud import aws, entra, google
 from streamweir.upstream.credential import RefreshFailure
 
 _AWS_SERVICES = {"bedrock": "bedrock", "bedrock-mantle": "bedrock-mantle"}
@@ -25,7 +25,8 @@ def is_authorized(provider: ProviderConfig) -> bool:
     """Its requests need headers that are made for each of them. A key, or the operator's own header, is enough."""
     has_key = any(each.key for each in provider.credentials)
     has_header = any(name.lower() == "authorization" for name in provider.headers)
-    return provider.kind in _CLOUDS and not has_key and not has_header
+    is_cloud = provider.kind in _CLOUDS and (provider.kind != "azure" or provider.entra is not None)
+    return is_cloud and not has_key and not has_header
 
 
 def authorizer_for(provider: ProviderConfig, base_url: str | None = None) -> Authorizer | None:
@@ -63,9 +64,16 @@ def _google(provider: ProviderConfig, _base_url: str) -> Authorizer:
     return google.authorizer_of(settings, on_failure=partial(_log, provider.name))
 
 
+def _entra(provider: ProviderConfig, _base_url: str) -> Authorizer:
+    own = structs.asdict(provider.entra or EntraAuth())
+    settings = entra.EntraSettings(**own, proxy=provider.proxy, ca_file=provider.ca_file)
+    return entra.authorizer_of(settings, on_failure=partial(_log, provider.name))
+
+
 _CLOUDS: dict[str, Callable[[ProviderConfig, str], Authorizer]] = {
     **dict.fromkeys(_AWS_SERVICES, _aws),
     "vertex": _google,
+    "azure": _entra,
 }
 """By the kind of provider."""
 
