@@ -29,6 +29,7 @@ TASKS = [
     "heartbeat",
     "key refresh",
     "lease renewal",
+    "model lists",
     "progress",
     "purge",
     "recovery",

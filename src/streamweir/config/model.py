@@ -177,6 +177,7 @@ class Provider(WithSecrets, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     timeouts: ProviderTimeouts = ProviderTimeouts()
     cancel_stops_billing: bool | None = None
     models: tuple[str, ...] = ()
+    list_models: bool | None = None
     wire: Wire | None = None
     retries: Retries = 2
     max_failures: Failures = 5

@@ -109,7 +109,8 @@ _ROWS = (
     ),
     Advice(
         _AUTH,
-        "The request reached AWS without credentials. Set api_key, or auth, and check that no proxy removes headers.",
+        "The request reached AWS without credentials. Set api_key or the table aws, and check that no proxy removes "
+        "headers.",
         ("missingauthenticationtokenexception", "missingauthenticationtoken"),
         is_of_account=True,
     ),

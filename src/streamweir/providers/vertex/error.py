@@ -27,15 +27,15 @@ _ROWS = (
     ),
     Advice(
         _AUTH,
-        "Vertex AI needs an access token, and api_key is something else. Leave api_key out and set auth, or use the "
+        "Vertex AI needs an access token, and api_key is something else. Leave api_key out, or use the "
         "kind gemini, which takes API keys.",
         ("access_token_type_unsupported",),
         is_of_account=True,
     ),
     Advice(
         _AUTH,
-        "Google does not accept the gateway's access token. Check the credentials of auth, or that api_key is an "
-        "access token, which lasts for an hour.",
+        "Google does not accept the gateway's access token. Check the credentials of the table google, or that api_key "
+        "is an access token, which lasts for an hour.",
         statuses=(401,),
         is_of_account=True,
     ),

@@ -62,6 +62,7 @@ from streamweir.server.request.early_responses import EarlyResponses
 from streamweir.server.request.file_keys import limit_rules_of
 from streamweir.server.request.key_wait import KeyWaits
 from streamweir.server.request.lookups import Lookups
+from streamweir.server.request.model_refresh import refresh_models
 from streamweir.server.request.overload import Overload
 from streamweir.server.request.playground import Playground
 from streamweir.server.request.registry import RequestRegistry
@@ -243,6 +244,7 @@ class Gateway:
 
     async def open(self) -> None:
         self._lag.start()
+        self.on_close.append(refresh_models(lambda: self._runtime, self.background))
         if self._maintenance is not None:
             self._maintenance.start()
 

@@ -1,6 +1,6 @@
 """What callers can read about their own key: its models, its limits and budgets, and its requests.
 
-    GET /v1/models, /v1/models/{id}    from memory
+    GET /v1/models, /v1/models/{id}    from memory; a long list in a task
     GET /v1/key, /v1/generations/{id}  from the database, in a task
 
 A read of the database is bounded: `MAX_AT_ONCE` run at a time, the others wait, and beyond `MAX_WAITING` of them a
@@ -22,11 +22,11 @@ from streamweir.policy.access import Key
 from streamweir.policy.limit_rule import LimitRule
 from streamweir.server.accounting.accounting import Accounting, unavailable
 from streamweir.server.http.answers import failure_answer, json_answer
-from streamweir.server.http.message import Request, Response
+from streamweir.server.http.message import Answer, Request, Response
 from streamweir.server.request.admission import Admission, Resource
 from streamweir.server.request.early_responses import EarlyResponses
 from streamweir.server.request.file_keys import limit_rules_of
-from streamweir.server.request.models import answer_models
+from streamweir.server.request.models import answer_many, answer_models, has_many
 from streamweir.server.request.own_key import key_document, read_sums
 from streamweir.server.request.own_request import find_own, request_document
 from streamweir.store.db.base import Store, StoreUnavailable
@@ -62,7 +62,10 @@ class Lookups:
 
     def show(self, request: Request, response: Response, admission: Admission) -> None:
         if admission.where.resource is Resource.MODELS:
-            self._show_models(request, response, admission)
+            if not admission.where.item and has_many(admission.runtime):
+                self._start(request, response, self._show_many(request, response, admission))
+            else:
+                self._show_models(request, response, admission)
         else:
             self._start(request, response, self._show(request, response, admission))
 
@@ -74,9 +77,20 @@ class Lookups:
         except StreamweirError as error:
             response.send(self._early_responses.answer(request, error))
             return
+        self._send_models(request, response, admission, answer)
+
+    async def _show_many(self, request: Request, response: Response, admission: Admission) -> None:
+        runtime, key, frontend = admission.runtime, admission.key, admission.frontend
+        group = self._accounting.directory.price_group_of(key)
+        answer = await answer_many(runtime, key, group, frontend, request.query, now_ms())
+        if not response.gone:
+            self._send_models(request, response, admission, answer)
+
+    def _send_models(self, request: Request, response: Response, admission: Admission, answer: Answer) -> None:
+        frontend = admission.frontend
         headers = answer.headers + frontend.own_headers((), request.id, (), time.time())
         response.send(structs.replace(answer, headers=headers))
-        self._early_responses.settle(request, answer.status, Verdict.COMPLETED, frontend, key)
+        self._early_responses.settle(request, answer.status, Verdict.COMPLETED, frontend, admission.key)
 
     async def _show(self, request: Request, response: Response, admission: Admission) -> None:
         frontend = admission.frontend

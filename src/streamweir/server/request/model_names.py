@@ -1,7 +1,7 @@
 """The names of models: those that are known in advance, and the error for a name that cannot be used.
 
 Any model of a configured provider can be requested by name. Known in advance are the aliases that are not patterns, the
-models that the operator named, and those of the built-in providers.
+models that the operator named, those of the built-in providers, and those that a cloud has listed.
 
 A key with a list of models gets one answer for every name outside of it, whether there is such a model or not: the key
 may not use it, and which it may. So nothing is revealed of models that it may not use (docs/spec/failures.md C20).
@@ -31,7 +31,7 @@ def known_models(runtime: RuntimeConfig) -> Iterator[tuple[str, str]]:
         if not is_pattern(alias.id):
             yield alias.id, OURS
     for provider in runtime.config.providers:
-        for name in provider.models or _BUILT_IN.get(provider.kind, ()):
+        for name in provider.models or _BUILT_IN.get(provider.kind) or runtime.model_lists.names_of(provider):
             yield f"{provider.name}/{name}", provider.name
 
 

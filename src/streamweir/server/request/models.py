@@ -5,6 +5,9 @@ model, the highest of each of their rates is shown, so that no caller pays more 
 no price, none is shown.
 """
 
+import asyncio
+from collections.abc import Iterator
+from itertools import islice
 from typing import Any
 from urllib.parse import unquote
 
@@ -18,6 +21,9 @@ from streamweir.server.http.message import Answer
 from streamweir.server.request.model_names import OURS, known_models, unusable_model
 from streamweir.server.request.runtime import RuntimeConfig
 
+PER_TURN = 25
+"""Models that are looked up in one turn of the event loop, if there are many."""
+
 
 def answer_models(
     runtime: RuntimeConfig, key: Key, group: str | None, frontend: Frontend, model: str, query: str, at_ms: int
@@ -26,12 +32,31 @@ def answer_models(
     `CallerError`."""
     if model:
         return json_answer(frontend.write_model(_find(runtime, key, group, unquote(model), at_ms)))
-    models = [
-        _listed(runtime, route, group, owner, at_ms)
-        for model, owner in known_models(runtime)
-        if key.may_use(model) and (route := runtime.routes.resolve(model)) is not None
-    ]
+    models = [_listed(runtime, route, group, owner, at_ms) for route, owner in _routes(runtime, key)]
     return json_answer(frontend.write_models(models, query))
+
+
+async def answer_many(
+    runtime: RuntimeConfig, key: Key, group: str | None, frontend: Frontend, query: str, at_ms: int
+) -> Answer:
+    """All models, in several turns of the event loop: the price of a model that was not looked up yet takes a while."""
+    models = []
+    for route, owner in _routes(runtime, key):
+        models.append(_listed(runtime, route, group, owner, at_ms))
+        if len(models) % PER_TURN == 0:
+            await asyncio.sleep(0)
+    return json_answer(frontend.write_models(models, query))
+
+
+def has_many(runtime: RuntimeConfig) -> bool:
+    return next(islice(known_models(runtime), 4 * PER_TURN, None), None) is not None
+
+
+def _routes(runtime: RuntimeConfig, key: Key) -> Iterator[tuple[Route, str]]:
+    """Of the models that the key may use, with their owners."""
+    for model, owner in known_models(runtime):
+        if key.may_use(model) and (route := runtime.routes.resolve(model)) is not None:
+            yield route, owner
 
 
 def model_ids(runtime: RuntimeConfig) -> list[str]:

@@ -5,6 +5,7 @@ whose address and headers did not change are reused; the others are closed after
 targets and the known refusals survive a reload.
 """
 
+import asyncio
 from collections.abc import Callable, Collection, Iterator, Mapping
 from functools import cache, partial
 from pathlib import Path
@@ -55,6 +56,7 @@ from streamweir.server.request.attribution import recorder_of
 from streamweir.server.request.authorization import authorizer_for, is_authorized
 from streamweir.server.request.file_keys import key_ring
 from streamweir.server.request.model_limits import ModelLimitsTable
+from streamweir.server.request.model_lists import ModelLists
 from streamweir.server.request.route_prices import RoutePrices
 from streamweir.server.request.target_settings import OwnSettings, server_of, settings_of_targets
 from streamweir.server.request.wires import ProviderWire, WireTable
@@ -149,6 +151,9 @@ class RuntimeConfig(Struct, frozen=True, kw_only=True):
     attribution: Recorder
     reported_quotas: Quotas | None
     """What providers report of their own limits. None: no request has a choice of candidates."""
+    model_lists: ModelLists
+    reloaded: asyncio.Event
+    """Set when a reload makes another one."""
 
     def provider_for(self, target: TargetId) -> ProviderRuntime:
         """The target's provider, with the target's own settings."""
@@ -204,6 +209,8 @@ def build_runtime_config(
     routes = routes_of(config)
     kinds = {provider.name: provider.kind for provider in config.providers}
     book = prices or (old.quotes.prices if old is not None else built_in_prices())
+    if old is not None:
+        old.reloaded.set()  # nobody who waits for it goes on before the new one is in use
     return RuntimeConfig(
         config=config,
         frontend=FRONTENDS.by_name[config.server.dialect],
@@ -225,6 +232,8 @@ def build_runtime_config(
         target_limits=_target_limits(config),
         attribution=recorder_of(config),
         reported_quotas=_reported_quotas(config, old),
+        model_lists=old.model_lists if old is not None else ModelLists(),
+        reloaded=asyncio.Event(),
     )
 
 
@@ -305,7 +314,7 @@ def _target_runtime(
     elif before is not None and _connects_alike(before, own.provider, timeouts):
         upstream = before.upstream
     else:
-        upstream = _open_http(own.provider, timeouts, own.where)
+        upstream = open_http(own.provider, timeouts, own.where)
     return _provider_runtime(own.provider, timeouts, upstream)
 
 
@@ -323,10 +332,10 @@ def _open_upstream(
 ) -> Upstream:
     if provider.kind == "sim":
         return SimUpstream()
-    return open_local(provider) if provider.kind == "local" else _open_http(provider, timeouts, where)
+    return open_local(provider) if provider.kind == "local" else open_http(provider, timeouts, where)
 
 
-def _open_http(provider: ProviderConfig, timeouts: TargetTimeouts, where: str) -> Upstream:
+def open_http(provider: ProviderConfig, timeouts: TargetTimeouts, where: str) -> Upstream:
     """`where`: its place in the file."""
     address = base_url_of(provider)
     assert address is not None  # noqa: S101 (`config.check` guarantees it)

@@ -4,6 +4,7 @@ Aliases first, then the models that the providers list, and the default model. T
 process has observed. The price is the highest of a model's targets, or the operator's own.
 """
 
+import asyncio
 import time
 
 from msgspec import Struct
@@ -13,7 +14,7 @@ from streamweir.server.control.api.operation import Call, Nothing, Operation
 from streamweir.server.control.api.price import RatesView, Source, price_group_of, price_of
 from streamweir.server.control.api.provider import WORDS, WireName, Word
 from streamweir.server.control.routing import Access
-from streamweir.server.request.models import model_ids
+from streamweir.server.request.models import PER_TURN, model_ids
 from streamweir.server.request.runtime import RuntimeConfig
 
 
@@ -59,9 +60,13 @@ async def list_models(call: Call[Nothing, Nothing]) -> Models:
     runtime, now = call.context.runtime(), time.monotonic()
     aliases = [alias.id for alias in runtime.config.models]  # including patterns, which callers do not see
     ids = dict.fromkeys([*aliases, *model_ids(runtime), *filter(None, [runtime.default_model])])
-    routes = [runtime.routes.resolve(id) for id in ids]
-    group = price_group_of(call)
-    return Models(data=[_view(runtime, route, call.at_ms, now, group) for route in routes if route is not None])
+    group, data = price_group_of(call), []
+    for id in ids:
+        if (route := runtime.routes.resolve(id)) is not None:
+            data.append(_view(runtime, route, call.at_ms, now, group))
+        if len(data) % PER_TURN == 0:
+            await asyncio.sleep(0)  # clouds list hundreds
+    return Models(data=data)
 
 
 def _view(runtime: RuntimeConfig, route: Route, at_ms: int, now: float, group: str | None) -> ModelView:

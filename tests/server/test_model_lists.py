@@ -1,0 +1,147 @@
+"""Lists of models that are read from the clouds: in `/v1/models` when they are there, and in nobody's way before."""
+
+import json
+from collections.abc import Sequence
+
+import pytest
+
+from streamweir.server.request import model_refresh
+from streamweir.server.request.model_refresh import ModelRefresh
+from streamweir.server.request.models import model_ids
+from streamweir.server.request.runtime import RuntimeConfig, build_runtime_config
+from streamweir.upstream.sim import SimUpstream
+from support.gateway import KEY, Gate, configured, gateway, nothing_left, providers, until
+from support.raw_client import Reply
+from support.script import Hang, Head, Seen, Send, Step, whole
+from support.scripted_upstream import ScriptedUpstream
+
+SIM = '[[providers]]\nname = "sim"\nkind = "sim"\n'
+
+
+def deployments(*names: str) -> bytes:
+    return json.dumps({"data": [{"id": name, "status": "succeeded"} for name in names]}).encode()
+
+
+def azure(base_url: str, more: str = "list_models = true") -> str:
+    return f"{providers('azure', az=base_url)}{more}\n"
+
+
+def runtime_of(toml: str, old: RuntimeConfig | None = None) -> RuntimeConfig:
+    return build_runtime_config(configured(toml), lambda _: SimUpstream(), old)
+
+
+async def listed(gate: Gate) -> list[str]:
+    async with await gate.connect() as client:
+        await client.send(f"GET /v1/models HTTP/1.1\r\nhost: a\r\nauthorization: Bearer {KEY}\r\n\r\n".encode())
+        reply: Reply = await client.response()
+    return [row["id"] for row in json.loads(reply.body)["data"]]
+
+
+async def test_the_models_of_a_cloud_are_listed_when_they_are_read() -> None:
+    many = [f"deployed-{number}" for number in range(150)]
+    async with (
+        nothing_left(),
+        ScriptedUpstream(whole(deployments(*many))) as up,
+        gateway(SIM + azure(up.base_url)) as gate,
+    ):
+        await until(lambda: "az/deployed-0" in model_ids(gate.gateway.runtime))
+        assert {"sim/hello", *(f"az/{name}" for name in many)} <= set(await listed(gate))
+        (request,) = up.requests
+        assert (request.method, request.path) == ("GET", "/openai/deployments?api-version=2023-03-15-preview")
+        assert request.headers["api-key"] == "sk-upstream-secret"
+        assert up.open_connections == 0
+
+
+async def test_a_cloud_that_hangs_delays_nobody_and_the_end_does_not_wait_for_it() -> None:
+    async with nothing_left(), ScriptedUpstream([Hang()]) as up, gateway(SIM + azure(up.base_url)) as gate:
+        await up.seen(1)
+        assert (await gate.ask(model="sim/hello")).status == 200
+        assert not any(name.startswith("az/") for name in await listed(gate))
+        await gate.gateway.close()
+        await up.aborted(1)
+
+
+async def test_a_provider_that_comes_with_a_reload_is_asked() -> None:
+    async with nothing_left(), ScriptedUpstream(whole(deployments("new"))) as up, gateway(SIM) as gate:
+        gate.gateway.reload(configured(SIM + azure(up.base_url)))
+        await until(lambda: "az/new" in model_ids(gate.gateway.runtime))
+        gate.gateway.reload(configured(SIM + azure(up.base_url) + "retries = 1\n"))
+        assert "az/new" in model_ids(gate.gateway.runtime)
+        gate.gateway.reload(configured(SIM + azure(up.base_url, "list_models = false")))
+        assert "az/new" not in model_ids(gate.gateway.runtime)
+        gate.gateway.reload(configured(SIM + azure("http://127.0.0.1:9", "")))
+        assert "az/new" not in model_ids(gate.gateway.runtime)
+
+
+@pytest.mark.parametrize(
+    "more", ["", "list_models = false", 'models = ["mine"]', 'list_models = true\nmodels = ["mine"]']
+)
+async def test_who_is_not_asked(more: str) -> None:
+    refresh, runtime = ModelRefresh(lambda: runtime), runtime_of(azure("http://127.0.0.1:9", more))
+    assert await refresh.refresh_due(runtime) is None
+    assert model_ids(runtime) == (["az/mine"] if "mine" in more else [])
+
+
+BROKEN: dict[str, Sequence[Step]] = {
+    "refused": whole(b'{"error":{"code":"401","message":"Access denied due to invalid subscription key"}}', 401),
+    "missing": whole(b'{"error":{"code":"404","message":"Resource not found"}}', 404),
+    "redirected": whole(b"", 302, (("location", "http://127.0.0.1:9/"),)),
+    "failing": whole(b"", 503),
+    "no list": whole(b"[]"),
+    "no JSON": whole(b"<html>"),
+    "too large": [Head(200, "application/json", framing="close"), Send(b" " * (model_refresh.MAX_BYTES + 1)), Hang()],
+}
+
+
+@pytest.mark.parametrize("how", BROKEN)
+async def test_the_last_list_stays_while_it_cannot_be_read(how: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(model_refresh, "INTERVAL_S", 0.0)
+    answers = [whole(deployments("first")), BROKEN[how], whole(deployments("second"))]
+    async with nothing_left(), ScriptedUpstream(lambda request: answers[request.number]) as up:
+        runtime = runtime_of(azure(up.base_url))
+        refresh = ModelRefresh(lambda: runtime)
+        for names in (["az/first"], ["az/first"], ["az/second"]):
+            await refresh.refresh_due(runtime)
+            assert model_ids(runtime) == names
+
+
+async def test_what_fails_is_tried_again_after_longer_and_longer_pauses() -> None:
+    now = 0.0
+    async with ScriptedUpstream(lambda request: whole(b"", 503 if request.number < 9 else 200)) as up:
+        runtime = runtime_of(azure(up.base_url))
+        refresh, pauses = ModelRefresh(lambda: runtime, lambda: now), []
+        for _ in range(9):
+            pause = await refresh.refresh_due(runtime)
+            assert pause is not None
+            pauses.append(pause)
+            assert await refresh.refresh_due(runtime) == pause  # it is not due before
+            now += pause
+    assert pauses == [60, 120, 240, 480, 960, 1920, 3600, 3600, 3600]
+    assert len(up.requests) == 9
+
+
+def pages(request: Seen) -> Sequence[Step]:
+    """Each has a next one; Google's own are refused."""
+    publisher = request.path.split("/")[3]
+    if publisher == "google":
+        return whole(b'{"error":{"code":403,"status":"PERMISSION_DENIED","message":"no"}}', 403)
+    name = f"publishers/{publisher}/models/m{request.number}-maas"
+    return whole(json.dumps({"publisherModels": [{"name": name}], "nextPageToken": "more"}).encode())
+
+
+async def test_lists_without_an_end_are_cut_and_one_that_is_refused_is_left_out() -> None:
+    async with nothing_left(), ScriptedUpstream(pages) as up:
+        runtime = runtime_of(
+            f'[[providers]]\nname = "vx"\nkind = "vertex"\nproject = "p"\nbase_url = "{up.base_url}"\n'
+            'api_key = "ya29.upstream-secret"\nlist_models = true\n'
+        )
+        refresh = ModelRefresh(lambda: runtime)
+        await refresh.refresh_due(runtime)
+        publishers = [request.path.split("/")[3] for request in up.requests]
+        assert publishers.count("google") == 1
+        assert publishers.count("meta") == model_refresh.MAX_PAGES
+        assert "pageToken=more" in up.requests[-1].path
+        names = model_ids(runtime)
+        assert names
+        assert all(name.startswith("vx/") and name.endswith("-maas") for name in names)
+        assert up.requests[0].headers["authorization"] == "Bearer ya29.upstream-secret"
