@@ -91,6 +91,9 @@ class UpstreamRequest(Struct, frozen=True, kw_only=True):
     """How many of these calls may run at a time."""
     is_folded: bool = False
     """The answer is asked for as a stream, although the caller gets a whole one."""
+    count_header: str | None = None
+    """A header of each call's answer with the tokens of its prompt. The answers then make up one document, with these
+    numbers in it, also if there is one call."""
     is_streamed: bool = False
     """Their answers are event streams, with an event `PART` between two of them."""
     framing: Framing = Framing.TEXT

@@ -6,7 +6,8 @@ inputs, all of one length, and of the requested length; anything else is `upstre
 passed on.
 
 If a service takes fewer inputs than the request has, the request is several calls (`UpstreamRequest.more`), and their
-answers arrive as one document: `{"parts": [...]}`, in the order of the inputs.
+answers arrive as one document: `{"parts": [...]}`, in the order of the inputs. Of a service that counts the tokens of a
+call in a header (`EmbeddingService.count_header`) they always do, with these numbers as `counts`.
 """
 
 from base64 import b64decode
@@ -67,6 +68,11 @@ class EmbeddingService(Protocol):
     @property
     def takes_tokens(self) -> bool: ...
 
+    @property
+    def count_header(self) -> str | None:
+        """The header of an answer with the tokens of the prompt, which are not in every body. None: there is none."""
+        ...
+
     def takes_dimensions(self, model: str, /) -> bool:
         """False: `dimensions` is left out and named."""
         ...
@@ -84,6 +90,17 @@ class EmbeddingService(Protocol):
 
 class _Parts(Struct):
     parts: list[Raw]
+    counts: list[int | None] | None = None
+
+
+class _Part(NamedTuple):
+    """The answer of one call."""
+
+    body: Raw | bytes
+    inputs: int | None
+    """None: all."""
+    tokens: int | None = None
+    """As a header says."""
 
 
 _read_parts = msgspec.json.Decoder(_Parts).decode
@@ -117,7 +134,12 @@ class EmbeddingProvider:
             for at in range(0, len(inputs), per_call)
         ]
         first, more = calls[0], tuple(call.body for call in calls[1:])
-        return msgspec.structs.replace(first, more=more, parallel=PARALLEL_CALLS if per_call == 1 else 1)
+        return msgspec.structs.replace(
+            first,
+            more=more,
+            parallel=PARALLEL_CALLS if per_call == 1 else 1,
+            count_header=self._service.count_header,
+        )
 
     def decoder(self, _choices: int | None = None, /) -> Decoder:
         return _NoStream()
@@ -135,18 +157,18 @@ class EmbeddingProvider:
         return self._service.read_error(status, headers, body)
 
     def _sizes(self, choices: int | None) -> list[int] | None:
-        """Of the calls, in inputs. None: there is one."""
-        if choices is None or choices <= self._per_call:
+        """Of the calls, in inputs. None: there is one, and its answer is the body."""
+        if choices is None or (choices <= self._per_call and self._service.count_header is None):
             return None
         return [min(self._per_call, choices - at) for at in range(0, choices, self._per_call)]
 
-    def _events(self, parts: Iterator[tuple[Raw | bytes, int | None]], choices: int | None) -> list[Event]:
+    def _events(self, parts: Iterator[_Part], choices: int | None) -> list[Event]:
         vectors: list[Event] = []
         tokens: int | None = 0
         is_discarded, model, length = False, None, self._dimensions
-        for part, size in parts:
-            answer = self._service.read_answer(bytes(part))
-            wanted = size if size is not None else choices
+        for part in parts:
+            answer = self._service.read_answer(bytes(part.body))
+            wanted = part.inputs if part.inputs is not None else choices
             if wanted is not None and len(answer.vectors) != wanted:
                 raise InvalidAnswer(f"The upstream sent {len(answer.vectors)} of {wanted} vectors.")
             for raw in answer.vectors:
@@ -158,7 +180,8 @@ class EmbeddingProvider:
                 vectors.append(vector)
             model = model or answer.model
             is_discarded |= answer.has_invalid_usage
-            tokens = None if tokens is None or answer.tokens is None else tokens + answer.tokens
+            counted = answer.tokens if answer.tokens is not None else part.tokens
+            tokens = None if tokens is None or counted is None else tokens + counted
         if tokens is not None:
             vectors.append(UsageReported(Usage(input_uncached=tokens, openai_style=True)))
         elif is_discarded:
@@ -209,17 +232,18 @@ def in_order(indexes: Sequence[int | None], values: Sequence[Raw]) -> list[Raw]:
     return [ordered[index] for index in range(len(values))]
 
 
-def _split(body: bytes, sizes: list[int] | None) -> Iterator[tuple[Raw | bytes, int | None]]:
+def _split(body: bytes, sizes: list[int] | None) -> Iterator[_Part]:
     if sizes is None:
-        yield body, None
+        yield _Part(body, None)
         return
     try:
-        parts = _read_parts(body).parts
+        document = _read_parts(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         raise InvalidAnswer("The upstream's answer cannot be read.") from None
-    if len(parts) != len(sizes):
+    parts, counts = document.parts, document.counts or [None] * len(sizes)
+    if not len(parts) == len(counts) == len(sizes):
         raise InvalidAnswer("The upstream's answer cannot be read.")
-    yield from zip(parts, sizes, strict=True)
+    yield from map(_Part, parts, sizes, counts)
 
 
 def _read_vector(raw: bytes, index: int, *, is_int8: bool) -> EmbeddingRead:

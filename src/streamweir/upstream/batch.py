@@ -2,6 +2,8 @@
 
     answers of the calls -> in their order -> one answer: {"parts": [first, second, ...]}
 
+With `UpstreamRequest.count_header`, the numbers of that header follow: {"parts": [...], "counts": [12, null, ...]}.
+
 Event streams are joined instead, with an event `PART` between two of them (`UpstreamRequest.is_streamed`).
 
 The receiver is called as by any upstream (`upstream.base`): one head, the bodies, one end. The calls run one after
@@ -12,6 +14,7 @@ are not interpreted here.
 """
 
 import asyncio
+import re
 from collections.abc import Callable, Mapping
 
 from msgspec import structs
@@ -28,10 +31,11 @@ _MAX_WAITING = 1024 * 1024
 _MAX_REFUSAL = 64 * 1024
 _DOCUMENTS = (b'{"parts":[', b",", b"]}")
 """Written before, between and after answers that are no streams."""
+_COUNT = re.compile(r"0|[1-9][0-9]{0,11}")
 
 
 class BatchUpstream:
-    """See `upstream.base.Upstream`. For requests with `more` bodies."""
+    """See `upstream.base.Upstream`. For requests with `more` bodies, or with a `count_header`."""
 
     def __init__(self, upstream: Upstream, read_error: ReadError, on_sent: Callable[[float], None]) -> None:
         """`on_sent` is called with the share of all bodies, from 0 to 1, that was sent so far."""
@@ -70,6 +74,7 @@ class BatchCall:
         self._unsent = self._size = sum(map(len, self._bodies))
         self._receiver = receiver
         self._parallel = request.parallel
+        self._count_header = request.count_header
         self._before, self._between, self._after = _DOCUMENTS
         if request.is_streamed:
             self._before, self._between, self._after = b"", empty_event(request.framing, PART), b""
@@ -143,7 +148,7 @@ class BatchCall:
         while not self._is_over and self._turn < len(self._parts) and self._parts[self._turn].has_ended:
             self._turn += 1
             if self._turn == len(self._bodies):
-                self._give(self._after)
+                self._give(self._after if self._count_header is None else self._counts(self._count_header))
                 if not self._is_over:
                     self._is_over = True
                     self._receiver.body_ended()
@@ -168,6 +173,11 @@ class BatchCall:
     def _resume_part(self, part: "_Part") -> None:
         if not self._is_paused and not self._is_over:
             part.resume()
+
+    def _counts(self, header: str) -> bytes:
+        counts = (part.headers.get(header, "") for part in self._parts)
+        texts = [count if _COUNT.fullmatch(count) else "null" for count in counts]
+        return b'],"counts":[' + ",".join(texts).encode() + b"]}"
 
     def _give(self, data: bytes) -> None:
         if data and not self._is_over:
@@ -225,7 +235,7 @@ class _Part:
         self.has_ended = False
         self._batch = batch
         self._status = 0
-        self._headers: Mapping[str, str] = {}
+        self.headers: Mapping[str, str] = {}
         self._refusal = bytearray()
         self._waiting: list[bytes] = []
         self._waiting_bytes = 0
@@ -259,7 +269,7 @@ class _Part:
         return waiting
 
     def head_received(self, status: int, headers: Mapping[str, str], /) -> None:
-        self._status, self._headers = status, headers
+        self._status, self.headers = status, headers
         self.is_refused = not 200 <= status < 300
         self._batch.head_received(self, status, headers)
 
@@ -289,5 +299,5 @@ class _Part:
         self._batch.part_failed(error, self)
 
     def _fail_refused(self, body: bytes) -> None:
-        error = read_refusal(self._batch.read_error, self._status, self._headers, body)
+        error = read_refusal(self._batch.read_error, self._status, self.headers, body)
         self._batch.part_failed(error, self)

@@ -76,7 +76,7 @@ def _block_of(part: Part, path: str, drops: DroppedMembers) -> dict[str, Any] | 
 
 def _image_block(part: ImagePart) -> dict[str, Any] | None:
     url = part.image_url.url
-    if _is_address(url):
+    if is_address(url):
         return {"type": "image", "source": {"type": "url", "url": url}}
     return _data_block(url)
 
@@ -87,7 +87,7 @@ def _file_block(part: FilePart, drops: DroppedMembers) -> dict[str, Any] | None:
     if file.file_id:
         drops.add_beta(FILES_BETA)
         block = {"type": "document", "source": {"type": "file", "file_id": file.file_id}}
-    elif file.file_data and _is_address(file.file_data):
+    elif file.file_data and is_address(file.file_data):
         block = {"type": "document", "source": {"type": "url", "url": file.file_data}}
     elif file.file_data:
         block = _data_block(file.file_data)
@@ -116,5 +116,5 @@ def _base64_block(kind: str, media_type: str, data: str) -> dict[str, Any]:
     return {"type": kind, "source": {"type": "base64", "media_type": media_type, "data": data}}
 
 
-def _is_address(url: str) -> bool:
+def is_address(url: str) -> bool:
     return url[:8].lower().startswith(("https://", "http://"))

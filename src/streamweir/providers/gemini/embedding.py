@@ -77,6 +77,7 @@ class GeminiEmbeddings:
 
     name = "gemini"
     takes_tokens = False
+    count_header = None
 
     def takes_dimensions(self, _model: str, /) -> bool:
         return True

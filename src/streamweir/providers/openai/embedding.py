@@ -52,6 +52,7 @@ class OpenAIEmbeddings:
     """See `providers.embedding.EmbeddingService`."""
 
     takes_tokens = True
+    count_header = None
 
     def __init__(
         self,

@@ -118,7 +118,7 @@ class ProviderRuntime(Struct, frozen=True, kw_only=True):
 
     def upstream_for(self, request: UpstreamRequest, meter: Meter) -> Upstream:
         """A request may be several calls. Those that were not made are not billed."""
-        if not request.more:
+        if not request.more and request.count_header is None:
             return self.upstream
         return BatchUpstream(self.upstream, self.first.provider.read_error, partial(setattr, meter, "sent_share"))
 

@@ -1,0 +1,38 @@
+"""Claude at `bedrock-mantle`: Anthropic's Messages as they are, at another address and with Amazon's key.
+
+Betas of Anthropic's own hosting are left out and named; the host refuses them.
+"""
+
+import re
+
+from streamweir.core.request import ChatRequest
+from streamweir.providers.anthropic import Anthropic
+from streamweir.providers.anthropic.request import plan_call
+from streamweir.providers.base import Target, UpstreamRequest, json_headers
+from streamweir.providers.bedrock.claude import betas_of, named_betas, without_cache_scope
+from streamweir.wire import jsonio
+
+_REFUSED = re.compile(
+    r"(advisor-tool|code-execution|fast-mode|files-api|mcp-client|mcp-servers|prompt-caching-scope|skills|web-fetch)-.*"
+)
+
+
+class MantleMessages(Anthropic):
+    name = "bedrock-mantle-messages"
+
+    def build_request(self, request: ChatRequest, target: Target, /) -> UpstreamRequest:
+        call = plan_call(request, target)
+        betas = betas_of(call)
+        sent = [beta for beta in betas if not _REFUSED.fullmatch(beta)]
+        others = [(name, value) for name, value in call.headers if name != "anthropic-beta"]
+        key = [("authorization", f"Bearer {target.api_key}")] if target.api_key else []
+        beta = [("anthropic-beta", ",".join(sent))] if sent else []
+        return UpstreamRequest(
+            path="/anthropic/v1/messages",
+            headers=(*key, ("anthropic-version", call.version), *json_headers(request), *others, *beta),
+            body=jsonio.encode(without_cache_scope(call.body, betas)),
+            dropped=(*call.dropped, *named_betas([beta for beta in betas if beta not in sent], request)),
+        )
+
+
+PROVIDER = MantleMessages()

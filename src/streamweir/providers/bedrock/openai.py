@@ -1,0 +1,58 @@
+"""The paths of Amazon Bedrock that are compatible with OpenAI: chat completions and Responses, at both of its hosts.
+
+Everything but the path is OpenAI's wire. At `bedrock-runtime` the path is the same for every model; at `bedrock-mantle`
+newer families have another one, and a request on the wrong path is refused as a missing permission.
+"""
+
+import re
+
+from msgspec import structs
+
+from streamweir.core.request import ChatRequest
+from streamweir.core.router_members import OTHER_MODEL_MEMBERS
+from streamweir.providers.base import Target, UpstreamRequest
+from streamweir.providers.openai.provider import OpenAIProvider
+from streamweir.providers.openai.vendor import ResponsesWire, Vendor
+from streamweir.providers.responses import ResponsesProvider
+
+RESPONSES_MODELS = r"(?:^|[./])(?:openai\.gpt-\d|xai\.)"
+"""Models that both hosts serve on the Responses wire, and some of them on no other."""
+CHAT_MODELS = r"(?:^|[./])google\.gemma-(?![123]\b)"
+"""Models of `bedrock-runtime` that its own wire does not serve."""
+_NEWER = re.compile(rf"{RESPONSES_MODELS}|{CHAT_MODELS}")
+
+_RUNTIME, _OLDER = "/openai/v1", "/v1"
+_RESPONSES = ResponsesWire(path=f"{_RUNTIME}/responses")
+
+_VENDOR = Vendor(
+    name="bedrock-chat",
+    base_url="https://bedrock-runtime.REGION.amazonaws.com",
+    path=f"{_RUNTIME}/chat/completions",
+    responses=_RESPONSES,
+    embeddings=None,
+    # Its tiers have other prices, which the price list does not have.
+    refuses=OTHER_MODEL_MEMBERS | {"service_tier"},
+    reasoning_text="reasoning_content",
+)
+
+
+def _at_mantle(request: UpstreamRequest, model: str) -> UpstreamRequest:
+    if _NEWER.search(model):
+        return request
+    return structs.replace(request, path=_OLDER + request.path.removeprefix(_RUNTIME))
+
+
+class _MantleChat(OpenAIProvider):
+    def build_request(self, request: ChatRequest, target: Target, /) -> UpstreamRequest:
+        return _at_mantle(super().build_request(request, target), target.model)
+
+
+class _MantleResponses(ResponsesProvider):
+    def build_request(self, request: ChatRequest, target: Target, /) -> UpstreamRequest:
+        return _at_mantle(super().build_request(request, target), target.model)
+
+
+CHAT = OpenAIProvider(_VENDOR)
+RESPONSES = ResponsesProvider(structs.replace(_VENDOR, name="bedrock"), _RESPONSES)
+MANTLE_CHAT = _MantleChat(structs.replace(_VENDOR, name="bedrock-mantle"))
+MANTLE_RESPONSES = _MantleResponses(structs.replace(_VENDOR, name="bedrock-mantle"), _RESPONSES)
