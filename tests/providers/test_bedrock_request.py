@@ -76,7 +76,7 @@ def test_messages_without_model_and_stream_in_the_body() -> None:
     assert body_of(streamed) == {
         "anthropic_version": "bedrock-2023-05-31",
         "max_tokens": 5,
-        "messages": [{"role": "user", "content": [{"type": "text", "text": "Hi"}]}],
+        "messages": [HI],
     }
     whole = INVOKE.build_request(asked(max_tokens=5), Target(model=ARN))
     assert whole.path.endswith("claude-opus-4-6-v1/invoke")

@@ -202,6 +202,119 @@ def test_open_and_multimodal_models_of_vertex() -> None:
     assert "set a location" in error.message
 
 
+TITAN, COHERE, NOVA = (
+    "amazon.titan-embed-text-v2:0",
+    "cohere.embed-english-v3",
+    "amazon.nova-2-multimodal-embeddings-v1:0",
+)
+
+
+@pytest.mark.parametrize(
+    ("model", "members", "body", "dropped"),
+    [
+        (TITAN, {"dimensions": 256, "user": "u"}, {"inputText": "a", "dimensions": 256}, ("user",)),
+        (TITAN, {"normalize": False}, {"inputText": "a", "normalize": False}, ()),
+        (
+            "amazon.titan-embed-text-v1",
+            {"dimensions": 8, "normalize": True},
+            {"inputText": "a"},
+            ("dimensions", "normalize"),
+        ),
+        (
+            "amazon.titan-embed-image-v1",
+            {"dimensions": 384},
+            {"inputText": "a", "embeddingConfig": {"outputEmbeddingLength": 384}},
+            (),
+        ),
+        (COHERE, {}, {"texts": ["a", "b"], "input_type": "search_document"}, ()),
+        (
+            COHERE,
+            {"input_type": "query", "dimensions": 8, "truncate": "END"},
+            {"texts": ["a", "b"], "input_type": "search_query", "truncate": "END"},
+            ("dimensions",),
+        ),
+        (
+            "us.cohere.embed-v4:0",
+            {"dimensions": 256, "input_type": "odd", "task_type": "X"},
+            {"texts": ["a", "b"], "input_type": "search_document", "output_dimension": 256},
+            ("input_type", "task_type"),
+        ),
+        (
+            NOVA,
+            {"dimensions": 1024, "input_type": "search_query"},
+            {
+                "taskType": "SINGLE_EMBEDDING",
+                "singleEmbeddingParams": {
+                    "embeddingPurpose": "TEXT_RETRIEVAL",
+                    "embeddingDimension": 1024,
+                    "text": {"truncationMode": "NONE", "value": "a"},
+                },
+            },
+            (),
+        ),
+        (
+            NOVA,
+            {"task_type": "CLUSTERING"},
+            {
+                "taskType": "SINGLE_EMBEDDING",
+                "singleEmbeddingParams": {
+                    "embeddingPurpose": "CLUSTERING",
+                    "text": {"truncationMode": "NONE", "value": "a"},
+                },
+            },
+            (),
+        ),
+    ],
+)
+def test_bedrock(model: str, members: dict[str, Any], body: dict[str, Any], dropped: tuple[str, ...]) -> None:
+    request = built("bedrock", Target(model=model, api_key="k"), **members)
+    assert request.path == f"/model/{model.replace(':', '%3A')}/invoke"
+    assert ("authorization", "Bearer k") in request.headers
+    assert json.loads(request.body) == body
+    assert sorted(request.dropped) == sorted(dropped)
+    is_one_call = "cohere" in model
+    assert (len(request.more), request.parallel) == ((0, 1) if is_one_call else (1, 4))
+    assert request.count_header == "x-amzn-bedrock-input-token-count"
+
+
+ONE = b"[0.5,1]"
+
+
+@pytest.mark.parametrize(
+    ("parts", "counts", "tokens"),
+    [
+        ([b'{"embedding":%s,"inputTextTokenCount":3}' % ONE] * 2, [9, 9], 6),
+        ([b'{"embeddings":[{"embeddingType":"TEXT","embedding":%s}]}' % ONE] * 2, [1, 4], 5),
+        ([b'{"embeddings":[%s]}' % ONE, b'{"embeddings":{"float":[%s]}}' % ONE], [1, None], None),
+        ([b'{"embeddings":[{"embedding":%s}],"inputTokenCount":2}' % ONE] * 2, None, 4),
+    ],
+)
+def test_answers_of_bedrock(parts: list[bytes], counts: list[int | None] | None, tokens: int | None) -> None:
+    said = b"" if counts is None else b',"counts":' + json.dumps(counts).encode()
+    events = read(b'{"parts":[' + b",".join(parts) + b"]" + said + b"}", "embeddings/bedrock/0/1")
+    assert [vector.numbers for vector in vectors_in(events)] == [ONE, ONE]
+    assert [event.usage.prompt_tokens for event in events if isinstance(event, UsageReported)] == [tokens] * (
+        tokens is not None
+    )
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'{"embedding":[1]}',
+        b'{"parts":[{"embedding":[1]}],"counts":[]}',
+        b'{"parts":[{"embedding":[1]}],"counts":["1"]}',
+        b'{"parts":[{"message":"no"}],"counts":[1]}',
+        b'{"parts":[{"embeddings":{"int8":[[1]]}}]}',
+        b'{"parts":[{"embeddings":[{"embedding":"x"}]}]}',
+        b'{"parts":[{"embeddings":[{}]}]}',
+        b'{"parts":[{"embeddings":7}]}',
+    ],
+)
+def test_answers_of_bedrock_that_cannot_be_used(body: bytes) -> None:
+    assert error_in(read(body, "embeddings/bedrock/0/1", 1))[0] == "upstream_bad_response"
+
+
 def test_tokens_are_for_the_wire_of_openai_alone() -> None:
     target = Target(model="m")
     for sent, path in (([1, 2], "input"), ([[1], [2]], "input[0]")):
@@ -215,7 +328,7 @@ def test_tokens_are_for_the_wire_of_openai_alone() -> None:
 
 def test_keys_without_limits() -> None:
     without = {name for name in provider_names() if embedding_service(name) is None}
-    assert without == {"anthropic", "groq", "deepseek", "cerebras", "moonshot", "xai", "writer"}
+    assert without == {"anthropic", "bedrock-mantle", "groq", "deepseek", "cerebras", "moonshot", "xai", "writer"}
     with pytest.raises(KeyError):
         provider_named("embeddings/groq/0/2048")
 

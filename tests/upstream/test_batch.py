@@ -89,7 +89,7 @@ class Heard:
         return b"".join(each for each in self.said if isinstance(each, bytes))
 
 
-async def begun(bodies: bytes, parallel: int) -> tuple[Scripted, Heard, BatchCall]:
+async def begun(bodies: bytes, parallel: int, count_header: str | None = None) -> tuple[Scripted, Heard, BatchCall]:
     inside, heard = Scripted(), Heard()
     outside = BatchUpstream(
         inside,
@@ -97,7 +97,9 @@ async def begun(bodies: bytes, parallel: int) -> tuple[Scripted, Heard, BatchCal
         inside.shares.append,
     )
     first, *more = [bytes([each]) for each in bodies]
-    request = UpstreamRequest(path="/p", headers=(), body=first, more=tuple(more), parallel=parallel)
+    request = UpstreamRequest(
+        path="/p", headers=(), body=first, more=tuple(more), parallel=parallel, count_header=count_header
+    )
     call = await outside.open(request, heard)
     await turns()
     await outside.close()
@@ -122,6 +124,20 @@ async def test_one_after_the_other() -> None:
     call.release()
     assert len(inside.log) == 3
     assert inside.shares == [0.0, pytest.approx(1 / 3), pytest.approx(2 / 3), 1.0]
+
+
+async def test_numbers_in_a_header_are_written_into_the_document() -> None:
+    inside, heard, _ = await begun(b"abcde", 5, "x-count")
+    for call, count in zip(inside.calls, ("3", "0", "", "1e3", "007"), strict=True):
+        call.receiver.head_received(200, {"x-count": count} if count else {})
+        call.receiver.body_received(b"{}")
+        call.receiver.body_ended()
+    assert (heard.body, heard.said[-1]) == (b'{"parts":[{},{},{},{},{}],"counts":[3,0,null,null,null]}', "end")
+    inside, heard, _ = await begun(b"a", 1, "x-count")
+    inside.calls[0].receiver.head_received(429, {"x-count": "3"})
+    inside.calls[0].receiver.body_received(b"no")
+    inside.calls[0].receiver.body_ended()
+    assert heard.said == [429, b"no", "end"], "a refusal stays as it is"
 
 
 async def test_answers_out_of_order_wait_for_their_turn() -> None:

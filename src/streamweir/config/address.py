@@ -14,11 +14,16 @@ BUILT_IN = ("local", "sim")
 """The built-in kinds, which have no address."""
 
 _LISTEN = re.compile(r"(?:\[(?P<ipv6>[0-9A-Fa-f:.]+)\]|(?P<host>[A-Za-z0-9._-]+)):(?P<port>[0-9]{1,5})")
-_PLACEHOLDER = re.compile(r"//(?P<word>[A-Z]+)\b")
+_PLACEHOLDER = re.compile(r"//(?:[a-z-]+\.)?(?P<word>[A-Z]+)\b")
 _MULTI_REGIONS = {
     "global": "https://aiplatform.googleapis.com/v1",
     "us": "https://aiplatform.us.rep.googleapis.com/v1",
     "eu": "https://aiplatform.eu.rep.googleapis.com/v1",
+}
+_PARTITIONS = {
+    # The domains of AWS's other partitions, by the first part of their regions.
+    "cn": ("amazonaws.com.cn", "api.amazonwebservices.com.cn"),
+    "eusc": ("amazonaws.eu", "api.amazonwebservices.eu"),
 }
 
 
@@ -47,6 +52,10 @@ def base_url_of(provider: Provider) -> str | None:
         location = provider.location or "global"
         return _MULTI_REGIONS.get(location) or f"https://{location}-aiplatform.googleapis.com/v1"
     address = default_base_url(provider.kind)
+    if provider.region is not None:  # only Bedrock has a region
+        domain, dual_stack = _PARTITIONS.get(provider.region.partition("-")[0], ("amazonaws.com", "api.aws"))
+        address = address.replace("amazonaws.com", domain).replace("api.aws", dual_stack)
+        return address.replace("REGION", provider.region)
     return None if provider.kind == "openai-compatible" or _PLACEHOLDER.search(address) else address
 
 

@@ -20,6 +20,7 @@ from streamweir.config.address import (
     is_loopback,
     split_listen,
 )
+from streamweir.config.check_cloud import NAMED_BY_PLACE, check_cloud
 from streamweir.config.check_limit_rule import check_limit_rules
 from streamweir.config.check_target import check_body_settings, check_contradictions, check_target
 from streamweir.config.cloud_check import check_cloud
@@ -176,6 +177,7 @@ def _provider(provider: Provider) -> Iterator[ConfigProblem]:
     yield from _settings_of_kind(provider, where)
     yield from check_cloud(provider, where)
     yield from check_credentials(provider, where)
+    yield from check_cloud(provider, where)
     yield from check_headers(provider.headers, f"{where}.headers")
     yield from check_body_settings(provider, where)
     for index, name in enumerate(provider.models):
@@ -192,7 +194,7 @@ def _check_address(provider: Provider, where: str) -> Iterator[ConfigProblem]:
         fault = fault_of_base_url(provider.base_url, provider.kind)
         if fault is not None:
             yield ConfigProblem(f"{where}.base_url", fault)
-    elif provider.kind != "vertex" and base_url_of(provider) is None:
+    elif provider.kind not in NAMED_BY_PLACE and base_url_of(provider) is None:
         yield ConfigProblem(f"{where}.base_url", f"missing: the kind {dumps(provider.kind)} has no public address")
     fault = fault_of_proxy(provider.proxy) if provider.proxy is not None else None
     if fault is not None:

@@ -31,7 +31,8 @@ class WireRow(Struct, frozen=True, kw_only=True):
 
     wire: Wire
     module: str
-    """With a `PROVIDER`."""
+    provider: str = "PROVIDER"
+    """Its name in the module."""
     native_wire: NativeWire | None = None
     """The wire that this provider writes exactly; see `native_wire`."""
     models: str | None = None
@@ -55,8 +56,17 @@ class Family(Struct, frozen=True, kw_only=True):
     prices: str | None = None
     """The provider's name in the price list. None: it has no prices."""
     wires: tuple[WireRow, ...] = ()
-    """The first is the default, and has the module of the family. Empty: its own wire alone, which is called `chat`."""
+    """The first is the default. Empty: its own wire alone, which is called `chat`."""
+    embeddings: str = ""
+    """The module of its `EMBEDDINGS`, if it is another than that of the family."""
 
+
+_BEDROCK_ENDINGS = (*_ENDINGS, "/openai", "/openai/v1", "/anthropic", "/v1", "/model")
+_CLAUDE = r"(?:^|[./])anthropic\.claude"
+"""Claude at Bedrock. An ARN that does not name its model is asked on the first wire."""
+_BEDROCK_RESPONSES = r"(?:^|[./])(?:openai\.gpt-\d|xai\.)"
+"""Models that Bedrock serves as Responses, and some of them in no other way."""
+_BEDROCK_CHAT = r"(?:^|[./])google\.gemma-[4-9]"
 
 FAMILIES = {
     "anthropic": Family(
@@ -92,6 +102,54 @@ FAMILIES = {
             ),
         ),
     ),
+    "bedrock": Family(
+        module="converse",
+        base_url="https://bedrock-runtime.REGION.amazonaws.com",
+        settings=("region", "aws"),
+        endings=_BEDROCK_ENDINGS,
+        prices="aws",
+        wires=(
+            WireRow(wire=Wire.CONVERSE, module="converse"),
+            WireRow(
+                wire=Wire.MESSAGES,
+                module="bedrock.invoke",
+                native_wire=NativeWire.ANTHROPIC_MESSAGES,
+                models=_CLAUDE,
+            ),
+            WireRow(wire=Wire.CHAT, module="bedrock.openai", provider="CHAT", models=_BEDROCK_CHAT),
+            WireRow(
+                wire=Wire.RESPONSES,
+                module="bedrock.openai",
+                provider="RESPONSES",
+                native_wire=NativeWire.OPENAI_RESPONSES,
+                models=_BEDROCK_RESPONSES,
+            ),
+        ),
+        embeddings="bedrock.embedding",
+    ),
+    "bedrock-mantle": Family(
+        module="bedrock.openai",
+        base_url="https://bedrock-mantle.REGION.api.aws",
+        settings=("region", "aws"),
+        endings=_BEDROCK_ENDINGS,
+        prices="aws",
+        wires=(
+            WireRow(wire=Wire.CHAT, module="bedrock.openai", provider="MANTLE_CHAT"),
+            WireRow(
+                wire=Wire.RESPONSES,
+                module="bedrock.openai",
+                provider="MANTLE_RESPONSES",
+                native_wire=NativeWire.OPENAI_RESPONSES,
+                models=_BEDROCK_RESPONSES,
+            ),
+            WireRow(
+                wire=Wire.MESSAGES,
+                module="bedrock.mantle",
+                native_wire=NativeWire.ANTHROPIC_MESSAGES,
+                models=_CLAUDE,
+            ),
+        ),
+    ),
     "gemini": Family(
         module="gemini",
         base_url="https://generativelanguage.googleapis.com/v1beta",
@@ -119,6 +177,7 @@ FAMILIES = {
 
 _OTHER_WIRES = {f"{kind}-{row.wire}": row for kind, family in FAMILIES.items() for row in family.wires[1:]}
 """By the names of the providers."""
+_FIRST_WIRES = {kind: family.wires[0] for kind, family in FAMILIES.items() if family.wires}
 
 
 def provider_names() -> list[str]:
@@ -127,9 +186,9 @@ def provider_names() -> list[str]:
 
 def provider_named(name: str) -> Provider:
     """The provider of this name; `KeyError` if there is none. `KIND-WIRE` is a kind on another wire than its first."""
-    other = _OTHER_WIRES.get(name)
-    if other is not None:
-        cloud: Provider = import_module(f"streamweir.providers.{other.module}").PROVIDER
+    row = _OTHER_WIRES.get(name) or _FIRST_WIRES.get(name)
+    if row is not None:
+        cloud: Provider = getattr(import_module(f"streamweir.providers.{row.module}"), row.provider)
         return cloud
     if name.endswith(_RESPONSES):
         second: Provider = import_module("streamweir.providers.responses").provider_of(
@@ -200,7 +259,8 @@ def embedding_service(name: str) -> EmbeddingService | None:
     service: EmbeddingService | None
     family = FAMILIES.get(name)
     if family is not None:
-        service = getattr(import_module(f"streamweir.providers.{family.module}"), "EMBEDDINGS", None)
+        module = family.embeddings or family.module
+        service = getattr(import_module(f"streamweir.providers.{module}"), "EMBEDDINGS", None)
     else:
         compatible = import_module("streamweir.providers.compatible")
         service = compatible.embeddings_of(compatible.VENDORS[name])

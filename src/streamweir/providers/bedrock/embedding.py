@@ -53,8 +53,8 @@ class _ByType(Struct):
 
 
 class _Answer(Struct):
-    embedding: Raw | None = None
-    embeddings: Raw | None = None
+    embedding: Raw = Raw()
+    embeddings: Raw = Raw()
     text_tokens: Any = field(default=None, name="inputTextTokenCount")
     tokens: Any = field(default=None, name="inputTokenCount")
 
@@ -155,14 +155,13 @@ def _titan(
 
 
 def _vectors_in(answer: _Answer) -> list[Raw]:
-    if answer.embedding is not None:
+    one, several = bytes(answer.embedding), bytes(answer.embeddings)
+    if one:
         return [answer.embedding]
-    if answer.embeddings is None:
-        return []
-    raw = bytes(answer.embeddings)
-    if raw[:1] == b"{":
-        return _read_by_type(raw).float
-    return [_read_item(each).embedding if bytes(each)[:1] == b"{" else each for each in _read_list(raw)]
+    if several[:1] == b"{":
+        return _read_by_type(several).float
+    found = _read_list(several) if several else []
+    return [_read_item(each).embedding if bytes(each)[:1] == b"{" else each for each in found]
 
 
 EMBEDDINGS = BedrockEmbeddings()

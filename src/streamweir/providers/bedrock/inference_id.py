@@ -8,9 +8,6 @@ profile, a router or provisioned capacity. Only the first two say which model an
 import re
 from urllib.parse import quote
 
-CLAUDE = r"(?:^|[./])anthropic\.claude"
-"""A regular expression for the names of Claude's models."""
-
 _GEOGRAPHY = re.compile(r"(?:af|apac|au|ca|eu|global|il|in|jp|kr|me|mx|sa|uk|us|us-gov)\.")
 _ARN = re.compile(r"arn:[^:/]+:bedrock:[^:/]*:[^:/]*:(?P<kind>[a-z-]+)/(?P<name>.+)")
 _NAMING = ("foundation-model", "inference-profile")

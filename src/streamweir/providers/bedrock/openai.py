@@ -15,12 +15,8 @@ from streamweir.providers.openai.provider import OpenAIProvider
 from streamweir.providers.openai.vendor import ResponsesWire, Vendor
 from streamweir.providers.responses import ResponsesProvider
 
-RESPONSES_MODELS = r"(?:^|[./])(?:openai\.gpt-\d|xai\.)"
-"""Models that both hosts serve on the Responses wire, and some of them on no other."""
-CHAT_MODELS = r"(?:^|[./])google\.gemma-(?![123]\b)"
-"""Models of `bedrock-runtime` that its own wire does not serve."""
-_NEWER = re.compile(rf"{RESPONSES_MODELS}|{CHAT_MODELS}")
-
+_NEWER = re.compile(r"(?:^|[./])(?:openai\.gpt-\d|xai\.|google\.gemma-[4-9])")
+"""Families that `bedrock-mantle` has on the path of `bedrock-runtime`."""
 _RUNTIME, _OLDER = "/openai/v1", "/v1"
 _RESPONSES = ResponsesWire(path=f"{_RUNTIME}/responses")
 
