@@ -240,7 +240,9 @@ def _split(body: bytes, sizes: list[int] | None) -> Iterator[_Part]:
         document = _read_parts(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         raise InvalidAnswer("The upstream's answer cannot be read.") from None
-    parts, counts = document.parts, document.counts or [None] * len(sizes)
+    parts, counts = document.parts, document.counts
+    if counts is None:
+        counts = [None] * len(sizes)
     if not len(parts) == len(counts) == len(sizes):
         raise InvalidAnswer("The upstream's answer cannot be read.")
     yield from map(_Part, parts, sizes, counts)

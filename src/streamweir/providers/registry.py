@@ -250,6 +250,9 @@ def _with_responses() -> frozenset[str]:
 def vendor_of(name: str) -> "Vendor":
     """The row of a kind that speaks OpenAI's wires."""
     rows: dict[str, Vendor] = import_module("streamweir.providers.compatible").VENDORS
+    if name in _FIRST_WIRES:
+        cloud: Vendor = getattr(provider_named(name_on(name, Wire.CHAT)), "vendor")  # noqa: B009 (not of all)
+        return cloud
     azure: Vendor | None = import_module("streamweir.providers.azure").VENDOR if name == "azure" else None
     return azure or rows[name]
 

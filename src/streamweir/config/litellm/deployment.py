@@ -9,14 +9,22 @@ from decimal import Decimal
 from typing import Any, NamedTuple
 
 from streamweir.config.litellm import unsupported
+from streamweir.config.litellm.bedrock import region_in
 from streamweir.config.litellm.parameter import take_parameters
 from streamweir.config.litellm.price import take_price
-from streamweir.config.litellm.provider import Connection, Connections, Unusable
-from streamweir.config.litellm.report import Place
+from streamweir.config.litellm.provider import Connection, Connections
+from streamweir.config.litellm.report import Place, Unusable
 from streamweir.config.litellm.tree import Branch, number_of
 from streamweir.config.litellm.value import Number, take_count, take_first_event, take_seconds
 from streamweir.config.litellm.variable import REFERENCE, Variables
-from streamweir.config.litellm.vendor import is_supported, split_model, upstream_model, why_unsupported, wire_of
+from streamweir.config.litellm.vendor import (
+    BEDROCK,
+    is_supported,
+    split_model,
+    upstream_model,
+    why_unsupported,
+    wire_of,
+)
 from streamweir.policy.route import MAX_NAME_LENGTH
 
 MAX_RETRIES = 20
@@ -104,8 +112,9 @@ class Deployments:
         if fault is not None or vendor is None:
             raise Unusable(fault or "its provider is unknown")
         wire = wire_of(vendor, own, mode)
+        region = region_in(own) if vendor in BEDROCK else None
         own = upstream_model(vendor, own)
-        connection, key = self._connections.take(params, vendor)
+        connection, key = self._connections.take(params, vendor, region)
         deployment = self._read_settings(entry, params, info, name, connection, own, wire)
         deployment = deployment._replace(key=key, places={**deployment.places, "model": model_at})
         if deployment.is_wildcard:

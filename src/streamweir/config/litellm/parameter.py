@@ -14,7 +14,7 @@ from streamweir.config.litellm.fallback import items_of
 from streamweir.config.litellm.tree import Branch, is_empty
 from streamweir.config.litellm.variable import REFERENCE, escaped
 from streamweir.pipeline.body_members import Path, fault_of_drop, fault_of_member, leaves
-from streamweir.providers.registry import is_responses_only, vendor_of
+from streamweir.providers.registry import vendor_of, wire_for
 
 _LIMITS = ("max_completion_tokens", "max_tokens")
 """Two names for the longest answer; the first one counts."""
@@ -80,6 +80,20 @@ _GEMINI = Names(
     },
     frozenset({"stop"}),
 )
+_CONVERSE = Names(
+    "Bedrock's Converse",
+    {
+        theirs: ("inferenceConfig", ours)
+        for theirs, ours in {
+            "max_completion_tokens": "maxTokens",
+            "max_tokens": "maxTokens",
+            "stop": "stopSequences",
+            "temperature": "temperature",
+            "top_p": "topP",
+        }.items()
+    },
+    frozenset({"stop"}),
+)
 _RESPONSES = Names(
     "the Responses API",
     {
@@ -118,11 +132,14 @@ def take_parameters(params: Branch, kind: str, model: str, wire: str | None) -> 
 
 
 def _names_for(kind: str, model: str, wire: str | None) -> Names:
-    if kind == "anthropic":
+    wire = wire or wire_for(kind, model)
+    if kind == "anthropic" or wire == "messages":
         return _ANTHROPIC
+    if wire == "converse":
+        return _CONVERSE
     if kind in ("gemini", "vertex"):
         return _GEMINI
-    if wire == "responses" or (wire is None and is_responses_only(kind, model)):
+    if wire == "responses":
         return _RESPONSES
     vendor = vendor_of(kind)
     limit = vendor.limit_member or vendor.limit_added_for(model)

@@ -11,6 +11,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from streamweir.config.header import fault_of_header_name
+from streamweir.config.litellm.bedrock import ENDPOINT, take_bedrock
+from streamweir.config.litellm.report import Unusable
 from streamweir.config.litellm.tree import Branch
 from streamweir.config.litellm.variable import REFERENCE, Variables, is_placeholder
 from streamweir.config.litellm.vendor import VENDORS, base_url_fault, convert_base_url, kind_for, provider_name
@@ -19,10 +21,6 @@ _WORD = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _LOCATION = re.compile(r"[a-z0-9-]+")
 _SECRET_HEADER = re.compile(r"auth|key|token|secret|cookie|password|credential", re.IGNORECASE)
 _VARIABLE = re.compile(r"\$\{(?P<name>[A-Za-z0-9][A-Za-z0-9_]{0,63})\}")
-
-
-class Unusable(Exception):
-    """A deployment cannot be converted; the text says why."""
 
 
 class Connection(NamedTuple):
@@ -113,9 +111,9 @@ class Connections:
     def __init__(self, variables: Variables) -> None:
         self._variables = variables
 
-    def take(self, params: Branch, vendor: str) -> tuple[Connection, str | None]:
-        """The connection of these parameters, and its key. Raises `Unusable`."""
-        at = "api_base" if params.get("api_base") else "base_url"
+    def take(self, params: Branch, vendor: str, region: str | None = None) -> tuple[Connection, str | None]:
+        """The connection of these parameters, and its key. Raises `Unusable`. `region`: in the model's name."""
+        at = next((each for each in ("api_base", ENDPOINT) if params.get(each)), "base_url")
         address = params.take_text(at)
         base_url = self._base_url(params, vendor, address, at)
         kind = kind_for(vendor, base_url)
@@ -124,7 +122,7 @@ class Connections:
         if base_url is None and kind == "openai-compatible":
             raise Unusable("it has no api_base, and this kind needs one")
         name = provider_name(vendor, kind, base_url)
-        table: dict[str, Any] = {"base_url": base_url, **self._settings(params, kind)}
+        table: dict[str, Any] = {"base_url": base_url, **self._settings(params, kind, name, region)}
         key = self._key(params, vendor, kind, name)
         table["headers"] = self._headers(params, kind, name) or None
         return Connection(name, kind, table), key
@@ -157,7 +155,7 @@ class Connections:
             self._variables.reference(default) if default is not None and params.get("azure_ad_token") is None else None
         )
 
-    def _settings(self, params: Branch, kind: str) -> dict[str, str]:
+    def _settings(self, params: Branch, kind: str, name: str, region: str | None) -> dict[str, Any]:
         """The settings of this kind only."""
         if kind == "azure":
             return {"api_version": self._word(params, ("api_version",), "${AZURE_API_VERSION:-v1}")}
@@ -168,6 +166,8 @@ class Connections:
                 "project": project or self._variables.reference("VERTEXAI_PROJECT"),
                 "location": self._word(params, location, "${VERTEXAI_LOCATION:-us-central1}"),
             }
+        if kind in ("bedrock", "bedrock-mantle"):
+            return take_bedrock(params, self._variables, name, region)
         return {}
 
     def _word(self, params: Branch, names: tuple[str, ...], default: str) -> str:

@@ -14,6 +14,10 @@ _State = Literal["converted", "noted", "dropped"]
 NOT_READ = "nothing reads it here"
 
 
+class Unusable(Exception):
+    """A deployment cannot be converted; the text says why."""
+
+
 class Place(NamedTuple):
     """A setting, and the reader for which it is read."""
 

@@ -17,6 +17,7 @@ def _each(names: str, reason: str) -> dict[str, str]:
 
 
 DEPLOYMENT = {
+    "aws_web_identity_token": "name the file with the token: web_identity_token_file in [providers.aws]",
     **_each("budget_duration max_budget", _BUDGET),
     **_each("input_cost_per_second output_cost_per_second", "prices are per token"),
     "base_url": "api_base overrides it",

@@ -27,6 +27,9 @@ VENDORS = {
     "gemini": Vendor("gemini", "GEMINI_API_KEY"),
     "vertex_ai": Vendor("vertex"),
     "vertex_ai_beta": Vendor("vertex"),
+    "bedrock": Vendor("bedrock"),
+    "bedrock_converse": Vendor("bedrock"),
+    "bedrock_mantle": Vendor("bedrock-mantle", "BEDROCK_MANTLE_API_KEY"),
     "cerebras": Vendor("cerebras", "CEREBRAS_API_KEY"),
     "cohere": Vendor("cohere", "COHERE_API_KEY"),
     "cohere_chat": Vendor("cohere", "COHERE_API_KEY"),
@@ -66,6 +69,10 @@ VENDORS = {
     "volcengine": Vendor(_COMPATIBLE, "VOLCENGINE_API_KEY", "https://ark.cn-beijing.volces.com/api/v3"),
     "xinference": Vendor(_COMPATIBLE),
 }
+BEDROCK = ("bedrock", "bedrock_converse")
+_BEDROCK_WIRES = {"converse": "converse", "invoke": "messages", "openai": "chat"}
+_BEDROCK_ROUTE = re.compile(r"^(?:(?:converse|invoke|openai)/)?(?:[a-z]{2,5}(?:-[a-z]+)+-[0-9]{1,2}/)?")
+"""Before a model: how it is asked, and its region."""
 _BY_NAME = (
     (re.compile(r"(gpt|chatgpt|o\d|ft:gpt|codex)"), "openai"),
     (re.compile(r"claude"), "anthropic"),
@@ -94,7 +101,9 @@ def is_supported(model: str, mode: str | None) -> bool:
 
 
 def wire_of(provider: str, model: str, mode: str | None) -> str | None:
-    """`responses` if LiteLLM would use that API. None: it does not say."""
+    """The API that LiteLLM would use. None: it does not say."""
+    if provider in BEDROCK:
+        return _BEDROCK_WIRES.get(model.partition("/")[0])
     if provider not in ("openai", "azure"):
         return None
     return "responses" if mode == "responses" or model.startswith("responses/") else None
@@ -106,6 +115,8 @@ def upstream_model(provider: str, model: str) -> str:
         return re.sub(r"^(o_series|gpt5_series|responses)/", "", model)
     if provider == "openai":
         return model.removeprefix("responses/")
+    if provider in BEDROCK and not model.startswith("arn:"):
+        return _BEDROCK_ROUTE.sub("", model)
     if provider == "huggingface" and model.count("/") == 2:  # inference provider, organization, model
         through, _, rest = model.partition("/")
         return f"{rest}:{through}"
@@ -118,6 +129,8 @@ def why_unsupported(provider: str, model: str) -> str | None:
         return f"the provider {provider[:40]!r} has no kind of ours"
     if provider in ("vertex_ai", "vertex_ai_beta") and not model.startswith(("gemini-", "*")):
         return "of Vertex, only Gemini's models can be had"
+    if provider in BEDROCK and re.match(r"(agent|agentcore|mantle|llama|deepseek_r1|nova|qwen[23])/", model):
+        return f"its route {model.partition('/')[0]!r} cannot be had here"
     if provider == "azure_ai" and "claude" in model:
         return "Azure's Claude models cannot be had"
     return None
@@ -136,6 +149,8 @@ def convert_base_url(provider: str, base_url: str) -> str:
     url = re.sub(r"(/v1/messages|/messages|/chat/completions)$", "", base_url.rstrip("/")).rstrip("/")
     if provider in ("azure", "azure_ai"):
         return re.sub(r"/(openai|models)(/.*)?$", "", url)
+    if VENDORS[provider].kind.startswith("bedrock"):
+        return re.sub(r"(/openai/v1|/anthropic/v1|/openai|/anthropic|/v1)$", "", url)
     if provider in ("anthropic", "ollama", "ollama_chat", "huggingface") and not url.endswith("/v1"):
         return f"{url}/v1"
     if provider == "gemini" and not re.search(r"/v1(beta)?$", url):

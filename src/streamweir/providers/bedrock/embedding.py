@@ -16,9 +16,9 @@ from streamweir.core.errors import StreamweirError
 from streamweir.core.request import ChatRequest
 from streamweir.core.usage import token_count
 from streamweir.providers.base import Target, UpstreamRequest, json_headers
+from streamweir.providers.bedrock.error import read_error
 from streamweir.providers.bedrock.inference_id import model_path
 from streamweir.providers.embedding import InvalidAnswer, ServiceAnswer
-from streamweir.providers.failure import read_error
 from streamweir.wire import jsonio
 
 _PER_COHERE_CALL = 96

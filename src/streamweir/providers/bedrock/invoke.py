@@ -13,13 +13,14 @@ from msgspec import structs
 from streamweir.core.errors import CallerError, StreamweirError
 from streamweir.core.events import Event
 from streamweir.core.request import ChatRequest
+from streamweir.providers.anthropic import error
 from streamweir.providers.anthropic.decode import AnthropicDecoder, decode_whole
 from streamweir.providers.anthropic.model import traits_of
 from streamweir.providers.anthropic.request import plan_call
 from streamweir.providers.base import Decoder, Provider, Target, UpstreamRequest, object_in, one_choice_only
 from streamweir.providers.bedrock import claude
+from streamweir.providers.bedrock.error import read_error
 from streamweir.providers.bedrock.inference_id import foundation_model, model_path
-from streamweir.providers.failure import read_error
 from streamweir.wire import jsonio
 from streamweir.wire.body import Framing
 
@@ -64,7 +65,7 @@ class Invoke:
         return decode_whole(body)
 
     def read_error(self, status: int, headers: Mapping[str, str], body: bytes, /) -> StreamweirError:
-        return read_error(status, headers, body)
+        return read_error(status, headers, body, error.read_error)
 
 
 PROVIDER: Provider = Invoke()

@@ -4,12 +4,15 @@ Betas of Anthropic's own hosting are left out and named; the host refuses them.
 """
 
 import re
+from collections.abc import Mapping
 
+from streamweir.core.errors import StreamweirError
 from streamweir.core.request import ChatRequest
-from streamweir.providers.anthropic import Anthropic
+from streamweir.providers.anthropic import Anthropic, error
 from streamweir.providers.anthropic.request import plan_call
 from streamweir.providers.base import Target, UpstreamRequest, json_headers
 from streamweir.providers.bedrock.claude import betas_of, named_betas, without_cache_scope
+from streamweir.providers.bedrock.error import read_error
 from streamweir.wire import jsonio
 
 _REFUSED = re.compile(
@@ -33,6 +36,9 @@ class MantleMessages(Anthropic):
             body=jsonio.encode(without_cache_scope(call.body, betas)),
             dropped=(*call.dropped, *named_betas([beta for beta in betas if beta not in sent], request)),
         )
+
+    def read_error(self, status: int, headers: Mapping[str, str], body: bytes, /) -> StreamweirError:
+        return read_error(status, headers, body, error.read_error)
 
 
 PROVIDER = MantleMessages()

@@ -11,6 +11,7 @@ from msgspec import structs
 from streamweir.core.request import ChatRequest
 from streamweir.core.router_members import OTHER_MODEL_MEMBERS
 from streamweir.providers.base import Target, UpstreamRequest
+from streamweir.providers.bedrock.error import read_error
 from streamweir.providers.openai.provider import OpenAIProvider
 from streamweir.providers.openai.vendor import ResponsesWire, Vendor
 from streamweir.providers.responses import ResponsesProvider
@@ -29,6 +30,7 @@ _VENDOR = Vendor(
     # Its tiers have other prices, which the price list does not have.
     refuses=OTHER_MODEL_MEMBERS | {"service_tier"},
     reasoning_text="reasoning_content",
+    error_reader=read_error,
 )
 
 
