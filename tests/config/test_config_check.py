@@ -9,6 +9,7 @@ import pytest
 
 from streamweir.config.address import base_url_of, is_loopback, split_listen
 from streamweir.config.check import check, check_listen, kinds
+from streamweir.config.cloud import AwsAuth
 from streamweir.config.error import ConfigError
 from streamweir.config.model import Config, Key, Model, Price, Provider, ProviderTimeouts, Server, Shared, Store, Target
 from streamweir.config.weak_key import is_easy_to_guess
@@ -181,6 +182,8 @@ def test_every_kind_can_be_configured(kind: str) -> None:
         "snowflake": {"base_url": "https://mine.snowflakecomputing.com/api/v2/cortex/v1"},
         "openai-compatible": {"base_url": "http://10.0.0.5:8000/v1/"},
         "vertex": {"project": "mine"},
+        "bedrock": {"region": "us-east-1"},
+        "bedrock-mantle": {"region": "us-east-1"},
     }
     made = provider(kind, **needed.get(kind, {}))
     assert said(Config(providers=(made,))) == []
@@ -228,6 +231,63 @@ def test_vertex_is_where_its_location_is(kind: str, location: str | None, addres
     assert base_url_of(provider(kind, project="mine", location=location)) == address
     assert base_url_of(provider(kind, project="mine", location=location, base_url="http://h/v1/")) == "http://h/v1"
     assert of_provider(kind, project="mine", location=location) == []
+
+
+@pytest.mark.parametrize(
+    ("region", "runtime", "mantle"),
+    [
+        ("eu-central-1", "bedrock-runtime.eu-central-1.amazonaws.com", "bedrock-mantle.eu-central-1.api.aws"),
+        ("us-gov-west-1", "bedrock-runtime.us-gov-west-1.amazonaws.com", "bedrock-mantle.us-gov-west-1.api.aws"),
+        (
+            "cn-north-1",
+            "bedrock-runtime.cn-north-1.amazonaws.com.cn",
+            "bedrock-mantle.cn-north-1.api.amazonwebservices.com.cn",
+        ),
+        (
+            "eusc-de-east-1",
+            "bedrock-runtime.eusc-de-east-1.amazonaws.eu",
+            "bedrock-mantle.eusc-de-east-1.api.amazonwebservices.eu",
+        ),
+    ],
+)
+def test_bedrock_is_where_its_region_is(region: str, runtime: str, mantle: str) -> None:
+    for kind, host in (("bedrock", runtime), ("bedrock-mantle", mantle)):
+        assert base_url_of(provider(kind, region=region)) == f"https://{host}"
+        assert base_url_of(provider(kind, region=region, base_url="http://h/")) == "http://h"
+        assert of_provider(kind, region=region) == []
+
+
+def test_what_bedrock_needs() -> None:
+    missing = 'providers.p.region: missing: the kind "bedrock" needs the region, such as eu-central-1'
+    assert of_provider("bedrock") == [missing]
+    assert of_provider("bedrock", base_url="https://h") == [missing], "requests are signed for a region"
+    assert of_provider("bedrock", base_url="https://h", api_key="k") == []
+    for region in ("eu", "eu-central-1/../", "EU-central-1", "eu-central-1.evil.test"):
+        wrong = ["providers.p.region: expected the name of a region such as eu-central-1"]
+        assert of_provider("bedrock", region=region) == wrong
+    assert of_provider("openai", region="eu-central-1", aws=AwsAuth()) == [
+        f'providers.p.{name}: does not apply to the kind "openai"' for name in ("region", "aws")
+    ]
+    signed = {"region": "eu-central-1"}
+    assert of_provider("bedrock", **signed, api_key="k", aws=AwsAuth()) == [
+        "providers.p.aws: has no effect beside a key: requests are signed, or sent with a key"
+    ]
+    assert of_provider("bedrock", **signed, aws=AwsAuth(access_key_id="i")) == [
+        "providers.p.aws.secret_access_key: missing: an access key has an id and a secret"
+    ]
+    assert of_provider("bedrock", **signed, aws=AwsAuth(secret_access_key="s")) == [  # noqa: S106
+        "providers.p.aws.access_key_id: missing: an access key has an id and a secret"
+    ]
+    assert of_provider("bedrock", **signed, aws=AwsAuth(source="static")) == [
+        'providers.p.aws.access_key_id: missing: the source "static" needs the access key'
+    ]
+    assert of_provider("bedrock", **signed, aws=AwsAuth(access_key_id="i", secret_access_key="s")) == []  # noqa: S106
+    assert of_provider("bedrock", **signed, base_url="https://bedrock-runtime.REGION.amazonaws.com") == [
+        "providers.p.base_url: REGION is a placeholder: replace it by your own name"
+    ]
+    assert of_provider("bedrock", **signed, base_url="https://h/openai/v1") == [
+        "providers.p.base_url: must not end in /openai/v1, which the gateway adds"
+    ]
 
 
 def test_settings_that_mean_nothing_for_their_kind() -> None:

@@ -101,7 +101,8 @@ def test_the_page_has_every_kind_with_its_address() -> None:
 
 
 def address_of(kind: str) -> str:
-    address = base_url_of(Provider(name="p", kind=kind, project="x" if kind == "vertex" else None))
+    needed = {"vertex": {"project": "x"}, "bedrock": {"region": "REGION"}, "bedrock-mantle": {"region": "REGION"}}
+    address = base_url_of(Provider(name="p", kind=kind, **needed.get(kind, {})))
     if address is None:
         return "none" if kind in BUILT_IN else "required"
     return f"`{address}`"

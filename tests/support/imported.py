@@ -12,6 +12,7 @@ _VALUES = {
     "BASE": "https://llm.example.com",
     "HOST": "cache.internal",
     "PROJECT": "contoso-prod",
+    "REGION": "eu-central-1",
     "SECONDS": "5",
     "TPM": "50000",
     "URL": "redis://cache.internal:6379/0",
