@@ -101,8 +101,8 @@ def test_the_page_has_every_kind_with_its_address() -> None:
 
 
 def address_of(kind: str) -> str:
-    needed = {"vertex": {"project": "x"}, "bedrock": {"region": "REGION"}, "bedrock-mantle": {"region": "REGION"}}
-    address = base_url_of(Provider(name="p", kind=kind, **needed.get(kind, {})))
+    project, region = "x" if kind == "vertex" else None, "REGION" if kind.startswith("bedrock") else None
+    address = base_url_of(Provider(name="p", kind=kind, project=project, region=region))
     if address is None:
         return "none" if kind in BUILT_IN else "required"
     return f"`{address}`"

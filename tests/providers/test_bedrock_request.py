@@ -84,7 +84,7 @@ def test_messages_without_model_and_stream_in_the_body() -> None:
 
 
 def test_the_callers_own_body_is_passed_on() -> None:
-    sent = {
+    sent: dict[str, Any] = {
         "system": [{"type": "text", "text": "Be brief.", "cache_control": {"type": "ephemeral", "ttl": "1h"}}],
         "thinking": {"type": "enabled", "budget_tokens": 2048},
         "metadata": {"user_id": "u"},

@@ -23,8 +23,9 @@ def check_cloud(provider: Provider, where: str) -> Iterator[ConfigProblem]:
 
 def _check_bedrock(provider: Provider, where: str) -> Iterator[ConfigProblem]:
     has_key = any(each.key for each in provider.credentials)
+    is_signed = not has_key and not any(name.lower() == "authorization" for name in provider.headers)
     if provider.region is None:
-        if provider.base_url is None or not has_key:
+        if provider.base_url is None or is_signed:
             reason = f"missing: the kind {dumps(provider.kind)} needs the region, such as eu-central-1"
             yield ConfigProblem(f"{where}.region", reason)
     elif not _REGION.fullmatch(provider.region):

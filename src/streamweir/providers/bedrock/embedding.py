@@ -132,7 +132,7 @@ def _cohere(
 def _nova(text: Input, options: EmbeddingOptions) -> tuple[dict[str, Any], set[str]]:
     """`task_type` is one of Nova's own words."""
     kind = _KINDS.get((options.input_type or _DEFAULT_KIND).lower())
-    parameters = {
+    parameters: dict[str, Any] = {
         "embeddingPurpose": options.task_type or (kind or _KINDS[_DEFAULT_KIND])[1],
         "text": {"truncationMode": "NONE", "value": text},
     }
