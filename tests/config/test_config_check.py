@@ -270,7 +270,7 @@ def test_what_bedrock_needs() -> None:
     ]
     signed = {"region": "eu-central-1"}
     assert of_provider("bedrock", **signed, api_key="k", aws=AwsAuth()) == [
-        "providers.p.aws: has no effect beside a key: requests are signed, or sent with a key"
+        "providers.p.aws: has no effect with a key: leave one of them out"
     ]
     assert of_provider("bedrock", **signed, aws=AwsAuth(access_key_id="i")) == [
         "providers.p.aws.secret_access_key: missing: an access key has an id and a secret"

@@ -20,10 +20,9 @@ from streamweir.config.address import (
     is_loopback,
     split_listen,
 )
-from streamweir.config.check_cloud import NAMED_BY_PLACE, check_cloud
 from streamweir.config.check_limit_rule import check_limit_rules
 from streamweir.config.check_target import check_body_settings, check_contradictions, check_target
-from streamweir.config.cloud_check import check_cloud
+from streamweir.config.cloud_check import NAMED_BY_PLACE, check_cloud
 from streamweir.config.credential import check_credentials
 from streamweir.config.error import ConfigError, ConfigProblem, entry, member
 from streamweir.config.header import check_headers
@@ -175,7 +174,6 @@ def _provider(provider: Provider) -> Iterator[ConfigProblem]:
         return
     yield from _check_address(provider, where)
     yield from _settings_of_kind(provider, where)
-    yield from check_cloud(provider, where)
     yield from check_credentials(provider, where)
     yield from check_cloud(provider, where)
     yield from check_headers(provider.headers, f"{where}.headers")

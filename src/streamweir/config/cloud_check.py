@@ -1,4 +1,4 @@
-"""Checks of the tables that say how the gateway authorizes itself at a cloud, and of the names of their files."""
+"""Checks of where a provider is in a cloud and how the gateway authorizes itself there, and the names of its files."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -9,12 +9,16 @@ from urllib.parse import urlsplit
 from msgspec import Struct, structs
 
 from streamweir.config.address import fault_of_url, is_loopback
-from streamweir.config.cloud import EntraAuth, GoogleAuth
+from streamweir.config.cloud import AwsAuth, EntraAuth, GoogleAuth
 from streamweir.config.error import ConfigProblem
 from streamweir.config.model import Provider
 
 Table = TypeVar("Table", bound=Struct)
 TABLES = ("aws", "google", "entra")
+NAMED_BY_PLACE = ("bedrock", "bedrock-mantle", "vertex")
+"""Kinds whose address follows from a setting, which is missing if they have none."""
+
+_REGION = re.compile(r"[a-z]{2,5}(-[a-z]+)+-[0-9]{1,2}")
 
 
 def with_files(table: Table, resolve: Callable[[str | None], str | None]) -> Table:
@@ -33,8 +37,35 @@ def check_cloud(provider: Provider, where: str) -> Iterator[ConfigProblem]:
             yield ConfigProblem(f"{where}.{name}", "has no effect with a key: leave one of them out")
         if isinstance(table, GoogleAuth):
             yield from _google(table, f"{where}.{name}")
-        if isinstance(table, EntraAuth):
+        elif isinstance(table, EntraAuth):
             yield from _entra(table, f"{where}.{name}")
+        elif isinstance(table, AwsAuth):
+            yield from _aws(table, f"{where}.{name}")
+    if provider.kind in ("bedrock", "bedrock-mantle"):
+        yield from _region(provider, has_key, where)
+
+
+def _region(provider: Provider, has_key: bool, where: str) -> Iterator[ConfigProblem]:
+    is_signed = not has_key and not any(name.lower() == "authorization" for name in provider.headers)
+    if provider.region is None:
+        if provider.base_url is None or is_signed:
+            reason = f"missing: the kind {dumps(provider.kind)} needs the region, such as eu-central-1"
+            yield ConfigProblem(f"{where}.region", reason)
+    elif not _REGION.fullmatch(provider.region):
+        yield ConfigProblem(f"{where}.region", "expected the name of a region such as eu-central-1")
+
+
+def _aws(table: AwsAuth, where: str) -> Iterator[ConfigProblem]:
+    has_id, has_secret = table.access_key_id is not None, bool(table.secret_access_key)
+    if has_id != has_secret:
+        missing = "secret_access_key" if has_id else "access_key_id"
+        yield ConfigProblem(f"{where}.{missing}", "missing: an access key has an id and a secret")
+    elif table.source == "static" and not has_id:
+        yield ConfigProblem(f"{where}.access_key_id", 'missing: the source "static" needs the access key')
+    yield from _secret_url(table.sts_url, f"{where}.sts_url")
+    fault = fault_of_url(table.metadata_url, ("http", "https")) if table.metadata_url is not None else None
+    if fault is not None:
+        yield ConfigProblem(f"{where}.metadata_url", fault)
 
 
 def _google(table: GoogleAuth, where: str) -> Iterator[ConfigProblem]:
