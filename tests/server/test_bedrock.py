@@ -118,8 +118,8 @@ async def test_claude_answers_chat_completions(stream: bool) -> None:
 
 @pytest.mark.parametrize("is_passed", [True, False])
 async def test_an_exception_in_the_stream_is_its_last_event(is_passed: bool) -> None:
-    cut = [FRAMES, *(Send(write_chunk(event.encode())) for event in EVENTS[:3])]
-    steps = [*cut, Send(exception("throttlingException", "Too many tokens, please wait.")), End()]
+    cut: list[Step] = [FRAMES, *(Send(write_chunk(event.encode())) for event in EVENTS[:3])]
+    steps: list[Step] = [*cut, Send(exception("throttlingException", "Too many tokens, please wait.")), End()]
     async with (
         nothing_left(),
         ScriptedUpstream(steps) as up,
@@ -133,7 +133,9 @@ async def test_an_exception_in_the_stream_is_its_last_event(is_passed: bool) -> 
             reply = await chat(gate, f"up/{CLAUDE}", stream=True)
             assert text_of(reply.body) == "Good "
             *_, last = [frame for frame in frames_of(reply.body) if frame != "[DONE]"]
-            assert last["error"]["code"] == "upstream_rate_limited"
+            assert "rate limit" in last["error"]["message"]
+        (record,) = await gate.settled()
+        assert record.error == "upstream_rate_limited"
 
 
 def key_provider(up: ScriptedUpstream, name: str = "up", kind: str = "bedrock") -> str:
@@ -208,7 +210,7 @@ async def test_the_model_decides_about_the_wire() -> None:
 async def test_the_second_host_passes_messages_on() -> None:
     account = AwsAccount(service="bedrock-mantle")
     sse = [f"event: {json.loads(event)['type']}\ndata: {event}\n\n".encode() for event in EVENTS]
-    steps = [Head(headers=(("content-type", "text/event-stream"),)), *map(Send, sse), End()]
+    steps: list[Step] = [Head(headers=(("content-type", "text/event-stream"),)), *map(Send, sse), End()]
     async with (
         nothing_left(),
         ScriptedUpstream(account.signed(steps)) as up,
