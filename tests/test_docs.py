@@ -1,5 +1,6 @@
 """What the documents say is true: their examples print what they show, and their links lead somewhere."""
 
+import json
 import re
 import shlex
 from pathlib import Path
@@ -9,7 +10,11 @@ import pytest
 from click.testing import CliRunner
 
 from streamweir.cli.main import main
+from streamweir.config.address import base_url_of
 from streamweir.config.load import load_config
+from streamweir.providers.base import Wire
+from streamweir.providers.model_listing import listing_of
+from streamweir.providers.registry import wire_for, wires_of
 
 ROOT = Path(__file__).parents[1]
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
@@ -72,6 +77,40 @@ def test_each_recipe_of_routing_can_be_used(number: int, tmp_path: Path) -> None
     names = re.findall(r"\$\{(\w+)\}", file.read_text())
     config = load_config(file, {name: f"sk-Qx7vLmZ2pKd9RtYw4HbN-{name}" for name in names})
     assert config.models
+
+
+CLOUDS = (ROOT / "docs" / "clouds.md").read_text()
+CLOUD_FILES = re.findall(r"^```toml\n(.*?)^```$", CLOUDS, re.MULTILINE | re.DOTALL)
+
+
+@pytest.mark.parametrize("number", range(len(CLOUD_FILES)))
+def test_each_configuration_of_a_cloud_can_be_used(
+    number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    vault = tmp_path / "vault"
+    vault.write_text("#!/bin/sh\necho of-a-vault\n")
+    vault.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    file = tmp_path / "streamweir.toml"
+    file.write_text(CLOUD_FILES[number])
+    names = re.findall(r"\$\{(\w+)\}", file.read_text())
+    config = load_config(file, {name: f"sk-Qx7vLmZ2pKd9RtYw4HbN-{name.replace('_', '-')}" for name in names})
+    for provider in config.providers:
+        listing, address = listing_of(provider.kind), base_url_of(provider)
+        assert listing is not None
+        assert address is not None
+        assert listing.is_at_cloud(address)
+        for model in config.models:
+            wire = wire_for(provider.kind, model.targets[0].model)
+            assert wire is {"claude": Wire.MESSAGES, "llama": Wire.CHAT}.get(model.id, wires_of(provider.kind)[0])
+
+
+def test_every_cloud_has_a_configuration_and_its_policy_is_json() -> None:
+    text = "".join(CLOUD_FILES)
+    for word in ("bedrock", "bedrock-mantle", "vertex", "azure"):
+        assert f'kind = "{word}"' in text
+    (policy,) = re.findall(r"^```json\n(.*?)^```$", CLOUDS, re.MULTILINE | re.DOTALL)
+    assert json.loads(policy)["Version"] == "2012-10-17"
 
 
 @pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
