@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from streamweir.cli.replay import replay
-from streamweir.wire.body import BodySplitter
+from streamweir.wire.amazon import write_message
+from streamweir.wire.body import BodySplitter, Framing
 
 pytestmark = [pytest.mark.soak, pytest.mark.alone]
 
@@ -70,6 +71,17 @@ def blank_bytes(count: int) -> Callable[[], None]:
     return run
 
 
+def framed_bytes(count: int) -> Callable[[], None]:
+    message = write_message({":event-type": "x"}, b'"%b"' % (b"x" * count))
+
+    def run() -> None:
+        splitter = BodySplitter(framing=Framing.AMAZON)
+        frames = [frame for at in range(len(message)) for frame in splitter.feed(message[at : at + 1])]
+        assert len(frames) == 1
+
+    return run
+
+
 CASES: list[tuple[str, Callable[[int], Callable[[], None]], int]] = [
     ("text", lambda n: through("openai", "openai", openai(*[{"content": "Hi"}] * n)), 1500),
     ("text in bitseek", lambda n: through("groq", "bitseek", openai(*[{"content": "Hi"}] * n)), 1500),
@@ -86,6 +98,7 @@ CASES: list[tuple[str, Callable[[int], Callable[[], None]], int]] = [
         5000,
     ),
     ("blank bytes one by one", blank_bytes, 15_000),
+    ("a binary frame byte by byte", framed_bytes, 15_000),
 ]
 
 
