@@ -2,18 +2,24 @@
 
 import asyncio
 import json
+from base64 import b64encode
 
 import pytest
 
 from streamweir.core.errors import CallerError
 from streamweir.server.relay.capture import Capture, TimedBytes
 from streamweir.server.relay.relay import Relay
+from streamweir.wire.amazon import write_message
 from support.answers import TEXTS, openai_frames, openai_stream, openai_whole
 from support.attempt import attempt
 from support.script import End, Head, Send, Step, Wait, stream, whole
 
 PROMPT = b'{"model":"m","messages":[]}'
 BUDGET = CallerError("budget_exceeded", "The budget is spent.")
+
+
+def event(kind: str, payload: object) -> bytes:
+    return write_message({":event-type": kind, ":message-type": "event"}, json.dumps(payload).encode())
 
 
 def text_of(frames: list[tuple[int, str]]) -> bytes:
@@ -62,6 +68,26 @@ async def test_an_answer_both_ways(is_streamed: bool) -> None:
     assert text_of(list(content.upstream_frames)) == sent
     assert text_of(list(content.caller_frames)) == run.body
     assert all(0 <= at_ms < 60_000 for at_ms, _ in (*content.upstream_frames, *content.caller_frames))
+
+
+SAID = "sk-live-0123456789abcdef"
+BINARY = {
+    "bedrock": [event("messageStart", {"role": "assistant"}), event("contentBlockDelta", {"delta": {"text": SAID}})],
+    "bedrock-messages": [event("chunk", {"bytes": b64encode(b'{"type":"ping","a":"%b"}' % SAID.encode()).decode()})],
+}
+
+
+@pytest.mark.parametrize("kind", BINARY)
+async def test_of_binary_frames_the_text_is_kept(kind: str) -> None:
+    capture, body = Capture(PROMPT, asyncio.get_running_loop().time()), b"".join(BINARY[kind])
+    script: list[Step] = [Head(), Send(body[:30]), Send(body[30:]), End()]
+    async with attempt(script, kind=kind, capture=capture) as (run, _):
+        await run.over()
+    kept = text_of(capture.upstream.frames(0.0))
+    assert SAID.encode() in kept
+    assert kept.endswith(b"}\n\n")
+    assert kept.isascii()
+    assert b"\0" not in kept
 
 
 async def test_only_what_was_written_was_delivered() -> None:
