@@ -117,6 +117,16 @@ CLAIMS = (
             against("responses.chunk_cpu_us", theirs=PASSED),
         ),
     ),
+    Claim(
+        "CPU per chunk, lockstep, Bedrock's Converse to openai, or Claude on Bedrock passed or to openai",
+        3,
+        "x nginx",
+        (
+            against("converse.chunk_cpu_us", theirs=PASSED),
+            against("invoke_passed.chunk_cpu_us", theirs=PASSED),
+            against("invoke.chunk_cpu_us", theirs=PASSED),
+        ),
+    ),
     Claim("CPU per short buffered request", 7, "x nginx", (against(SHORT),)),
     Claim("added time to first token, one stream at a time, median", 0.5, "ms", (own(ADDED, 1e-3),)),
     Claim("memory per open idle stream", 12, "KiB", (own("memory.stream_kib"),)),

@@ -34,7 +34,7 @@ import uvloop
 
 import streamweir
 from bench.lockstep import Caller, Lockstep, lockstep
-from bench.system import PASSED, RESPONSES_ROUTES, TRANSLATED, Route
+from bench.system import BEDROCK_ROUTES, PASSED, RESPONSES_ROUTES, TRANSLATED, Route
 
 FILE = Path(__file__).with_name("count.json")
 PYTHON = ".".join(platform.python_version_tuple()[:2])
@@ -46,7 +46,8 @@ WARMING, REPEATS, REQUESTS = 2, 5, 15
 OPEN = 64
 
 PLAIN = PASSED["passed"]
-CHUNKS = {f"calls, chunk {name}": route for name, route in {**PASSED, **TRANSLATED, **RESPONSES_ROUTES}.items()}
+ROUTES = {**PASSED, **TRANSLATED, **RESPONSES_ROUTES, **BEDROCK_ROUTES}
+CHUNKS = {f"calls, chunk {name}": route for name, route in ROUTES.items()}
 STREAM, SHORT, HELD = "calls, stream without chunks", "calls, short request", "bytes, open stream"
 
 WORSE, BETTER = 0.02, 0.10

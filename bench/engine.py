@@ -15,6 +15,7 @@ from time import perf_counter
 
 import msgspec
 
+from bench.amazon import chunk, chunks, converse_start, converse_text
 from streamweir.frontends.base import Reply
 from streamweir.frontends.table import FRONTENDS
 from streamweir.pipeline.exchange import Exchange
@@ -101,6 +102,17 @@ def gemini_stream() -> tuple[bytes, list[bytes]]:
     return frame("Hello", 1), [frame(word, number + 2) for number, word in enumerate(words("gemini"))]
 
 
+def converse_stream() -> tuple[bytes, list[bytes]]:
+    return converse_start(), [converse_text(quoted(word).encode()) for word in words("anthropic")]
+
+
+def invoke_stream() -> tuple[bytes, list[bytes]]:
+    """Anthropic's, each event in a frame of Amazon's."""
+    start, frames = anthropic_stream()
+    before = [document_of(frame) for frame in start.split(b"\n\n") if frame]
+    return chunks(before), [chunk(document_of(frame)) for frame in frames]
+
+
 def words(provider: str) -> list[str]:
     count = WORDS_PER_FRAME[provider]
     return ["".join(WORDS[(number + place) % len(WORDS)] for place in range(count)) for number in range(FRAMES)]
@@ -111,6 +123,8 @@ def quoted(text: str) -> str:
 
 
 def document_of(frame: bytes) -> bytes:
+    if frame[:1] == b"\0":  # one of Amazon's: headers, document, checksum
+        return frame[frame.index(b"{") : -4]
     return frame[frame.index(b"data: ") + 6 :].strip()
 
 
@@ -130,6 +144,8 @@ CASES: list[tuple[str, str, Mode, str, Callable[[], tuple[bytes, list[bytes]]], 
     ("openai to bitseek", "openai", Mode.TRANSLATE, "bitseek", openai_stream, None),
     ("anthropic to openai", "anthropic", Mode.TRANSLATE, "openai", anthropic_stream, 8),
     ("gemini to openai", "gemini", Mode.TRANSLATE, "openai", gemini_stream, 8),
+    ("converse to openai", "bedrock", Mode.TRANSLATE, "openai", converse_stream, None),
+    ("invoke to messages", "bedrock-messages", Mode.PASS, "messages", invoke_stream, None),
 ]
 
 

@@ -31,7 +31,7 @@ from bench.tls import NoTls, tls_provider
 
 HERE = Path(__file__).parent
 FOLDER = HERE.parent / "build" / "bench"
-TOOLS = {"upstream": ("upstream.c", "wire.c"), "load": ("load.c", "caller.c")}
+TOOLS = {"upstream": ("upstream.c", "wire.c", "amazon.c"), "load": ("load.c", "caller.c")}
 FLAGS = ("-O2", "-std=gnu11", "-Wall", "-Wextra")
 FILES = 16384
 """Open at once, of every process: 5,000 streams are 10,000 for a gateway."""

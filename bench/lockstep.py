@@ -31,7 +31,7 @@ from streamweir.server.telemetry.record import RequestRecord
 from streamweir.upstream.base import Upstream
 
 TIMEOUT_S = 10.0
-STREAM_HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
+STREAM_HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: %b\r\ntransfer-encoding: chunked\r\n\r\n"
 WHOLE_HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n" % len(WHOLE)
 
 
@@ -55,7 +55,7 @@ class Provider:
             transport.write(WHOLE_HEAD + WHOLE)
         else:
             self._transport, self._sent = transport, 1
-            transport.write(STREAM_HEAD + _chunk(self._wire.start + self._wire.texts[0]))
+            transport.write(STREAM_HEAD % self._wire.media + _chunk(self._wire.start + self._wire.texts[0]))
 
     def go_on(self) -> None:
         """The next piece of the latest stream."""

@@ -51,6 +51,9 @@ CHUNKS = (
     chunk("Responses to openai", "from_responses", to_passed=True),
     chunk("Responses passed", "responses_passed", to_passed=True),
     chunk("openai to Responses", "responses", to_passed=True),
+    chunk("Bedrock's Converse to openai", "converse", to_passed=True),
+    chunk("Claude on Bedrock passed", "invoke_passed", to_passed=True),
+    chunk("Claude on Bedrock to openai", "invoke", to_passed=True),
     chunk("TLS to the provider", "tls"),
     chunk("two workers", "workers_2"),
 )

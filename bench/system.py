@@ -61,6 +61,13 @@ RESPONSES_ROUTES = {
     "responses": Route(RESPONSES),
 }
 """OpenAI's Responses API: its wire to chat completions and to itself, and that of chat completions to it."""
+BEDROCK_ROUTES = {
+    "converse": Route(model="converse"),
+    "invoke_passed": Route(MESSAGES, "invoke"),
+    "invoke": Route(model="invoke"),
+}
+"""Bedrock's binary streams: Converse to chat completions, and Claude's events in them to their own API and to chat
+completions."""
 PLAIN_SCENARIOS = frozenset({"passed", "short", "first_text", "memory"})
 
 
@@ -204,7 +211,7 @@ def build(program: str, setting: Setting, *, has_books: bool) -> System:
     version = f"{version_of([program, '--version'])}, Python {sys.version.split()[0]}"
     if not has_books:
         return System(WITHOUT_BOOKS, "", setting, command, scenarios=PLAIN_SCENARIOS)
-    routes = {**PASSED, **TRANSLATED, **RESPONSES_ROUTES}
+    routes = {**PASSED, **TRANSLATED, **RESPONSES_ROUTES, **BEDROCK_ROUTES}
     return System(STREAMWEIR, version, setting, command, routes, has_workers=True, has_tls=True)
 
 

@@ -167,9 +167,12 @@ static void start_stream(struct peer *peer, const char *body, size_t length)
     peer->answer.wants_usage = has_true(body, length, "\"include_usage\"");
     peer->is_streaming = true;
     peer_of_stream[peer->answer.stream % MOST_STREAMS] = peer;
-    buffer_print(&peer->output, "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream; charset=utf-8\r\n"
-                                "Transfer-Encoding: chunked\r\nCache-Control: no-cache\r\n"
-                                "X-Request-Id: req_mock0123456789\r\nOpenai-Processing-Ms: 12\r\n\r\n");
+    const char *media = peer->answer.wire->media;
+    buffer_print(&peer->output,
+                 "HTTP/1.1 200 OK\r\nContent-Type: %s\r\n"
+                 "Transfer-Encoding: chunked\r\nCache-Control: no-cache\r\n"
+                 "X-Request-Id: req_mock0123456789\r\nOpenai-Processing-Ms: 12\r\n\r\n",
+                 media ? media : "text/event-stream; charset=utf-8");
     schedule_add(&schedule, &peer->timed, now_us() + peer->pace.first_us);
 }
 

@@ -2,6 +2,8 @@
 #define _GNU_SOURCE
 #include "wire.h"
 
+#include "amazon.h"
+
 typedef unsigned long long number;
 
 /* One event, as one chunk of the body. */
@@ -182,6 +184,83 @@ static void end_gemini(struct buffer *output, const struct answer *answer)
     add_candidate(output, answer, "", "\"finishReason\":\"STOP\",");
 }
 
+/* ---- Bedrock's Converse, in Amazon's frames */
+
+__attribute__((format(printf, 3, 4))) static void add_message(struct buffer *output, const char *type,
+                                                              const char *format, ...)
+{
+    char payload[2048];
+    va_list arguments;
+    va_start(arguments, format);
+    int length = vsnprintf(payload, sizeof payload, format, arguments);
+    va_end(arguments);
+    if (length < 0 || length >= (int)sizeof payload)
+        die("an event that is too long");
+    if (type)
+        amazon_add(output, type, payload, (size_t)length);
+    else
+        amazon_add_chunk(output, payload, (size_t)length);
+}
+
+static void start_converse(struct buffer *output, const struct answer *answer)
+{
+    (void)answer;
+    add_message(output, "messageStart", "{\"p\":\"abcdefghijklmnopqrstuvw\",\"role\":\"assistant\"}");
+}
+
+static void text_converse(struct buffer *output, const struct answer *answer, const char *text)
+{
+    (void)answer;
+    add_message(output, "contentBlockDelta",
+                "{\"contentBlockIndex\":0,\"delta\":{\"text\":\"%s\"},\"p\":\"abcdefghijklmnopqrstuvwxyzABCDE\"}", text);
+}
+
+static void end_converse(struct buffer *output, const struct answer *answer)
+{
+    add_message(output, "contentBlockStop", "{\"contentBlockIndex\":0,\"p\":\"abcdefg\"}");
+    add_message(output, "messageStop", "{\"p\":\"abcdefghij\",\"stopReason\":\"end_turn\"}");
+    add_message(output, "metadata",
+                "{\"metrics\":{\"latencyMs\":802},\"p\":\"abcdef\",\"usage\":{\"cacheReadInputTokenCount\":0,"
+                "\"cacheReadInputTokens\":0,\"cacheWriteInputTokenCount\":0,\"cacheWriteInputTokens\":0,"
+                "\"inputTokens\":212,\"outputTokens\":%d,\"serverToolUsage\":{},\"totalTokens\":%d}}",
+                answer->chunks, answer->chunks + 212);
+}
+
+/* ---- Bedrock's InvokeModel for Claude: Anthropic's events, in base64 inside Amazon's frames */
+
+static void start_invoke(struct buffer *output, const struct answer *answer)
+{
+    add_message(output, NULL,
+                "{\"type\":\"message_start\",\"message\":{\"model\":\"%s\",\"id\":\"%s%016llu\",\"type\":\"message\","
+                "\"role\":\"assistant\",\"content\":[],\"stop_reason\":null,\"stop_sequence\":null,\"usage\":"
+                "{\"input_tokens\":212,\"cache_creation_input_tokens\":0,\"cache_read_input_tokens\":0,"
+                "\"output_tokens\":1}}}",
+                answer->wire->model, answer->wire->id, (number)answer->stream);
+    add_message(output, NULL,
+                "{\"type\":\"content_block_start\",\"index\":0,\"content_block\":{\"type\":\"text\",\"text\":\"\"}}");
+}
+
+static void text_invoke(struct buffer *output, const struct answer *answer, const char *text)
+{
+    (void)answer;
+    add_message(output, NULL,
+                "{\"type\":\"content_block_delta\",\"index\":0,\"delta\":{\"type\":\"text_delta\",\"text\":\"%s\"}}",
+                text);
+}
+
+static void end_invoke(struct buffer *output, const struct answer *answer)
+{
+    add_message(output, NULL, "{\"type\":\"content_block_stop\",\"index\":0}");
+    add_message(output, NULL,
+                "{\"type\":\"message_delta\",\"delta\":{\"stop_reason\":\"end_turn\",\"stop_sequence\":null},"
+                "\"usage\":{\"output_tokens\":%d}}",
+                answer->chunks);
+    add_message(output, NULL,
+                "{\"type\":\"message_stop\",\"amazon-bedrock-invocationMetrics\":{\"inputTokenCount\":212,"
+                "\"outputTokenCount\":%d,\"invocationLatency\":802,\"firstByteLatency\":310}}",
+                answer->chunks);
+}
+
 /* The last one has no mark: it is meant wherever no other is. */
 static const struct wire WIRES[] = {
     {.mark = "/messages",
@@ -203,6 +282,20 @@ static const struct wire WIRES[] = {
      .streams_by_path = true,
      .id = "Mock",
      .model = "gemini-2.5-flash"},
+    {.mark = "/converse-stream",
+     .start = start_converse,
+     .text = text_converse,
+     .end = end_converse,
+     .streams_by_path = true,
+     .media = AMAZON_STREAM},
+    {.mark = "/invoke-with-response-stream",
+     .start = start_invoke,
+     .text = text_invoke,
+     .end = end_invoke,
+     .streams_by_path = true,
+     .media = AMAZON_STREAM,
+     .id = "msg_bdrk_01Mock",
+     .model = "claude-sonnet-4-5-20250929"},
     {.mark = "/foreign/", /* neither an id of OpenAI's form nor a model: a gateway must write both */
      .start = start_openai,
      .text = text_openai,

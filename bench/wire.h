@@ -9,6 +9,8 @@
 
 #include "common.h"
 
+#define AMAZON_STREAM "application/vnd.amazon.eventstream"
+
 struct wire;
 
 struct answer {
@@ -28,6 +30,7 @@ struct wire {
     bool streams_by_path;  /* or by "stream":true in the body */
     bool has_whole_answer; /* the mock gives one, to those who do not want a stream */
     const char *id, *model; /* how it calls an answer, and itself */
+    const char *media;      /* the content type of its streams; NULL: text */
 };
 
 /* By the first line of a request's head. */

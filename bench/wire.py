@@ -1,17 +1,20 @@
 """What the mock provider of `bench.lockstep` sends: the frames of `bench.engine`, each text marked, and an end to them.
 
 The same wires as the mock in C has (`wire.c`): OpenAI's own, one of its kind whose ids and models must
-be written anew, its Responses, Anthropic's and Gemini's. A caller counts the marks to know what has come through.
+be written anew, its Responses, Anthropic's, Gemini's, and Bedrock's two. A caller counts the marks to know what has
+come through.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from bench.engine import anthropic_stream, gemini_stream, openai_stream, responses_stream
+from bench.amazon import chunks, converse_end, converse_start, converse_text
+from bench.engine import anthropic_stream, document_of, gemini_stream, openai_stream, quoted, responses_stream, words
 
 MARK = b"~"
 """In each text, and nowhere else."""
 MOST_TEXTS = 500
+AMAZON = b"application/vnd.amazon.eventstream"
 
 
 @dataclass(frozen=True)
@@ -22,6 +25,7 @@ class Wire:
     """What goes before the first text."""
     texts: Sequence[bytes]
     end: bytes
+    media: bytes = b"text/event-stream"
 
 
 def wires() -> list[Wire]:
@@ -31,8 +35,17 @@ def wires() -> list[Wire]:
     message, deltas = anthropic_stream()
     first, candidates = gemini_stream()
     created, pieces = responses_stream()
+    marked = _marked(deltas, b'"text":"')
     return [
-        Wire("/messages", message, _marked(deltas, b'"text":"'), _ANTHROPIC_END),
+        Wire("/converse-stream", converse_start(), _converse_texts(), converse_end(), AMAZON),
+        Wire(
+            "/invoke-with",
+            _in_frames(message),
+            [_in_frames(frame) for frame in marked],
+            _in_frames(_ANTHROPIC_END),
+            AMAZON,
+        ),
+        Wire("/messages", message, marked, _ANTHROPIC_END),
         Wire("/responses", created, _marked(pieces, b'"delta":"'), _RESPONSES_END),
         Wire("GenerateContent", first, _marked(candidates, b'"text":"'), _gemini_end(first)),
         Wire("/foreign/", _foreign(own.start), [_foreign(text) for text in own.texts], _foreign(own.end)),
@@ -61,6 +74,14 @@ data: {"type":"response.completed","sequence_number":999,"response":{"id":"resp_
 "output_tokens":9,"output_tokens_details":{"reasoning_tokens":0},"total_tokens":18}}}
 
 """
+
+
+def _converse_texts() -> list[bytes]:
+    return [converse_text(quoted(MARK.decode() + word).encode()) for word in words("anthropic")[:MOST_TEXTS]]
+
+
+def _in_frames(events: bytes) -> bytes:
+    return chunks([document_of(event) for event in events.split(b"\n\n") if event])
 
 
 def _openai_end(start: bytes) -> bytes:

@@ -11,6 +11,7 @@ from bench.record import DIRECT, Record
 from bench.report import as_json, markdown, plots, write
 
 OURS, PLAIN = "streamweir", "without accounting"
+BEDROCK = "CPU per chunk, lockstep, Bedrock's Converse to openai, or Claude on Bedrock passed or to openai"
 SVG = "{http://www.w3.org/2000/svg}"
 
 
@@ -39,6 +40,9 @@ def full_record(**changed: float) -> Record:
         "from_responses.chunk_cpu_us": 14.0,
         "responses_passed.chunk_cpu_us": 10.0,
         "responses.chunk_cpu_us": 16.0,
+        "converse.chunk_cpu_us": 12.0,
+        "invoke_passed.chunk_cpu_us": 11.0,
+        "invoke.chunk_cpu_us": 13.0,
         "short.request_cpu_us": 100.0,
         "first_text.first_text_us": 50_500.0,
         "memory.stream_kib": 11.0,
@@ -122,8 +126,8 @@ def test_a_noisy_machine_is_reported() -> None:
     assert "Other programs took up to 30% of the measured core" in markdown(record)
 
 
-def test_there_are_twenty_one_claims_and_all_can_be_kept() -> None:
-    assert verdicts(full_record()) == [Verdict.KEPT] * len(CLAIMS) == [Verdict.KEPT] * 21
+def test_there_are_twenty_two_claims_and_all_can_be_kept() -> None:
+    assert verdicts(full_record()) == [Verdict.KEPT] * len(CLAIMS) == [Verdict.KEPT] * 22
 
 
 @pytest.mark.parametrize(
@@ -142,6 +146,7 @@ def test_there_are_twenty_one_claims_and_all_can_be_kept() -> None:
             "CPU per chunk, lockstep, Responses to openai or openai to Responses",
         ),
         ("responses__chunk_cpu_us", 17.6, "CPU per chunk, lockstep, Responses to openai or openai to Responses"),
+        *((f"{scenario}__chunk_cpu_us", 15.1, BEDROCK) for scenario in ("converse", "invoke_passed", "invoke")),
         ("short__request_cpu_us", 140.1, "CPU per short buffered request"),
         ("first_text__first_text_us", 50_601, "added time to first token, one stream at a time, median"),
         ("memory__stream_kib", 12.1, "memory per open idle stream"),

@@ -47,6 +47,8 @@ WIRES = {
     "openai-compatible": "/foreign/v1/chat/completions",
     "anthropic": "/v1/messages",
     "gemini": "/v1beta/models/gemini-2.5-flash:streamGenerateContent?alt=sse",
+    "bedrock": "/model/amazon.nova-pro-v1%3A0/converse-stream",
+    "bedrock-messages": "/model/anthropic.claude-sonnet-4-5-20250929-v1%3A0/invoke-with-response-stream",
 }
 
 pytestmark = pytest.mark.skipif(shutil.which("gcc") is None, reason="the tools are C")

@@ -83,6 +83,21 @@ def responses(bench: Bench, system: System) -> Figures:
     return lockstep(bench, system, "responses")
 
 
+def converse(bench: Bench, system: System) -> Figures:
+    """Bedrock's Converse, in binary frames, to chat completions."""
+    return lockstep(bench, system, "converse")
+
+
+def invoke_passed(bench: Bench, system: System) -> Figures:
+    """Claude's events in Bedrock's binary frames to Anthropic's API: out of their frames, and else unchanged."""
+    return lockstep(bench, system, "invoke_passed")
+
+
+def invoke(bench: Bench, system: System) -> Figures:
+    """The same to chat completions."""
+    return lockstep(bench, system, "invoke")
+
+
 def tls(bench: Bench, system: System) -> Figures:
     """As `passed`, with TLS to the provider, whose certificate is checked."""
     if bench.tls is None or not system.has_tls:
