@@ -1,6 +1,7 @@
 """Signed requests with keys of every source, against services that check them: what is found, refused and refreshed."""
 
 import asyncio
+import os
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -8,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from streamweir.core.errors import StreamweirError
+from streamweir.core.errors import StreamweirError, UpstreamError
 from streamweir.providers.base import UpstreamRequest
 from streamweir.upstream.authorized import AuthorizedUpstream
 from streamweir.upstream.base import Endpoint
 from streamweir.upstream.cloud.aws import authorizer_of
-from streamweir.upstream.cloud.aws_source import AwsSettings
+from streamweir.upstream.cloud.aws_source import AwsSettings, KeySource
 from streamweir.upstream.credential import RefreshFailure
 from streamweir.upstream.fetch import Fetched, read_whole
 from streamweir.upstream.http1 import Http1Upstream
@@ -21,7 +22,7 @@ from support.aws_server import CONTAINER_PATH, AwsAccount, IssuedKeys, origin_of
 from support.deadlines import WAIT_TIMEOUT_S
 from support.script import Hang, Script, Step, whole
 from support.scripted_upstream import ScriptedUpstream
-from support.upstream_server import refusing
+from support.upstream_server import refusing, turns
 
 ROLE_ARN = "arn:aws:iam::123456789012:role/gateway"
 REQUEST = UpstreamRequest(
@@ -264,6 +265,35 @@ async def test_files_that_cannot_be_read(tmp_path: Path) -> None:
         (tmp_path / ".aws" / "config").rmdir()
         (tmp_path / ".aws" / "config").write_bytes(b"[default]\nx = \xff")
         assert "cannot be read" in (await aws.error(environment)).message
+
+
+async def test_a_file_system_that_hangs_keeps_one_thread(tmp_path: Path) -> None:
+    file = tmp_path / "token"
+    os.mkfifo(file)  # reading it waits for a writer
+    settings: dict[str, Any] = {
+        "role_arn": ROLE_ARN,
+        "web_identity_token_file": str(file),
+        "sts_url": "http://127.0.0.1:1",
+    }
+    source = KeySource(AwsSettings(region="r", **settings), {})
+
+    async def code() -> str:
+        with pytest.raises(UpstreamError) as caught:
+            await source.fetch()
+        return caught.value.code
+
+    first = asyncio.ensure_future(source.fetch())
+    await turns()
+    first.cancel()
+    assert [await code() for _ in range(3)] == ["upstream_timeout"] * 3
+    writer = os.open(file, os.O_WRONLY)
+    file.unlink()
+    file.write_text("token")
+    os.close(writer)
+    async with asyncio.timeout(WAIT_TIMEOUT_S):  # it is read again once the thread is free
+        while (found := await code()) == "upstream_timeout":
+            await turns()
+    assert found == "upstream_connect_failed"  # of STS
 
 
 async def test_keys_of_a_file_are_read_again_when_they_are_refused(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ NAMED_BY_PLACE = ("bedrock", "bedrock-mantle", "vertex")
 """Kinds whose address follows from a setting, which is missing if they have none."""
 
 _REGION = re.compile(r"[a-z]{2,5}(-[a-z]+)+-[0-9]{1,2}")
+_SESSION_NAME = re.compile(r"[A-Za-z0-9+=,.@_-]{2,64}")
 
 
 def with_files(table: Table, resolve: Callable[[str | None], str | None]) -> Table:
@@ -62,6 +63,14 @@ def _aws(table: AwsAuth, where: str) -> Iterator[ConfigProblem]:
         yield ConfigProblem(f"{where}.{missing}", "missing: an access key has an id and a secret")
     elif table.source == "static" and not has_id:
         yield ConfigProblem(f"{where}.access_key_id", 'missing: the source "static" needs the access key')
+    if table.role_arn is None:
+        for name in ("external_id", "session_name", "web_identity_token_file"):
+            if getattr(table, name) is not None and not (name == "session_name" and table.source == "web_identity"):
+                yield ConfigProblem(f"{where}.{name}", "has no effect without role_arn")
+    elif not table.role_arn.startswith("arn:"):
+        yield ConfigProblem(f"{where}.role_arn", "expected the ARN of a role: arn:aws:iam::ACCOUNT:role/NAME")
+    if table.session_name is not None and not _SESSION_NAME.fullmatch(table.session_name):
+        yield ConfigProblem(f"{where}.session_name", "must be 2 to 64 letters, digits and characters of +=,.@_-")
     yield from _secret_url(table.sts_url, f"{where}.sts_url")
     fault = fault_of_url(table.metadata_url, ("http", "https")) if table.metadata_url is not None else None
     if fault is not None:

@@ -77,6 +77,7 @@ class KeySource:
             proxy=settings.proxy,
             ca_file=settings.ca_file,
         )
+        self._files = _Files()
         self._static = _pair(settings.access_key_id, settings.secret_access_key, settings.session_token)
         if (settings.access_key_id is None) != (settings.secret_access_key is None):
             raise ValueError("access_key_id and secret_access_key are needed together")
@@ -168,7 +169,7 @@ class KeySource:
         return await self._with_token_file(file, RoleRequest(role_arn=role_arn, session_name=name))
 
     async def _with_token_file(self, file: str, role: RoleRequest) -> Keys:
-        token = (await _read_file(file, _MAX_TOKEN_BYTES)).strip()
+        token = (await self._files.read(file, _MAX_TOKEN_BYTES)).strip()
         return await self._services.assume_role_with_token(role, token)
 
     async def _container(self) -> Keys:
@@ -185,7 +186,7 @@ class KeySource:
                 raise refused_by("The address of the container's AWS credentials is not allowed.", text)
         token = environment.get("AWS_CONTAINER_AUTHORIZATION_TOKEN")
         if file := environment.get("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE"):
-            token = (await _read_file(file, _MAX_TOKEN_BYTES)).strip()
+            token = (await self._files.read(file, _MAX_TOKEN_BYTES)).strip()
         return await container_keys(url, token)
 
     async def _instance(self) -> Keys:
@@ -263,7 +264,7 @@ class KeySource:
         found: dict[str, str] = {}
         is_there = False
         for file, titles in ((config, (section, f"profile {name}")), (shared, (name,))):
-            text = await _read_file(file, _MAX_FILE_BYTES, missing="")
+            text = await self._files.read(file, _MAX_FILE_BYTES, missing="")
             sections = _parse(text, file) if text else {}
             for title in titles:
                 if title in sections:
@@ -306,24 +307,42 @@ def _seconds(text: str | None) -> int | None:
     return int(text) if text is not None and re.fullmatch(r"[0-9]{1,6}", text) else None
 
 
-async def _read_file(file: str, max_bytes: int, missing: str | None = None) -> str:
-    """In a thread. `missing`: the text if it does not exist; None: that is an error."""
+class _Files:
+    """Reads files in a thread, one at a time: on a file system that hangs, each further read would keep a thread that
+    others need."""
 
-    def read() -> bytes:
-        with Path(file).expanduser().open("rb") as opened:
-            return opened.read(max_bytes + 1)
+    def __init__(self) -> None:
+        self._running: asyncio.Future[bytes] | None = None
 
-    try:
-        data = await asyncio.get_running_loop().run_in_executor(None, read)
-        if len(data) > max_bytes:
-            raise refused_by("A file with AWS credentials is too large.", file)
-        return data.decode()
-    except (FileNotFoundError, NotADirectoryError) as reason:
-        if missing is not None:
-            return missing
-        raise refused_by("A file with AWS credentials does not exist.", f"{file}: {reason.strerror}") from None
-    except (OSError, RuntimeError, UnicodeDecodeError) as reason:  # RuntimeError: there is no home
-        raise refused_by("A file with AWS credentials cannot be read.", f"{file}: {type(reason).__name__}") from None
+    async def read(self, file: str, max_bytes: int, missing: str | None = None) -> str:
+        """`missing`: the text if it does not exist; None: that is an error."""
+        if self._running is not None and not self._running.done():
+            raise UpstreamError("upstream_timeout", "A file with AWS credentials could not be read in time.")
+        self._running = asyncio.get_running_loop().run_in_executor(None, _start_of, file, max_bytes + 1)
+        self._running.add_done_callback(_note_end)
+        try:
+            data = await asyncio.shield(self._running)
+            if len(data) > max_bytes:
+                raise refused_by("A file with AWS credentials is too large.", file)
+            return data.decode()
+        except (FileNotFoundError, NotADirectoryError) as reason:
+            if missing is not None:
+                return missing
+            raise refused_by("A file with AWS credentials does not exist.", f"{file}: {reason.strerror}") from None
+        except (OSError, RuntimeError, UnicodeDecodeError) as reason:  # RuntimeError: there is no home
+            name = type(reason).__name__
+            raise refused_by("A file with AWS credentials cannot be read.", f"{file}: {name}") from None
+
+
+def _note_end(reading: asyncio.Future[bytes]) -> None:
+    """Nobody may wait for it any more: its failure is not reported as unnoticed."""
+    if not reading.cancelled():
+        reading.exception()
+
+
+def _start_of(file: str, max_bytes: int) -> bytes:
+    with Path(file).expanduser().open("rb") as opened:
+        return opened.read(max_bytes)
 
 
 def _parse(text: str, file: str) -> dict[str, dict[str, str]]:
