@@ -3,6 +3,7 @@
 The files are those of tests/cli/test_import_litellm.py, written after the examples of LiteLLM's documentation.
 """
 
+import json
 import re
 from collections import Counter
 from pathlib import Path
@@ -40,6 +41,9 @@ async def test_a_gateway_starts_with_an_imported_file(
 ) -> None:
     toml = imported(yaml.safe_load((FOLDER / f"{case}.yaml").read_text()), monkeypatch)
     ids = re.findall(r'^id = "(.*)"$', toml, re.MULTILINE)
+    login = {"type": "authorized_user", "client_id": "c", "client_secret": "s", "refresh_token": "r"}
+    (tmp_path / "google.json").write_text(json.dumps(login))
+    toml = re.sub(r'(?<=credentials_file = )"[^"]*"', f'"{tmp_path}/google.json"', toml)  # it must be there
     async with gateway(SHARED.sub("", toml), data_dir=tmp_path) as gate:  # there is no Redis in this test
         assert set(model_ids(gate.gateway.runtime)) >= {each.replace("$$", "$") for each in ids if "*" not in each}
 

@@ -147,9 +147,6 @@ class Connections:
             return None
         if key is not None:
             return self._variables.secret(key, params.place("api_key"), f"{name}_API_KEY")
-        if kind == "vertex":
-            params.note("model", "Vertex needs an access token: keep VERTEX_ACCESS_TOKEN set to one")
-            return self._variables.reference("VERTEX_ACCESS_TOKEN")
         default = VENDORS[vendor].key
         return (
             self._variables.reference(default) if default is not None and params.get("azure_ad_token") is None else None
@@ -165,10 +162,21 @@ class Connections:
             return {
                 "project": project or self._variables.reference("VERTEXAI_PROJECT"),
                 "location": self._word(params, location, "${VERTEXAI_LOCATION:-us-central1}"),
+                "google": self._google(params),
             }
         if kind in ("bedrock", "bedrock-mantle"):
             return take_bedrock(params, self._variables, name, region)
         return {}
+
+    def _google(self, params: Branch) -> dict[str, str] | None:
+        """Without a file both use the application default credentials."""
+        written = params.get("vertex_credentials")
+        if not isinstance(written, str) or written.lstrip().startswith("{"):
+            return None
+        file = self._variables.text(params.take_text("vertex_credentials") or "", params.place("vertex_credentials"))
+        if file.startswith("${"):
+            params.note("vertex_credentials", "the variable must contain the name of a file")
+        return {"credentials_file": file}
 
     def _word(self, params: Branch, names: tuple[str, ...], default: str) -> str:
         for name in names:

@@ -27,7 +27,7 @@ DEPLOYMENT = {
     "modify_params": "requests are always made to fit the provider",
     "region_name": "targets are not chosen by their region",
     "tags": _TAGS,
-    "vertex_credentials": "a service account's file is not read: Vertex is asked with an access token",
+    "vertex_credentials": "write them to a file, and set google.credentials_file of the provider",
 }
 MODEL_INFO = {
     **_each("input_cost_per_second output_cost_per_second", "prices are per token"),

@@ -123,12 +123,18 @@ def upstream_model(provider: str, model: str) -> str:
     return model
 
 
+_ON_VERTEX = re.compile(
+    r"\*|gemini-|claude-|text-|textembedding|multimodalembedding|(?!gemini/|bge/|openai/\d+$)[^/]+/[^/]"
+)
+"""Endpoints of the operator's own project are left out: they have numbers, or one of these publishers."""
+
+
 def why_unsupported(provider: str, model: str) -> str | None:
     """Why the model is not supported at this provider. None if it is."""
     if provider not in VENDORS:
         return f"the provider {provider[:40]!r} has no kind of ours"
-    if provider in ("vertex_ai", "vertex_ai_beta") and not model.startswith(("gemini-", "*")):
-        return "of Vertex, only Gemini's models can be had"
+    if provider in ("vertex_ai", "vertex_ai_beta") and _ON_VERTEX.match(model) is None:
+        return "of Vertex, only Gemini, Claude, embeddings and open models can be had"
     if provider in BEDROCK and re.match(r"(agent|agentcore|mantle|llama|deepseek_r1|nova|qwen[23])/", model):
         return f"its route {model.partition('/')[0]!r} cannot be had here"
     if provider == "azure_ai" and "claude" in model:
