@@ -123,7 +123,7 @@ class Connections:
             raise Unusable("it has no api_base, and this kind needs one")
         name = provider_name(vendor, kind, base_url)
         table: dict[str, Any] = {"base_url": base_url, **self._settings(params, kind, name, region)}
-        key = self._key(params, vendor, kind, name)
+        key = self._key(params, vendor, name)
         table["headers"] = self._headers(params, kind, name) or None
         return Connection(name, kind, table), key
 
@@ -140,7 +140,7 @@ class Connections:
             params.note(at, f"the variable must contain the URL without {added}, which is added")
         return base_url
 
-    def _key(self, params: Branch, vendor: str, kind: str, name: str) -> str | None:
+    def _key(self, params: Branch, vendor: str, name: str) -> str | None:
         key = params.take_text("api_key")
         if key is not None and is_placeholder(key):
             params.note("api_key", "no key is sent, because it looks like a placeholder")
