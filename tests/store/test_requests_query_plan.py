@@ -4,17 +4,17 @@ SQLite says it outright. PostgreSQL chooses by what it knows of the rows, so of 
 it can: with its other ways forbidden it takes the same index and does not sort.
 """
 
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import Connection, event, text
+from sqlalchemy import Connection, text
 
 from streamweir.store.db.tables import requests
 from streamweir.store.requests import requests as log
 from streamweir.store.requests.requests import RequestFilter, find_request, list_requests
+from support.query_plan import explained
 from support.request_rows import NOW_MS, insert_rows, request_row
 from support.stores import store_on
 
@@ -53,26 +53,6 @@ FEW = ("requests_of_end_user", "requests_of_session")
 def plans_of(conn: Connection, wanted: RequestFilter, cursor: str | None = None) -> list[str]:
     """How each of the statements was done that a page took."""
     return explained(conn, partial(list_requests, wanted=wanted, cursor=cursor))
-
-
-def explained(conn: Connection, work: Callable[[Connection], object]) -> list[str]:
-    said: list[tuple[str, Any]] = []
-
-    def note(_conn: Any, _cursor: Any, statement: str, parameters: Any, *_: Any) -> None:
-        if "FROM instances" not in statement:  # names of nodes, by their primary key
-            said.append((statement, parameters))
-
-    event.listen(conn, "before_cursor_execute", note)
-    try:
-        work(conn)
-    finally:
-        event.remove(conn, "before_cursor_execute", note)
-    how = "EXPLAIN QUERY PLAN " if conn.dialect.name == "sqlite" else "EXPLAIN "
-    last = 3 if conn.dialect.name == "sqlite" else 0
-    return [
-        "\n".join(str(row[last]) for row in conn.exec_driver_sql(how + statement, parameters))
-        for statement, parameters in said
-    ]
 
 
 @pytest.mark.diagonal

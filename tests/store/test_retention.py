@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import Connection, Table, func, insert, select
+from sqlalchemy import Connection, Table, func, insert, select, text
 
 from conftest import SOAKS
 from streamweir.policy.redact import Redactor
@@ -37,6 +37,7 @@ from streamweir.store.requests.instances import now_of
 from streamweir.store.requests.requests import RequestFilter, list_requests
 from streamweir.store.requests.retention import LEASE, Erased, Purged, erase_key, purge, purge_regularly
 from support.contents import dump, file_bytes, make_content
+from support.query_plan import explained
 from support.request_rows import DAY_MS, NOW_MS, insert_key, insert_open, insert_rows, request_row
 from support.stores import each_database, migrated_url, store_on
 
@@ -315,3 +316,21 @@ async def test_a_close_leaves_no_log_file(tmp_path: Path) -> None:
         await asyncio.gather(*(store.read(dump) for _ in range(4)), store.write_content(dump), store.write(dump))
         await store.close()
         assert sorted(path.name for path in tmp_path.iterdir() if path.name.endswith("-wal")) == []
+
+
+@each_database
+async def test_old_sums_are_found_without_reading_those_that_are_kept(database: str, tmp_path: Path) -> None:
+    def work(conn: Connection) -> list[str]:
+        if database == "postgres":
+            for way in ("seqscan", "bitmapscan", "sort"):
+                conn.execute(text(f"SET LOCAL enable_{way} = off"))
+        steps = [
+            lambda conn: retention._purge_attribution(conn, NOW_MS, OLD_MS, "session", None),
+            lambda conn: retention._purge_accounts(conn, NOW_MS, OLD_MS),
+        ]
+        return [explained(conn, step)[0] for step in steps]
+
+    async with store_on(database, tmp_path) as store:
+        sums_plan, accounts_plan = await store.write(work)
+        assert "attribution_of_kind" in sums_plan
+        assert "accounts_until" in accounts_plan

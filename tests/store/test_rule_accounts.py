@@ -16,9 +16,10 @@ from streamweir.store.db.tables import accounts
 from streamweir.store.ledger.accounts import Sums, used_of
 from streamweir.store.ledger.admissions import decide_holds, extend_if_fits
 from streamweir.store.ledger.check import check_sums
+from streamweir.store.ledger.period import HOUR_MS, span_of
 from streamweir.store.ledger.posting import apply
 from streamweir.store.ledger.recovery import settle_orphans
-from streamweir.store.requests.retention import erase_key
+from streamweir.store.requests.retention import ENDED_MS, erase_key, purge
 from support.entries import NOW_MS, account_sums, assert_sound, books_on, extend, hold, settle
 from support.stores import each_database
 
@@ -51,6 +52,17 @@ async def sums(store: Store, *ids: str) -> list[tuple[int, int] | None]:
         return [account_sums(conn, id) for id in ids]
 
     return [None if found is None else (found.spent, found.held) for found in await store.read(look)]
+
+
+def ends_ms(id: str) -> int:
+    return span_of(read_rule_account(id).period)[1] * HOUR_MS
+
+
+async def purged(store: Store, now_ms: int) -> int:
+    """How many accounts."""
+    done = await purge(store, "me", lambda: now_ms, days=36_500, pause_s=0)
+    assert done is not None
+    return done.accounts
 
 
 def test_the_id_of_an_account_says_what_it_counts() -> None:
@@ -161,6 +173,30 @@ async def test_an_orphan_is_released_and_an_erased_user_stays_the_same_account(d
         await erase_key(store, "k", NOW_MS, pause_s=0)
         await store.read(assert_sound)
         assert await sums(store, ANN) == [(20, 0)]
+
+
+@each_database
+async def test_accounts_of_past_periods_are_deleted_and_come_back_if_they_are_needed(
+    database: str, tmp_path: Path
+) -> None:
+    running = account(USERS, "eve")
+    async with books_on(database, tmp_path) as store:
+        of_eve = hold("r3", 5, end_user="eve", accounts=(running,))
+        await book(store, hold("r1", 60, end_user="ann", accounts=EACH), of_eve)
+        await book(store, settle("r1", 40, end_user="ann"))
+        just_ended = ends_ms(ANN) + ENDED_MS
+        assert await purged(store, just_ended) == 0
+        assert await purged(store, just_ended + 1) == 1, "not those that hold something, and not those that go on"
+        assert await sums(store, *EACH, running) == [None, (40, 0), (40, 0), (0, 5)]
+        await store.read(assert_sound)
+        assert await store.read(lambda conn: used_of(conn, [ANN])) == {ANN: 40}
+        # A journal that was found late.
+        await book(store, hold("r2", 9, end_user="ann", accounts=EACH), settle("r2", 7, end_user="ann"))
+        assert await sums(store, *EACH) == [(47, 0)] * 3
+        await book(store, settle("r3", 4, end_user="eve"))
+        await store.read(assert_sound)
+        assert await purged(store, ends_ms(OF_KEY) + ENDED_MS + 1) == 3
+        assert await sums(store, *EACH, running) == [None, None, (51, 0), None], "what has no period ends never"
 
 
 @each_database

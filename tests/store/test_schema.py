@@ -22,6 +22,7 @@ from streamweir.store.db.sql import insert_columns
 from streamweir.store.db.tables import (
     LATER_SUMS,
     TTFT,
+    accounts,
     attribution_days,
     keys,
     ledger,
@@ -100,6 +101,17 @@ async def test_migrations_make_the_tables_as_they_are_described(database: str, t
         assert migrated[table] == described[table], table
 
 
+ENDS = {
+    "rule:w:r:user:-::1970-01-01": 86_400_000,
+    "rule:w:r:user:-:file:a:1970-02": 59 * 86_400_000,
+    "rule:w:r:user:-::1970-W01": 4 * 86_400_000,
+    "rule:w:r:user:-::total": None,
+    "key:k:1970-01-01": None,
+    "ws:w": None,
+}
+"""Accounts, and when those of rules end."""
+
+
 def make_first_books(conn: Connection) -> None:
     """As the first revision has them, with usage in two hours of one day and in one of another."""
     for table in shape(conn):
@@ -127,6 +139,8 @@ def make_first_books(conn: Connection) -> None:
         {"request_id": "u", **cached, "cost": None, "prompt_tokens": None},  # it failed: the provider did not count it
     ]
     conn.execute(insert_columns(requests, list(request)), [request, *(request | other for other in others)])
+    account = {"workspace_id": "w", "granted": 0, "spent": 0, "held": 0}
+    conn.execute(insert_columns(accounts, ["id", *account]), [{"id": id, **account} for id in ENDS])
     posted = {"at_ms": 1, "kind": "settle", "workspace_id": "w", "amount": 0, "cost": 10**15}
     conn.execute(insert_columns(ledger, list(posted)), [posted])
 
@@ -148,8 +162,10 @@ async def test_usage_by_the_day_is_made_of_what_is_there_by_the_hour(database: s
         assert await store.read(found_revision) == HEAD
         minutes, quarters, hours, days = await store.read(look)
         targets = await store.read(lambda conn: [tuple(row) for row in conn.execute(select(target_hours))])
+        found = await store.read(lambda conn: conn.execute(select(accounts.c.id, accounts.c.until_ms)).all())
         (key,) = await store.read(list_keys)
         prices = [await store.read(partial(prices_of, table=table)) for table in (requests, ledger)]
+    assert {row.id: row.until_ms for row in found} == ENDS
     assert (key.name, key.show_routing) == ("k", False)
     assert prices == [[10**15, 10**15, None, None], [10**15]], "the cost was the price"
     assert targets == [(71, "p", "a/m", "", 2, 18, 7, 10, 10**15, 1)]

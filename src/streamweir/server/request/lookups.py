@@ -4,7 +4,8 @@
     GET /v1/key, /v1/generations/{id}  from the database, in a task
 
 A read of the database is bounded: `MAX_AT_ONCE` run at a time, the others wait, and beyond `MAX_WAITING` of them a
-request is refused, so that callers cannot slow down the ledger by polling. Entries of this process are written first,
+request is refused, so that callers cannot slow down the ledger by polling. A key has at most `MAX_OF_KEY` of these
+places, so that it does not take them from others. Entries of this process are written first,
 so that an answer is followed by its numbers. Reads of the database leave no row in the request log.
 """
 
@@ -34,6 +35,7 @@ from streamweir.store.db.clock import now_ms
 
 MAX_AT_ONCE = 4
 MAX_WAITING = 64
+MAX_OF_KEY = 8
 FLUSH_S = 1.0
 """How long an answer waits until this process's entries are in the database."""
 READING_S = 5.0
@@ -59,6 +61,7 @@ class Lookups:
         self._find_running = find_running
         self._free = asyncio.Semaphore(MAX_AT_ONCE)
         self._open = 0
+        self._open_of_key: dict[str, int] = {}
 
     def show(self, request: Request, response: Response, admission: Admission) -> None:
         if admission.where.resource is Resource.MODELS:
@@ -107,7 +110,13 @@ class Lookups:
     async def _document(self, admission: Admission) -> dict[str, Any]:
         if self._open >= MAX_AT_ONCE + MAX_WAITING:
             raise GatewayFault("overloaded", "Too many of these requests at the moment. Try again later.")
+        key_id = admission.key.id
+        of_key = self._open_of_key.get(key_id, 0)
+        if of_key >= MAX_OF_KEY:
+            message = f"This key has {of_key} of these requests at the moment, and may have no more. Try again later."
+            raise CallerError("concurrency_limit_exceeded", message)
         self._open += 1
+        self._open_of_key[key_id] = of_key + 1
         try:
             async with self._free:
                 if admission.where.resource is Resource.KEY:
@@ -117,6 +126,9 @@ class Lookups:
             raise unavailable() from None
         finally:
             self._open -= 1
+            self._open_of_key[key_id] -= 1
+            if not self._open_of_key[key_id]:
+                del self._open_of_key[key_id]
 
     async def _key_document(self, key: Key, rules: Iterable[LimitRule]) -> dict[str, Any]:
         workspace, now_s = self._accounting.directory.workspace_of(key), now_ms() / 1000

@@ -92,6 +92,13 @@ accounts = Table(
     Column("granted", BigInteger, nullable=False),  # credits; only for a workspace
     Column("spent", BigInteger, nullable=False),
     Column("held", BigInteger, nullable=False),
+    Column("until_ms", BigInteger),  # only of a rule: the end of its period, if that ends
+    Index(
+        "accounts_until",
+        "until_ms",
+        sqlite_where=text("until_ms IS NOT NULL"),
+        postgresql_where=text("until_ms IS NOT NULL"),
+    ),
 )
 
 limit_rules = Table(
@@ -267,6 +274,7 @@ attribution_days = Table(
     Column("digest", String),  # of an end user, as accounts have it (`policy.end_user`)
     *(Column(each, BigInteger, nullable=False) for each in SUMS),
     Index("attribution_of_value", "workspace_id", "kind", "value", "day"),
+    Index("attribution_of_kind", "kind", "day"),
     Index(
         "attribution_of_user",
         "workspace_id",

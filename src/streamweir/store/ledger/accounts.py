@@ -61,7 +61,7 @@ _select_for_update = LookupByIds(
 )
 _insert_accounts = BatchStatement(
     lambda conn: upsert(conn, accounts).on_conflict_do_nothing(),
-    ("id", "workspace_id", "key_id", "granted", "spent", "held"),
+    ("id", "workspace_id", "key_id", "granted", "spent", "held", "until_ms"),
 )
 _update_sums = BatchStatement(
     lambda _: (
@@ -124,7 +124,8 @@ def lock(
             rule_accounts.add_scopes(conn, rules)
             rule_accounts.assign(conn, assigned)
             sums |= of_rules
-        _insert_accounts.run(conn, [(id, owners[id], _key_of(id), 0, sums[id].spent, sums[id].held) for id in missing])
+        rows = [(id, owners[id], _key_of(id), 0, sums[id].spent, sums[id].held, _end_of(id)) for id in missing]
+        _insert_accounts.run(conn, rows)
         found |= sums
     return found
 
@@ -206,6 +207,12 @@ def _key_of(account_id: str) -> str | None:
     return None if is_rule_account(account_id) else account_id.removeprefix("key:").rpartition(":")[0]
 
 
+def _end_of(account_id: str) -> int | None:
+    """Of the account of a rule: the end of its period. None: it never ends, or the account is kept for good."""
+    period = period_of_account(account_id)
+    return span_of(period)[1] * HOUR_MS if is_rule_account(account_id) and period != "total" else None
+
+
 def _rule_sums(conn: Connection, account_ids: Sequence[str]) -> tuple[dict[str, Sums], dict[str, list[str]]]:
     """As `rule_accounts.sums_of_rules`."""
     found, assigned = rule_accounts.sums_of_rules(conn, account_ids)
@@ -214,7 +221,7 @@ def _rule_sums(conn: Connection, account_ids: Sequence[str]) -> tuple[dict[str, 
 
 def _workspace_row(conn: Connection, id: str, workspace_id: str) -> tuple[Any, ...]:
     sums = _workspace_sums(conn, workspace_id)
-    return (id, workspace_id, None, sums.granted, sums.spent, sums.held)
+    return (id, workspace_id, None, sums.granted, sums.spent, sums.held, None)
 
 
 def _workspace_sums(conn: Connection, workspace_id: str) -> Sums:

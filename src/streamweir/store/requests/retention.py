@@ -2,7 +2,8 @@
 
 One process at a time purges, in small transactions with pauses between them, so that other writers wait for one of them
 at most. Deleted are requests, their contents, expired idempotency keys, sessions, alerts, the names of processes, and
-usage by the minute, by the quarter of an hour, by session, and (much later) by tag. The ledger, other usage by the hour
+usage by the minute, by the quarter of an hour, by session, and (much later) by tag; and accounts of rules whose period
+is over, which can be computed from the rest. The ledger, other usage by the hour
 and by the day, and the audit log are kept permanently. Erasing a key keeps its requests without personal data: the
 caller, its address, what it says about requests, and the content. The sums of its end users are kept under their
 digests.
@@ -22,6 +23,7 @@ from streamweir.store.db.base import Store, StoreUnavailable
 from streamweir.store.db.counter import release_lease, take_lease
 from streamweir.store.db.tables import (
     ATTRIBUTION,
+    accounts,
     alert_conditions,
     alert_deliveries,
     alerts,
@@ -45,6 +47,9 @@ DAY_MS = 86_400_000
 FINE_USAGE_MS = 50 * 3_600_000
 """How long usage is kept by the minute and the quarter: a day, the day before for comparison, and the time between two
 purges."""
+ENDED_MS = 2 * DAY_MS
+"""How long an account of a rule is kept after its period: a request that began in it may still run, and the clocks of
+processes differ."""
 TAG_DAYS = 400
 """How long usage is kept by tag: more than a year, but not for good, because each request may have another tag."""
 MAX_ROWS = 500
@@ -70,6 +75,7 @@ class Purged(Struct, frozen=True, kw_only=True):
     usage_quarters: int = 0
     usage_sessions: int = 0
     usage_tags: int = 0
+    accounts: int = 0
 
 
 class Erased(Struct, frozen=True, kw_only=True):
@@ -234,6 +240,14 @@ def _purge_attribution(conn: Connection, now_ms: int, before_ms: int, kind: str,
     return conn.execute(delete(attribution_days).where(tuple_(*key).in_(oldest))).rowcount
 
 
+def _purge_accounts(conn: Connection, now_ms: int, _before_ms: int) -> int:
+    """Of rules whose period has ended and that hold nothing. One that is needed again is computed from the rows."""
+    is_over = (accounts.c.until_ms < now_ms - ENDED_MS, accounts.c.held == 0)
+    chosen = select(accounts.c.id).where(*is_over).order_by(accounts.c.until_ms).limit(MAX_ROWS)
+    ids = list(conn.scalars(chosen.with_for_update(skip_locked=True)))  # whoever has locked one may charge it
+    return conn.execute(delete(accounts).where(accounts.c.id.in_(ids))).rowcount if ids else 0
+
+
 _Step = Callable[[Connection, int, int], int]
 _STEPS: dict[str, _Step] = {
     "requests": _purge_requests,
@@ -248,6 +262,7 @@ _STEPS: dict[str, _Step] = {
     "usage_quarters": partial(_purge_usage, unit=usage_quarters.c.quarter, unit_ms=900_000),
     "usage_sessions": partial(_purge_attribution, kind="session", days=None),
     "usage_tags": partial(_purge_attribution, kind="tag", days=TAG_DAYS),
+    "accounts": _purge_accounts,
 }
 
 
