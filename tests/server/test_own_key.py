@@ -5,7 +5,7 @@ A caller sees its own key and its own requests, by any id that it has of them, a
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -13,14 +13,16 @@ from typing import Any
 import pytest
 from openai import AsyncOpenAI
 
+from streamweir.policy.access import Key
 from streamweir.policy.budget import NANO
+from streamweir.policy.limit_rule import LimitRule
 from streamweir.server.request import lookups
 from streamweir.server.request.own_key import usd
 from support.accounting_gateway import MILLI, AccountingSetup, error_of, set_clock
 from support.answers import TEXTS, openai_frames, openai_stream, openai_whole
 from support.deadlines import PROGRAM_TIMEOUT_S
 from support.fleet import fleet
-from support.gateway import KEY, Gate, chat_request, gateway, gateway_to, providers
+from support.gateway import KEY, Gate, chat_request, gateway, gateway_to, providers, until
 from support.outage import ANSWER, ask
 from support.program_deadlines import LONG_INTERVALS
 from support.raw_client import Reply
@@ -317,6 +319,30 @@ async def test_readers_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     async with keeping("sqlite", tmp_path, answer) as setup:
         reply = await get(setup.gate, "/v1/key", await setup.new_key())
         assert (reply.status, error_of(reply)["code"]) == (503, "overloaded")
+
+
+async def test_one_key_does_not_keep_others_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    go_on, busy = asyncio.Event(), list[str]()
+    read = lookups.Lookups._key_document
+
+    async def blocked(self: lookups.Lookups, key: Key, rules: Iterable[LimitRule]) -> dict[str, Any]:
+        if key.name == "busy":
+            busy.append(key.id)
+            await go_on.wait()
+        return await read(self, key, rules)
+
+    monkeypatch.setattr(lookups.Lookups, "_key_document", blocked)
+    async with keeping("sqlite", tmp_path, answer) as setup:
+        secret, other = await setup.new_key("busy"), await setup.new_key("other")
+        asking = [asyncio.create_task(get(setup.gate, "/v1/key", secret)) for _ in range(lookups.MAX_OF_KEY)]
+        await until(lambda: setup.gate.gateway._lookups._open == lookups.MAX_OF_KEY)
+        refused = await get(setup.gate, "/v1/key", secret)
+        assert (refused.status, error_of(refused)["code"]) == (429, "concurrency_limit_exceeded")
+        assert (await get(setup.gate, "/v1/key", other)).status == 200
+        assert len(busy) == lookups.MAX_AT_ONCE // 2
+        go_on.set()
+        assert {reply.status for reply in await asyncio.gather(*asking)} == {200}
+        assert setup.gate.gateway._lookups._keys == {}
 
 
 async def test_without_a_database_a_key_sees_what_is_known() -> None:

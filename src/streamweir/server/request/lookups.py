@@ -4,8 +4,8 @@
     GET /v1/key, /v1/generations/{id}  from the database, in a task
 
 A read of the database is bounded: `MAX_AT_ONCE` run at a time, the others wait, and beyond `MAX_WAITING` of them a
-request is refused, so that callers cannot slow down the ledger by polling. A key has at most `MAX_OF_KEY` of these
-places, so that it does not take them from others. Entries of this process are written first,
+request is refused, so that callers cannot slow down the ledger by polling. A key runs half of them at most, and has
+at most `MAX_OF_KEY` that run or wait, so that it does not keep others out. Entries of this process are written first,
 so that an answer is followed by its numbers. Reads of the database leave no row in the request log.
 """
 
@@ -44,6 +44,16 @@ Start = Callable[[Request, Response, Coroutine[Any, Any, None]], None]
 """Runs the task of a request that is not a chat."""
 
 
+class _KeyReads:
+    """Of one key, while it has any."""
+
+    __slots__ = ("free", "open")
+
+    def __init__(self) -> None:
+        self.free = asyncio.Semaphore(MAX_AT_ONCE // 2)
+        self.open = 0
+
+
 class Lookups:
     def __init__(
         self,
@@ -61,7 +71,7 @@ class Lookups:
         self._find_running = find_running
         self._free = asyncio.Semaphore(MAX_AT_ONCE)
         self._open = 0
-        self._open_of_key: dict[str, int] = {}
+        self._keys: dict[str, _KeyReads] = {}
 
     def show(self, request: Request, response: Response, admission: Admission) -> None:
         if admission.where.resource is Resource.MODELS:
@@ -111,14 +121,14 @@ class Lookups:
         if self._open >= MAX_AT_ONCE + MAX_WAITING:
             raise GatewayFault("overloaded", "Too many of these requests at the moment. Try again later.")
         key_id = admission.key.id
-        of_key = self._open_of_key.get(key_id, 0)
-        if of_key >= MAX_OF_KEY:
-            message = f"This key has {of_key} of these requests at the moment, and may have no more. Try again later."
-            raise CallerError("concurrency_limit_exceeded", message)
+        of_key = self._keys.setdefault(key_id, _KeyReads())
+        if of_key.open >= MAX_OF_KEY:
+            message = f"This key has {of_key.open} of these requests at the moment, and may have no more."
+            raise CallerError("concurrency_limit_exceeded", message, retry_after_s=1)
         self._open += 1
-        self._open_of_key[key_id] = of_key + 1
+        of_key.open += 1
         try:
-            async with self._free:
+            async with of_key.free, self._free:
                 if admission.where.resource is Resource.KEY:
                     return await self._key_document(admission.key, limit_rules_of(admission.runtime.config))
                 return await self._request_document(admission.key, unquote(admission.where.item))
@@ -126,9 +136,9 @@ class Lookups:
             raise unavailable() from None
         finally:
             self._open -= 1
-            self._open_of_key[key_id] -= 1
-            if not self._open_of_key[key_id]:
-                del self._open_of_key[key_id]
+            of_key.open -= 1
+            if not of_key.open:
+                del self._keys[key_id]
 
     async def _key_document(self, key: Key, rules: Iterable[LimitRule]) -> dict[str, Any]:
         workspace, now_s = self._accounting.directory.workspace_of(key), now_ms() / 1000
