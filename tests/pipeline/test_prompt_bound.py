@@ -76,6 +76,41 @@ def test_what_is_not_in_the_request_counts_as_the_whole_context_window(members: 
     assert bound(members) == WINDOW
 
 
+SEARCH_OF_MESSAGES = {"type": "web_search_20250305", "name": "web_search"}
+OWN_TOOL = {"name": "f", "input_schema": {"type": "object"}}
+MESSAGES_TOOLS: dict[str, tuple[dict[str, Any], bool]] = {
+    "a search": ({"tools": [SEARCH_OF_MESSAGES]}, True),
+    "a search beside own tools": ({"tools": [OWN_TOOL, SEARCH_OF_MESSAGES]}, True),
+    "pages": ({"tools": [OWN_TOOL, {"type": "web_fetch_20250910", "name": "web_fetch"}]}, True),
+    "servers of tools": ({"mcp_servers": [{"type": "url", "url": "https://example.test", "name": "a"}]}, True),
+    "own tools": ({"tools": [OWN_TOOL, {"type": "custom", **OWN_TOOL, "name": "g"}]}, False),
+    "tools that the caller runs": ({"tools": [OWN_TOOL, {"type": "bash_20250124", "name": "bash"}]}, False),
+}
+RESPONSES_TOOLS: dict[str, tuple[dict[str, Any], bool]] = {
+    "a search": ({"tools": [{"type": "web_search"}]}, True),
+    "a program": ({"tools": [{"type": "code_interpreter", "container": {"type": "auto"}}]}, True),
+    "a server of tools": ({"tools": [{"type": "mcp", "server_label": "a", "server_url": "https://a.test"}]}, True),
+    "own tools": ({"tools": [{"type": "function", "name": "f"}, {"type": "custom", "name": "g"}]}, False),
+    "tools that the caller runs": ({"tools": [{"type": "local_shell"}, {"type": "apply_patch"}]}, False),
+}
+
+
+@pytest.mark.parametrize(("members", "is_remote"), MESSAGES_TOOLS.values(), ids=MESSAGES_TOOLS)
+def test_tools_of_messages_that_the_provider_runs_read_what_is_not_in_it(
+    members: dict[str, Any], is_remote: bool
+) -> None:
+    body = {"model": "m", "max_tokens": 9, "messages": [ASK], **members}
+    found = bound_of(MESSAGES.parse(body, {}), len(jsonio.encode(body))).by_bytes(WINDOW)
+    assert (found == WINDOW) is is_remote
+
+
+@pytest.mark.parametrize(("members", "is_remote"), RESPONSES_TOOLS.values(), ids=RESPONSES_TOOLS)
+def test_so_do_those_of_responses(members: dict[str, Any], is_remote: bool) -> None:
+    body = {"model": "m", "input": "hi", **members}
+    found = bound_of(RESPONSES.parse(body, {}), len(jsonio.encode(body))).by_bytes(WINDOW)
+    assert (found == WINDOW) is is_remote
+
+
 def test_pictures_and_recordings_count_by_what_is_documented_not_by_their_bytes() -> None:
     data = "A" * 1_000_000
     picture = parts({"type": "image_url", "image_url": {"url": f"data:image/png;base64,{data}"}})

@@ -7,6 +7,7 @@ from elsewhere (files, links, stored content, its own tools) has no bound in the
 window of the model. No way of writing a request makes the bound too small.
 """
 
+import re
 from typing import Any
 
 from msgspec import Struct
@@ -15,6 +16,7 @@ from streamweir.core.message import AudioPart, FilePart, ImagePart, Part, Refusa
 from streamweir.core.remote_content import references_remote_content
 from streamweir.core.request import ChatRequest
 from streamweir.wire import jsonio
+from streamweir.wire.native import NativeWire
 
 IMAGE_TOKENS = 16_384
 """The documented maximum for one image, except for models that count in small tokens."""
@@ -29,6 +31,12 @@ _TOOL_TOKENS = 1024
 """Text that providers add to the prompt for tools, besides the tools themselves."""
 _CONTENT_MEMBERS = ("content", "output")
 """The members of other APIs whose lists have images and files among their parts."""
+_WIRES_WITH_TOOLS = (NativeWire.ANTHROPIC_MESSAGES, NativeWire.OPENAI_RESPONSES)
+_RUN_BY_CALLER = re.compile(
+    r"function|custom|namespace|(bash|text_editor|computer|memory)_\d{8}|computer(_use(_preview)?)?"
+    r"|(local_)?shell|apply_patch|tool_search\w*"
+)
+"""Types of tools in these two APIs that read nothing which is not in the request. Any other may be the provider's."""
 _MARGIN = 16
 """One sixteenth is added to a tokenizer's count, because chat templates differ from the JSON that is counted."""
 
@@ -65,9 +73,7 @@ def bound_of(
     inline = 0
     if request.native is not None:
         body_bytes += request.native.unpacked_bytes
-    is_remote = references_remote_content(request.body)
-    for tool in request.tools:
-        is_remote |= tool.function is None and tool.custom is None
+    is_remote = reads_elsewhere(request)
     for sent in request.body.get("messages", ()):
         is_remote |= "audio" in sent and sent["audio"] is not None
     for message in request.messages:
@@ -78,6 +84,25 @@ def bound_of(
             is_bounded |= links_are_images and isinstance(part, ImagePart)
             inline, other, is_remote = inline + size, other + tokens, is_remote or not is_bounded
     return PromptBound(text_bytes=max(0, body_bytes - inline), other_tokens=other, is_remote=is_remote)
+
+
+def reads_elsewhere(request: ChatRequest) -> bool:
+    """The request makes the provider read content that is not in it: stored content, or what its own tools find."""
+    if references_remote_content(request.body):
+        return True
+    native = request.native
+    if native is None or native.wire not in _WIRES_WITH_TOOLS:
+        return any(tool.function is None and tool.custom is None for tool in request.tools)
+    if native.server_tools or references_remote_content(native.body):
+        return True
+    tools = native.body.get("tools")
+    return isinstance(tools, list) and any(map(_is_run_by_provider, tools))
+
+
+def _is_run_by_provider(tool: Any) -> bool:
+    """The caller's own tools have an input schema; some of Anthropic's and OpenAI's are run by the caller as well."""
+    kind = tool.get("type") if isinstance(tool, dict) else None
+    return isinstance(kind, str) and _RUN_BY_CALLER.fullmatch(kind) is None
 
 
 def text_of(request: ChatRequest) -> str:

@@ -10,7 +10,6 @@ from functools import partial
 
 from msgspec import structs
 
-from streamweir.core.remote_content import REMOTE_MEMBERS, references_remote_content
 from streamweir.core.request import ChatRequest, NativeRequest
 from streamweir.core.usage import Usage
 from streamweir.frontends.base import Frontend, Reply
@@ -20,6 +19,7 @@ from streamweir.pipeline.meter import Meter
 from streamweir.pipeline.output_limit import with_limit
 from streamweir.pipeline.plan import plan
 from streamweir.pipeline.plausibility import UsageBounds
+from streamweir.pipeline.prompt_bound import reads_elsewhere
 from streamweir.policy.health import Candidate, TargetId
 from streamweir.policy.route import Route
 from streamweir.providers.base import UpstreamRequest
@@ -184,11 +184,9 @@ def make_exchange(
     wire = request.wire
     provider_wire = runtime.chat_wire(target, wire) if chat.api == "chat" else runtime.other_wire(target, chat, wire)
     reply = make_reply(chat, target.model, request_id, prompt_tokens)
-    is_unbounded = not REMOTE_MEMBERS.isdisjoint(chat.body) and references_remote_content(chat.body)
     sent_bytes = len(request.body) if not request.more else sum(map(len, (request.body, *request.more)))
-    bounds = UsageBounds(
-        sent_bytes, max_output_tokens(chat), is_unbounded or has_media(chat), runtime.config.store.anomaly_tokens
-    )
+    is_unbounded = reads_elsewhere(chat) or has_media(chat)
+    bounds = UsageBounds(sent_bytes, max_output_tokens(chat), is_unbounded, runtime.config.store.anomaly_tokens)
     secrets = runtime.secrets[target.provider]
     if tokenizer is None:
         meter = Meter(prompt_tokens, bounds=bounds, secrets=secrets)
