@@ -7,10 +7,9 @@ killed or frozen meanwhile, the database decides alone. See `support.race`.
 import asyncio
 import signal
 from collections.abc import AsyncIterator, Callable
-from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from random import Random
-from typing import NamedTuple
 
 import pytest
 from msgspec import structs
@@ -48,35 +47,19 @@ from support.scripted_upstream import ScriptedUpstream
 from support.serve_process import Program, get, served
 from support.soak import part_of
 from support.valkey import ValkeyServer
-
-
-class Variant(NamedTuple):
-    gateways: int
-    database: str
-    has_valkey: bool
-
-
-VARIANTS = {
-    "alone": Variant(1, "sqlite", has_valkey=False),
-    "workers": Variant(2, "sqlite", has_valkey=True),
-    "nodes": Variant(2, "postgres", has_valkey=True),
-    "database alone": Variant(2, "postgres", has_valkey=False),
-}
+from support.variants import fleet_of
 
 
 @pytest.mark.diagonal
 @pytest.mark.parametrize("code", ["budget_exceeded", "insufficient_quota"])
-@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize("variant", ["alone", "workers", "nodes", "database alone"])
 async def test_c27_two_hundred_on_money_for_three(tmp_path: Path, variant: str, code: str) -> None:
-    count, database, has_valkey = VARIANTS[variant]
     barrier, chance, times = Barrier(), Random(f"{variant} {code}"), 100 if SOAKS else 1
-    with ExitStack() as stack:
-        valkey = stack.enter_context(ValkeyServer()) if has_valkey else None
-        async with fleet(barrier.script, tmp_path, count=count, database=database, valkey=valkey) as ships:
-            for number in range(times):
-                secret, workspace_id = await money_for_three(ships, f"w{number}", code)
-                await race_of(ships, barrier, chance, secret, code)
-                await assert_books(ships, secret, workspace_id, code)
+    async with fleet_of(variant, barrier.script, tmp_path) as ships:
+        for number in range(times):
+            secret, workspace_id = await money_for_three(ships, f"w{number}", code)
+            await race_of(ships, barrier, chance, secret, code)
+            await assert_books(ships, secret, workspace_id, code)
 
 
 DISTURBANCES: dict[str, tuple[Callable[[ValkeyServer], object], ...]] = {

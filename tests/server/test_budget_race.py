@@ -10,21 +10,20 @@ import json
 import time
 from collections import Counter
 from collections.abc import Sequence
-from contextlib import ExitStack
 from pathlib import Path
 from random import Random
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 
 from streamweir.policy.reserve import MIN_ANSWER_TOKENS
 from support.accounting_gateway import MILLI, max_prompt
 from support.answers import openai_frames
-from support.fleet import Fleet, fleet
+from support.fleet import Fleet
 from support.gateway import frames_of
 from support.script import End, Head, Seen, Send, Step
 from support.soak import SOAKS
-from support.valkey import ValkeyServer
+from support.variants import fleet_of
 
 HOLD_TOKENS = 64
 PROMPT = 7
@@ -38,17 +37,7 @@ SMALLEST = max_prompt(**MEMBERS) + MIN_ANSWER_TOKENS
 WAIT = f"hold_tokens = {HOLD_TOKENS}\nbudget_wait_s = 600"
 
 
-class Setup(NamedTuple):
-    gateways: int
-    database: str
-    has_valkey: bool
-
-
-SETUPS = {
-    "sqlite": Setup(1, "sqlite", has_valkey=False),
-    "postgres": Setup(1, "postgres", has_valkey=False),
-    "two nodes": Setup(2, "postgres", has_valkey=True),
-}
+SETUPS = ["alone", "alone on postgres", "nodes"]
 
 
 class Answers:
@@ -84,23 +73,20 @@ async def ask(ships: Fleet, place: int, secret: str) -> str:
 
 async def race(lengths: Sequence[int], budget: int, setup: str, folder: Path) -> Counter[str]:
     """How many were served whole, cut and refused."""
-    count, database, has_valkey = SETUPS[setup]
     upstream = Answers(lengths)
-    with ExitStack() as stack:
-        valkey = stack.enter_context(ValkeyServer()) if has_valkey else None
-        async with fleet(upstream.script, folder, count=count, database=database, valkey=valkey, store=WAIT) as ships:
-            secret = await ships.new_key(budget_nano=budget * MILLI)
-            began_at = time.monotonic()
-            asking = [ask(ships, number % count, secret) for number in range(CALLERS)]
-            results = Counter(await asyncio.gather(*asking))
-            took_s = time.monotonic() - began_at
-            for gate in ships.gates:
-                await gate.vacated()
-            spent, held = await ships.spent_and_held()
-            print(f"{setup} {lengths} {dict(results)} spent {spent / MILLI:.0f} of {budget} in {took_s:.1f} s")  # noqa: T201
-            assert held == 0
-            assert spent <= budget * MILLI
-            assert not results["refused"] or budget * MILLI - spent < SMALLEST * MILLI
+    async with fleet_of(setup, upstream.script, folder, store=WAIT) as ships:
+        secret = await ships.new_key(budget_nano=budget * MILLI)
+        began_at = time.monotonic()
+        asking = [ask(ships, number % len(ships.gates), secret) for number in range(CALLERS)]
+        results = Counter(await asyncio.gather(*asking))
+        took_s = time.monotonic() - began_at
+        for gate in ships.gates:
+            await gate.vacated()
+        spent, held = await ships.spent_and_held()
+        print(f"{setup} {lengths} {dict(results)} spent {spent / MILLI:.0f} of {budget} in {took_s:.1f} s")  # noqa: T201
+        assert held == 0
+        assert spent <= budget * MILLI
+        assert not results["refused"] or budget * MILLI - spent < SMALLEST * MILLI
     return results
 
 
