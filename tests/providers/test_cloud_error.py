@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from streamweir.core.errors import StreamweirError, UpstreamError
+from streamweir.core.errors import MAX_RECORDED_LENGTH, StreamweirError, UpstreamError
 from streamweir.providers import azure_error, failure
 from streamweir.providers.anthropic import error as anthropic
 from streamweir.providers.azure import EMBEDDINGS as AZURE_EMBEDDINGS
@@ -243,6 +243,7 @@ def test_every_message_is_a_sentence_of_the_gateway() -> None:
         for row in rows:
             assert row.code in UpstreamError.codes
             assert row.message.endswith(".")
+            assert len(row.message) <= MAX_RECORDED_LENGTH
             assert row.names or row.text or row.statuses
             assert ("{}" in row.message) == ("([" in row.text)
 

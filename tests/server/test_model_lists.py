@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
@@ -10,11 +11,31 @@ from streamweir.server.request.model_refresh import ModelRefresh
 from streamweir.server.request.models import model_ids
 from streamweir.server.request.runtime import RuntimeConfig, build_runtime_config
 from streamweir.upstream.sim import SimUpstream
+from support.aws_server import AwsAccount, origin_of
 from support.gateway import KEY, Gate, configured, gateway, nothing_left, providers, until
 from support.raw_client import Reply
 from support.script import Hang, Head, Seen, Send, Step, whole
 from support.scripted_upstream import ScriptedUpstream
 
+
+def foundation(id: str, output: str = "TEXT") -> dict[str, Any]:
+    return {"modelId": id, "outputModalities": [output], "inferenceTypesSupported": ["ON_DEMAND"]}
+
+
+def profile(id: str) -> dict[str, Any]:
+    return {"inferenceProfileId": id, "status": "ACTIVE", "type": "SYSTEM_DEFINED"}
+
+
+BEDROCK = {
+    "/foundation-models": {"modelSummaries": [foundation("amazon.nova-pro-v1:0"), foundation("ai21.x", "IMAGE")]},
+    "/inference-profiles?maxResults=1000&type=SYSTEM_DEFINED": {
+        "inferenceProfileSummaries": [profile("eu.amazon.nova-pro-v1:0"), profile("eu.ai21.x")],
+        "nextToken": "a+b/c==",
+    },
+    "/inference-profiles?maxResults=1000&type=SYSTEM_DEFINED&nextToken=a%2Bb%2Fc%3D%3D": {
+        "inferenceProfileSummaries": [profile("eu.anthropic.claude-sonnet-4-5-20250929-v1:0")]
+    },
+}
 SIM = '[[providers]]\nname = "sim"\nkind = "sim"\n'
 
 
@@ -145,3 +166,26 @@ async def test_lists_without_an_end_are_cut_and_one_that_is_refused_is_left_out(
         assert names
         assert all(name.startswith("vx/") and name.endswith("-maas") for name in names)
         assert up.requests[0].headers["authorization"] == "Bearer ya29.upstream-secret"
+
+
+async def test_bedrock_is_asked_with_signed_requests() -> None:
+    account = AwsAccount()
+    keys = account.issue()
+    script = account.signed(lambda request: whole(json.dumps(BEDROCK[request.path]).encode()))
+    async with nothing_left(), ScriptedUpstream(script) as up:
+        runtime = runtime_of(
+            f'[[providers]]\nname = "br"\nkind = "bedrock"\nregion = "{account.region}"\nbase_url = "{origin_of(up)}"\n'
+            f'list_models = true\n[providers.aws]\naccess_key_id = "{keys.access_key_id}"\n'
+            f'secret_access_key = "{keys.secret_access_key}"\nsession_token = "{keys.session_token}"\n'
+        )
+        refresh = ModelRefresh(lambda: runtime)
+        await refresh.refresh_due(runtime)
+        assert (account.refusals, [request.method for request in up.requests]) == ([], ["GET"] * 3)
+        assert model_ids(runtime) == [
+            "br/amazon.nova-pro-v1:0",
+            "br/eu.amazon.nova-pro-v1:0",
+            "br/eu.anthropic.claude-sonnet-4-5-20250929-v1:0",
+        ]
+        account.revoke()
+        assert await refresh.refresh_due(runtime) is not None
+        assert len(model_ids(runtime)) == 3

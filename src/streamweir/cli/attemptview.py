@@ -47,8 +47,9 @@ def _answer(attempt: dict[str, Any]) -> str | None:
     if about:
         words.append(f"({about})")
     text = clean(" ".join(words))
-    if isinstance(message, str):
-        return f"{text}: {clean(message, MAX_RECORDED_LENGTH)}" if text else clean(message, MAX_RECORDED_LENGTH)
+    said = [clean(each, MAX_RECORDED_LENGTH) for each in (message, attempt.get("advice")) if isinstance(each, str)]
+    if said:
+        return f"{text}: {' '.join(said)}" if text else " ".join(said)
     return text or None
 
 

@@ -135,6 +135,8 @@ class ErrorReport(Struct, frozen=True, kw_only=True, gc=False):
     type: str | None = None
     param: str | None = None
     text: str = ""
+    advice: str | None = None
+    """The gateway's own words about what to do, where the cause is known."""
 
     def message(self, secrets: Iterable[str] = (), max_length: int = MAX_RECORDED_LENGTH) -> str:
         """One line without anything that could be a secret, an address or a control character."""

@@ -10,7 +10,9 @@ import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import NamedTuple
 
-from streamweir.core.errors import StreamweirError, UpstreamError
+from msgspec import structs
+
+from streamweir.core.errors import ErrorReport, StreamweirError, UpstreamError
 
 ReadError = Callable[[int, Mapping[str, str], bytes], StreamweirError]
 """As `Provider.read_error`."""
@@ -52,6 +54,7 @@ def advised(
         better = UpstreamError(row.code, message, retry_after_s=error.retry_after_s)
         better.is_of_account = row.is_of_account
         better.is_only_in_text = not row.names and status not in (401, 403)
-        better.report, better.is_of_wire = error.report, error.is_of_wire
+        better.report = structs.replace(error.report or ErrorReport(), advice=message)
+        better.is_of_wire = error.is_of_wire
         return better
     return error

@@ -10,7 +10,7 @@ from streamweir.core.errors import MAX_RECORDED_LENGTH
 from streamweir.server.telemetry.record import AttemptRecord
 from streamweir.server.telemetry.sanitize import clean, clean_id
 
-_REPORTED = ("provider_code", "provider_type", "provider_param", "provider_message")
+_REPORTED = ("provider_code", "provider_type", "provider_param", "provider_message", "advice")
 _STEPS = ("dns_s", "connect_s", "tls_s")
 
 

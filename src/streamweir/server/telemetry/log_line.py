@@ -37,6 +37,7 @@ class AttemptPart(Struct, kw_only=True, omit_defaults=True, gc=False):
     provider_type: str | None = None
     provider_param: str | None = None
     provider_message: str | None = None
+    advice: str | None = None
     provider_request_id: str | None = None
     address: str | None = None
     via_proxy: bool = False

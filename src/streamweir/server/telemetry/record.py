@@ -33,6 +33,8 @@ class AttemptRecord(Struct, kw_only=True, gc=False):
     provider_param: str | None = None
     provider_message: str | None = None
     """Not if it may quote the prompt, unless the key stores content (`server.request.attempt_report`)."""
+    advice: str | None = None
+    """What to do about the failure, in the gateway's own words, where that is known."""
     trace: CallTrace | None = None
     first_byte_s: float | None = None
     """From the sending of the request to the head of the response."""

@@ -39,6 +39,8 @@ class AttemptView(Struct, kw_only=True):
     provider_param: str | UnsetType = UNSET
     provider_message: str | UnsetType = UNSET
     """Scrubbed. Not of an error that is about the request itself, unless the key stores content."""
+    advice: str | UnsetType = UNSET
+    """What to do about the failure, where that is known: for clouds."""
     provider_request_id: str | UnsetType = UNSET
     address: str | UnsetType = UNSET
     """`ip:port` of the connection: of the proxy, if there is one."""

@@ -23,7 +23,7 @@ export function attemptTexts(attempts: readonly AttemptView[]): AttemptText[] {
     ]
       .filter(Boolean)
       .join(", "),
-    message: attempt.provider_message ?? "",
+    message: [attempt.provider_message, attempt.advice].filter(Boolean).join(" "),
     requestId: attempt.provider_request_id ?? "",
     address: attempt.address ? `${attempt.address}${attempt.via_proxy ? " (proxy)" : ""}` : "",
     connection: connectionText(attempt),

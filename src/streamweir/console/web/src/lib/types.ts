@@ -279,6 +279,7 @@ export interface AttemptView {
   provider_type?: string;
   provider_param?: string;
   provider_message?: string;
+  advice?: string;
   provider_request_id?: string;
   address?: string;
   via_proxy?: boolean;
