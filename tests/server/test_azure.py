@@ -168,7 +168,7 @@ async def test_a_wrong_secret_is_told_to_the_operator_alone() -> None:
             {
                 'entra.certificate_file: missing: the source "certificate" needs it',
                 'entra.client_secret: has no effect with the source "certificate"',
-                "entra.tenant_id: must be letters, digits, dots and hyphens",
+                "entra.tenant_id: must be letters, digits, dots, hyphens and underscores",
             },
         ),
         (

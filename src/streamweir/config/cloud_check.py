@@ -111,9 +111,9 @@ def _entra(table: EntraAuth, where: str) -> Iterator[ConfigProblem]:
             yield ConfigProblem(f"{where}.{name}", f"has no effect with the source {dumps(source)}")
     for name in ("tenant_id", "client_id"):
         value = getattr(table, name)
-        if value is not None and not re.fullmatch(r"[A-Za-z0-9.-]*", value):
-            yield ConfigProblem(f"{where}.{name}", "must be letters, digits, dots and hyphens")
-    if table.scope is not None and fault_of_url(table.scope, ("https", "api")) is not None:
+        if value is not None and not re.fullmatch(r"[A-Za-z0-9._-]*", value):
+            yield ConfigProblem(f"{where}.{name}", "must be letters, digits, dots, hyphens and underscores")
+    if table.scope is not None and not re.fullmatch(r"[!-~]+/\.default", table.scope):
         yield ConfigProblem(f"{where}.scope", "expected a scope such as https://cognitiveservices.azure.com/.default")
     yield from _secret_url(table.authority_url, f"{where}.authority_url")
     fault = fault_of_url(table.metadata_url, ("http", "https")) if table.metadata_url is not None else None

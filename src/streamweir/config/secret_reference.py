@@ -108,7 +108,11 @@ class SecretValues:
             return {each: self._resolve(each, folder) for each in references}
         with ThreadPoolExecutor(min(len(references), _AT_ONCE), "secret") as pool:
             found = pool.map(lambda each: self._resolve(each, folder), references)
-            return dict(zip(references, found, strict=True))
+            try:
+                return dict(zip(references, found, strict=True))
+            except KeyboardInterrupt:  # else the end would wait for the commands
+                self.stop()
+                raise
 
     def stop(self) -> None:
         """The process ends: from any thread. Commands that run are killed soon, and no further one is started."""

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from streamweir.config.header import fault_of_header_name
+from streamweir.config.litellm.azure import take_entra
 from streamweir.config.litellm.bedrock import ENDPOINT, take_bedrock
 from streamweir.config.litellm.report import Unusable
 from streamweir.config.litellm.tree import Branch
@@ -123,7 +124,7 @@ class Connections:
             raise Unusable("it has no api_base, and this kind needs one")
         name = provider_name(vendor, kind, base_url)
         table: dict[str, Any] = {"base_url": base_url, **self._settings(params, kind, name, region)}
-        key = self._key(params, vendor, name)
+        key = self._key(params, vendor, name) if "entra" not in table else None
         table["headers"] = self._headers(params, kind, name) or None
         return Connection(name, kind, table), key
 
@@ -155,7 +156,9 @@ class Connections:
     def _settings(self, params: Branch, kind: str, name: str, region: str | None) -> dict[str, Any]:
         """The settings of this kind only."""
         if kind == "azure":
-            return {"api_version": self._word(params, ("api_version",), "${AZURE_API_VERSION:-v1}")}
+            version = {"api_version": self._word(params, ("api_version",), "${AZURE_API_VERSION:-v1}")}
+            entra = take_entra(params, self._variables, name)
+            return {**version, "entra": entra} if entra else version
         if kind == "vertex":
             project = self._word(params, ("vertex_project", "vertex_ai_project"), "")
             location = ("vertex_location", "vertex_ai_location")

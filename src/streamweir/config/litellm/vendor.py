@@ -137,8 +137,6 @@ def why_unsupported(provider: str, model: str) -> str | None:
         return "of Vertex, only Gemini, Claude, embeddings and open models can be had"
     if provider in BEDROCK and re.match(r"(agent|agentcore|mantle|llama|deepseek_r1|nova|qwen[23])/", model):
         return f"its route {model.partition('/')[0]!r} cannot be had here"
-    if provider == "azure_ai" and "claude" in model:
-        return "Azure's Claude models cannot be had"
     return None
 
 
@@ -154,7 +152,7 @@ def convert_base_url(provider: str, base_url: str) -> str:
     """Converts LiteLLM's `api_base` to our `base_url`, which includes the version; also if it is a variable."""
     url = re.sub(r"(/v1/messages|/messages|/chat/completions)$", "", base_url.rstrip("/")).rstrip("/")
     if provider in ("azure", "azure_ai"):
-        return re.sub(r"/(openai|models)(/.*)?$", "", url)
+        return re.sub(r"/(openai|models|anthropic)(/.*)?$", "", url)
     if VENDORS[provider].kind.startswith("bedrock"):
         return re.sub(r"(/openai/v1|/anthropic/v1|/openai|/anthropic|/v1)$", "", url)
     if provider in ("anthropic", "ollama", "ollama_chat", "huggingface") and not url.endswith("/v1"):

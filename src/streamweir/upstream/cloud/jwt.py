@@ -45,8 +45,8 @@ def signed_token(
     return f"{signed.decode()}.{base64url(signature).decode()}"
 
 
-def rsa_key(key: bytes) -> "RSAPrivateKey":
-    """Raises `KeyFault`."""
+def rsa_key(key: bytes, *, is_checked: bool = True) -> "RSAPrivateKey":
+    """Raises `KeyFault`. `is_checked`: its numbers are, which takes fifty milliseconds."""
     try:
         from cryptography.exceptions import UnsupportedAlgorithm
         from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
@@ -54,7 +54,7 @@ def rsa_key(key: bytes) -> "RSAPrivateKey":
     except ImportError:
         raise KeyFault(NO_LIBRARY) from None
     try:
-        private_key = load_pem_private_key(key, password=None)
+        private_key = load_pem_private_key(key, password=None, unsafe_skip_rsa_key_validation=not is_checked)
     except (ValueError, TypeError, UnsupportedAlgorithm):  # TypeError: it is encrypted
         raise KeyFault("the private key cannot be read: it must be an RSA key as PEM, without a password") from None
     if not isinstance(private_key, RSAPrivateKey):
