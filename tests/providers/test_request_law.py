@@ -22,6 +22,8 @@ TARGETS: list[tuple[str, Target]] = [
     ("xai-responses", Target(model="grok-4", api_key="k")),
     ("lmstudio-responses", Target(model="glm-5", api_key="k")),
     ("azure", Target(model="deployment", api_key="k", api_version="2024-10-21")),
+    ("azure-responses", Target(model="deployment", api_key="k", api_version="preview")),
+    ("azure-messages", Target(model="claude-opus-4-8", api_key="k")),
     ("openrouter", Target(model="anthropic/claude-opus-5", api_key="k")),
     ("mistral", Target(model="mistral-large-latest", api_key="k")),
     ("groq", Target(model="openai/gpt-oss-120b", api_key="k")),
