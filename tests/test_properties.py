@@ -26,7 +26,7 @@ from support.event_rules import assert_valid_events
 
 ROOT = Path(__file__).parent / "fixtures"
 BODIES = [(path.parent.parent.name, path.read_bytes()) for path in sorted(ROOT.glob("*/*/response.*"))]
-SOURCES = ["openai", "azure", "openai-compatible", "snowflake", "anthropic", "gemini"]
+SOURCES = ["openai", "azure", "openai-compatible", "snowflake", "anthropic", "gemini", "bedrock-messages"]
 
 
 def cut(body: bytes, places: Sequence[int]) -> list[bytes]:

@@ -12,12 +12,13 @@ from streamweir.providers.registry import (
     name_on,
     native_wire,
     provider_named,
+    wire_for,
     wires_of,
 )
 from streamweir.wire.native import NativeWire
 
 
-@pytest.mark.parametrize("name", ["anthropic", "azure", "gemini", "vertex", *VENDORS])
+@pytest.mark.parametrize("name", ["anthropic", "azure", "bedrock", "bedrock-mantle", "gemini", "vertex", *VENDORS])
 def test_every_name_has_a_provider(name: str) -> None:
     provider = provider_named(name)
     assert provider.decoder() is not provider.decoder(), "one decoder per answer"
@@ -62,6 +63,39 @@ def test_providers_without_a_second_wire() -> None:
 )
 def test_models_that_only_the_second_wire_serves(name: str, model: str, only: bool) -> None:
     assert is_responses_only(name, model) is only
+
+
+BEDROCK = [
+    ("bedrock", "amazon.nova-pro-v1:0", "converse", "bedrock"),
+    ("bedrock", "openai.gpt-oss-120b-1:0", "converse", "bedrock"),
+    ("bedrock", "google.gemma-3-27b-it", "converse", "bedrock"),
+    ("bedrock", "arn:aws:bedrock:eu-west-1:1:application-inference-profile/x", "converse", "bedrock"),
+    ("bedrock", "anthropic.claude-v2:1", "messages", "bedrock-messages"),
+    ("bedrock", "global.anthropic.claude-opus-5-5", "messages", "bedrock-messages"),
+    (
+        "bedrock",
+        "arn:aws:bedrock:us-east-1:1:inference-profile/us.anthropic.claude-opus-4-6-v1",
+        "messages",
+        "bedrock-messages",
+    ),
+    ("bedrock", "google.gemma-4-31b", "chat", "bedrock-chat"),
+    ("bedrock", "us.openai.gpt-5.6-sol", "responses", "bedrock-responses"),
+    ("bedrock", "xai.grok-4.3", "responses", "bedrock-responses"),
+    ("bedrock-mantle", "qwen.qwen3-32b", "chat", "bedrock-mantle"),
+    ("bedrock-mantle", "openai.gpt-5.4", "responses", "bedrock-mantle-responses"),
+    ("bedrock-mantle", "anthropic.claude-opus-4-8", "messages", "bedrock-mantle-messages"),
+]
+
+
+@pytest.mark.parametrize(("kind", "model", "wire", "name"), BEDROCK)
+def test_bedrock_is_asked_as_the_model_wants(kind: str, model: str, wire: str, name: str) -> None:
+    chosen = wire_for(kind, model)
+    assert chosen == wire
+    assert name_on(kind, chosen) == name
+    provider = provider_named(name)
+    assert provider.name == name
+    native = {"messages": NativeWire.ANTHROPIC_MESSAGES, "responses": NativeWire.OPENAI_RESPONSES}
+    assert native_wire(name) is native.get(wire)
 
 
 def test_vertex_is_geminis_wire() -> None:

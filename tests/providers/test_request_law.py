@@ -37,6 +37,11 @@ TARGETS: list[tuple[str, Target]] = [
     ("gemini", Target(model="gemini-2.0-flash", api_key="k")),
     ("vertex", Target(model="gemini-2.5-pro", api_key="k", project="p", location="europe-west4")),
     ("vertex-messages", Target(model="claude-sonnet-4-5@20250929", api_key="k", project="p", location="us-east5")),
+    ("bedrock-messages", Target(model="eu.anthropic.claude-sonnet-4-5-20250929-v1:0", api_key="k")),
+    ("bedrock-chat", Target(model="openai.gpt-oss-120b-1:0", api_key="k")),
+    ("bedrock-responses", Target(model="openai.gpt-5.5", api_key="k")),
+    ("bedrock-mantle", Target(model="qwen.qwen3-32b", api_key="k")),
+    ("bedrock-mantle-messages", Target(model="anthropic.claude-opus-4-8", api_key="k")),
     ("vertex-chat", Target(model="meta/llama-4-maverick-maas", api_key="k", project="p", location="us-east5")),
 ]
 HEADERS = {
@@ -46,7 +51,7 @@ HEADERS = {
     "x-goog-api-key": {"k"},
     "anthropic-version": {"2023-06-01"},
     "content-type": {"application/json"},
-    "accept": {"application/json", "text/event-stream"},
+    "accept": {"application/json", "text/event-stream", "application/vnd.amazon.eventstream"},
 }
 
 MARK = st.fixed_dictionaries({}, optional={"cache_control": st.just({"type": "ephemeral"})})
