@@ -207,6 +207,36 @@ def test_tokens_are_counted_by_the_model_itself() -> None:
     assert inner == {"anthropic_version": "bedrock-2023-05-31", "messages": [HI], "max_tokens": 64_000}
 
 
+@pytest.mark.parametrize(
+    ("status", "name", "text", "code", "quoted"),
+    [
+        (
+            400,
+            "ValidationException",
+            "The model returned the following errors: messages.1.content.0: Invalid `signature` in `thinking` block",
+            "invalid_value",
+            "messages.1.content.0: Invalid `signature` in `thinking` block",
+        ),
+        (400, "ValidationException", "Input is too long for requested model.", "context_length_exceeded", None),
+        (429, "ThrottlingException", "Too many requests", "upstream_rate_limited", None),
+        (403, "AccessDeniedException", "User: arn:aws:iam::1:user/x is not authorized", "upstream_auth_failed", None),
+    ],
+)
+def test_what_claude_refuses_is_quoted(status: int, name: str, text: str, code: str, quoted: str | None) -> None:
+    body = json.dumps({"message": text}).encode()
+    error = INVOKE.read_error(status, {"x-amzn-errortype": f"{name}:http://internal.amazon.com/"}, body)
+    assert error.code == code
+    if quoted is None:
+        assert error.native is None
+    else:
+        assert error.native is not None
+        assert (error.native.status, error.native.type, error.native.message) == (
+            status,
+            "invalid_request_error",
+            quoted,
+        )
+
+
 def test_claude_at_the_second_host() -> None:
     sent = "claude-code-20250219,skills-2025-10-02,effort-2025-11-24"
     target = Target(model="anthropic.claude-opus-4-8", api_key="k")

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 
 from msgspec import structs
 
-from streamweir.core.errors import CallerError, StreamweirError
+from streamweir.core.errors import CallerError, NativeError, StreamweirError
 from streamweir.core.events import Event
 from streamweir.core.request import ChatRequest
 from streamweir.providers.anthropic import error
@@ -23,8 +23,10 @@ from streamweir.providers.bedrock.error import read_error
 from streamweir.providers.bedrock.inference_id import foundation_model, model_path
 from streamweir.wire import jsonio
 from streamweir.wire.body import Framing
+from streamweir.wire.native import NativeWire
 
 _VERSION = "bedrock-2023-05-31"
+_FROM_MODEL = "The model returned the following errors: "
 
 
 class Invoke:
@@ -65,7 +67,18 @@ class Invoke:
         return decode_whole(body)
 
     def read_error(self, status: int, headers: Mapping[str, str], body: bytes, /) -> StreamweirError:
-        return read_error(status, headers, body, error.read_error)
+        return _quoted(read_error(status, headers, body, error.read_error), status)
+
+
+def _quoted(refusal: StreamweirError, status: int) -> StreamweirError:
+    """What Claude itself refuses, with its own words for callers of the Messages API: a client reacts to them.
+
+    A prompt that is too long is told in Anthropic's words, and not in Amazon's.
+    """
+    if refusal.native is None and refusal.code == "invalid_value":
+        text = refusal.message.removeprefix(_FROM_MODEL)
+        refusal.native = NativeError(NativeWire.ANTHROPIC_MESSAGES, status, "invalid_request_error", text)
+    return refusal
 
 
 PROVIDER: Provider = Invoke()
