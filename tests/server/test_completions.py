@@ -7,11 +7,13 @@ from typing import Any
 
 import pytest
 
+from streamweir.wire.amazon_messages import write_chunk
 from support.accounting_gateway import MILLI, error_of, keeping
+from support.amazon_body import answer
 from support.answers import anthropic_stream, anthropic_whole, openai_stream, openai_whole
 from support.completions import MODEL, PATH, TEXTS, choices_of, complete, text_frames, text_stream, text_whole
 from support.fleet import fleet
-from support.gateway import chat_request, frames_of, gateway, gateway_to, providers
+from support.gateway import chat_request, frames_of, gateway, gateway_to, nothing_left, providers
 from support.script import End, Fin, Hang, Head, Script, Seen, Send, Step, in_turn, stream, whole
 from support.scripted_upstream import ScriptedUpstream
 from support.stores import each_database
@@ -28,6 +30,15 @@ PRICED = """
 id = "t"
 targets = [{ provider = "up", model = "gpt-4o" }]
 price = { input = 1000.0, output = 1000.0 }
+"""
+
+AT_BEDROCK = """
+[[providers]]
+name = "up"
+kind = "bedrock"
+region = "eu-central-1"
+base_url = "{}"
+api_key = "key"
 """
 
 
@@ -102,6 +113,29 @@ async def test_a_list_of_prompts_by_way_of_chat(is_streamed: bool) -> None:
         assert record.usage is not None
         assert (record.usage.prompt_tokens, record.usage.completion_tokens) == (21, 6)
         assert (len(up.requests), len(record.attempts), up.accepted) == (3, 1, 1)
+
+
+@pytest.mark.parametrize("model", ["amazon.nova-pro-v1:0", "anthropic.claude-sonnet-4-5-20250929-v1:0"])
+async def test_answers_in_binary_frames_are_joined_too(model: str) -> None:
+    def chosen(request: Seen) -> list[Step]:
+        content = request.json["messages"][0]["content"]
+        said = content if isinstance(content, str) else content[0]["text"]
+        if request.path.endswith("/converse-stream"):
+            return stream(answer(said, "!"), 50)
+        frames = [frame.partition(b"data: ")[2] for frame in anthropic_stream([said, "!"]).split(b"\n\n") if frame]
+        return stream(b"".join([write_chunk(document) for document in frames]), 50)
+
+    async with (
+        nothing_left(),
+        ScriptedUpstream(chosen) as up,
+        gateway(AT_BEDROCK.format(up.base_url.removesuffix("/v1"))) as gate,
+    ):
+        reply = await complete(gate, f"up/{model}", prompt=["one", "two", "three"], stream=True)
+        assert choices_of(reply, True) == [("one!", "stop"), ("two!", "stop"), ("three!", "stop")]
+        (record,) = await gate.settled()
+        assert record.usage is not None
+        assert (record.verdict, record.flags, record.usage.completion_tokens) == ("completed", ("by_chat",), 6)
+        assert len(up.requests) == 3
 
 
 async def test_a_path_that_takes_one_prompt() -> None:

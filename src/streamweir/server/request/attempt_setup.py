@@ -90,7 +90,7 @@ def build_request(
         max_output_tokens=runtime.model_limits.configured_outputs.get(target),
     )
     request = provider_wire.provider.build_request(chat, known)
-    if is_chat and len(provider.wires) > 1 and request.wire is not (wire := runtime.wires.wire_of(target)):
+    if len(provider.wires) > 1 and request.wire is not (wire := runtime.wires.wire_of(target)):
         request = structs.replace(request, wire=wire)
     if folds:
         request = structs.replace(request, is_folded=True)
