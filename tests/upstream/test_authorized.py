@@ -150,6 +150,25 @@ async def test_without_another_token_the_refusal_is_passed_on_unchanged(how: str
             assert recorder.body == body
 
 
+@pytest.mark.parametrize("most", [1, 2], ids=["passed on", "averted"])
+async def test_a_refusal_in_two_pieces_cut_anywhere(most: int) -> None:
+    for cut in range(1, len(REFUSED)):
+        tokens, has_head = Tokens(most), b"\r\n\r\n" in REFUSED[:cut]
+        async with UpstreamServer() as server, authorized(tokens, server) as upstream:
+            recorder = Recorder()
+            await upstream.open(REQUEST, recorder)
+            peer = await server.accept()
+            await peer.answer(REFUSED[:cut])
+            await (asyncio.wait_for(tokens.was_refused.wait(), WAIT_TIMEOUT_S) if has_head else turns())
+            peer.send(REFUSED[cut:])
+            if most == 2:  # a refusal that had not ended is left with its connection
+                await (await server.accept() if has_head else peer).answer(WHOLE)
+            await recorder.over()
+            expected = (401, b"becaus") if most == 1 else (200, b"hi")
+            assert (recorder.status, recorder.body) == expected, cut
+            assert recorder.calls.count("head") == 1
+
+
 @pytest.mark.parametrize("data", [FORBIDDEN, b"HTTP/1.1 403 No\r\ncontent-length: 0\r\n\r\n"], ids=["denied", "plain"])
 async def test_other_refusals_are_not_about_the_token(data: bytes) -> None:
     tokens = Tokens()

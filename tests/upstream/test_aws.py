@@ -145,6 +145,9 @@ async def test_web_identity(tmp_path: Path) -> None:
         assert (await aws.ask(named)).status == 200
         assert (await aws.ask(role_arn=ROLE_ARN, web_identity_token_file=str(file))).status == 200
         assert aws.asked == ["AssumeRoleWithWebIdentity ROLE pod", "AssumeRoleWithWebIdentity ROLE streamweir"]
+        other = {**named, "AWS_ROLE_ARN": "arn:aws:iam::1:role/pod"}
+        assert (await aws.ask(other, role_arn=ROLE_ARN)).status == 200
+        assert aws.asked[2:] == ["AssumeRoleWithWebIdentity arn:aws:iam::1:role/pod pod", "AssumeRole ROLE streamweir"]
         file.write_text("another")
         error = await aws.error(named, source="web_identity")
         assert (error.code, error.is_of_account) == ("upstream_auth_failed", True)
@@ -389,6 +392,17 @@ async def test_a_service_that_hangs_does_not_stall_requests_with_valid_keys() ->
                 await send(upstream)
         assert (await send(upstream)).status == 200
         assert (len(aws.services.requests), aws.failures) == (4, [])
+
+
+async def test_an_instance_whose_metadata_fails_later_is_still_an_instance() -> None:
+    async with cloud() as aws:
+        upstream = aws.upstream()
+        assert (await send(upstream)).status == 200
+        aws.services.script = whole(b"", 500)
+        aws.now += aws.account.lives_s
+        with pytest.raises(UpstreamError) as caught:
+            await send(upstream)
+        assert caught.value.code == "upstream_connect_failed"  # not that there are no credentials
 
 
 async def test_revoked_keys_are_replaced_and_the_request_is_sent_once_more() -> None:

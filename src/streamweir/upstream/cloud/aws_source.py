@@ -78,6 +78,8 @@ class KeySource:
             ca_file=settings.ca_file,
         )
         self._files = _Files()
+        self._is_on_instance = False
+        """Its metadata service has given keys before."""
         self._static = _pair(settings.access_key_id, settings.secret_access_key, settings.session_token)
         if (settings.access_key_id is None) != (settings.secret_access_key is None):
             raise ValueError("access_key_id and secret_access_key are needed together")
@@ -123,8 +125,10 @@ class KeySource:
         if self._settings.profile is None:  # a profile that the operator names comes before all others
             if (keys := _from_environment(environment)) is not None:
                 return keys
-            if environment.get("AWS_WEB_IDENTITY_TOKEN_FILE") and environment.get("AWS_ROLE_ARN"):
-                return await self._web_identity()
+            file, role_arn = (environment.get(f"AWS_{each}") for each in ("WEB_IDENTITY_TOKEN_FILE", "ROLE_ARN"))
+            if file and role_arn:  # a role of the settings is assumed with the keys of this one
+                role = RoleRequest(role_arn=role_arn, session_name=environment.get("AWS_ROLE_SESSION_NAME"))
+                return await self._with_token_file(file, role)
         if (keys := await self._profile(self._settings.profile, ())) is not None:
             return keys
         if environment.get("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI") or environment.get(
@@ -134,8 +138,12 @@ class KeySource:
         if environment.get("AWS_EC2_METADATA_DISABLED", "").lower() == "true":
             raise refused_by(_NO_KEYS)
         try:
-            return await self._instance()
+            keys = await self._instance()
+            self._is_on_instance = True
+            return keys
         except UpstreamError as error:
+            if self._is_on_instance:
+                raise
             # Most likely this is no machine of AWS: the last source of a chain is no clue to what is missing.
             raise refused_by(_NO_KEYS, f"instance metadata: {error.message}") from None
 
@@ -160,6 +168,7 @@ class KeySource:
     # Of the environment.
 
     async def _web_identity(self) -> Keys:
+        """The settings replace what the environment says."""
         settings, environment = self._settings, self._environment
         file = settings.web_identity_token_file or environment.get("AWS_WEB_IDENTITY_TOKEN_FILE")
         role_arn = settings.role_arn or environment.get("AWS_ROLE_ARN")
@@ -274,7 +283,8 @@ class KeySource:
 
 
 def _sts_url(region: str) -> str:
-    return f"https://sts.{region}.amazonaws.com{'.cn' if region.startswith('cn-') else ''}"
+    domain = {"cn": "amazonaws.com.cn", "eusc": "amazonaws.eu"}.get(region.partition("-")[0], "amazonaws.com")
+    return f"https://sts.{region}.{domain}"
 
 
 def _unlimited(keys: AwsKeys) -> Keys:
