@@ -17,11 +17,10 @@ from support.comparison import joined
 from support.dialect_output import Output, passed_frames, read_stream, read_whole
 from support.dialect_rules import DIALECTS, Rules
 from support.expected import Choice
+from support.fixture_bodies import BODIES, ROOT, body_in, read_body
 from support.messages import documents_of, read_documents
 from support.soak import SOAKS, one_of_each, part_of
 
-ROOT = Path(__file__).parent / "fixtures"
-BODIES = sorted([*ROOT.glob("*/*/response.sse"), *ROOT.glob("*/*/response.json")])
 GOLDEN = sorted(path for rules in DIALECTS for path in ROOT.glob(f"*/*/{rules.name}.sse"))
 CUTS = 200 if SOAKS else 3
 UPDATES = os.environ.get("STREAMWEIR_UPDATE_FIXTURES") == "1"
@@ -35,10 +34,6 @@ def named_value(value: Path | Rules) -> str:
     return named(value) if isinstance(value, Path) else value.name
 
 
-def body_of(case: Path) -> bytes:
-    return next(path for path in (case / "response.sse", case / "response.json") if path.exists()).read_bytes()
-
-
 def source_of(case: Path) -> str:
     return case.parent.name
 
@@ -46,7 +41,7 @@ def source_of(case: Path) -> str:
 @pytest.mark.parametrize("path", GOLDEN, ids=lambda path: f"{named(path)}/{path.stem}")
 def test_bytes_are_those_of_the_fixture(path: Path) -> None:
     case = path.parent
-    out, _ = replay(body_of(case), source=source_of(case), target=path.stem, model="vendor/model", usage=True)
+    out, _ = replay(body_in(case), source=source_of(case), target=path.stem, model="vendor/model", usage=True)
     if UPDATES:
         path.write_bytes(out)
     assert out == path.read_bytes()
@@ -54,7 +49,7 @@ def test_bytes_are_those_of_the_fixture(path: Path) -> None:
 
 @pytest.mark.parametrize(("path", "rules"), part_of(one_of_each(BODIES, DIALECTS), 2), ids=named_value)
 def test_output_obeys_the_dialect(path: Path, rules: Rules) -> None:
-    body, source = path.read_bytes(), source_of(path.parent)
+    body, source = read_body(path), source_of(path.parent)
     passed = passed_frames(body)
     for asked in (True, False):
         out, completed = replay(body, source=source, target=rules.name, model="vendor/model", usage=asked)
@@ -74,7 +69,7 @@ def test_output_obeys_the_dialect(path: Path, rules: Rules) -> None:
 
 @pytest.mark.parametrize("path", part_of(BODIES, 4), ids=named)
 def test_output_obeys_the_messages_api(path: Path) -> None:
-    body, source = path.read_bytes(), source_of(path.parent)
+    body, source = read_body(path), source_of(path.parent)
     out, completed = replay(body, source=source, target="messages", model="claude-x", id="msg_1")
     streamed = read_documents(documents_of(out))
     assert ("error" in streamed) is not completed
@@ -92,7 +87,7 @@ def test_output_obeys_the_messages_api(path: Path) -> None:
 
 @pytest.mark.parametrize("path", part_of(BODIES, 4), ids=named)
 def test_output_obeys_the_responses_api(path: Path) -> None:
-    body, source = path.read_bytes(), source_of(path.parent)
+    body, source = read_body(path), source_of(path.parent)
     out, completed = replay(body, source=source, target="responses", model="gpt-x", id="resp_1")
     documents = responses.documents_of(out)
     streamed = responses.read_documents(documents)
@@ -109,7 +104,7 @@ def test_output_obeys_the_responses_api(path: Path) -> None:
 
 @pytest.mark.parametrize("path", part_of(BODIES, 4), ids=named)
 def test_a_cut_anywhere_gives_a_stream_of_the_responses_api_with_one_end(path: Path) -> None:
-    body, source = path.read_bytes(), source_of(path.parent)
+    body, source = read_body(path), source_of(path.parent)
     for cut in range(0, len(body), max(1, len(body) // CUTS)):
         out, completed = replay(body[:cut], source=source, target="responses", model="gpt-x", id="resp_1")
         response = responses.read_documents(responses.documents_of(out))

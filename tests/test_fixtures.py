@@ -14,15 +14,17 @@ import pytest
 from streamweir.core.events import Event
 from streamweir.providers.base import Provider
 from streamweir.providers.registry import provider_named
+from streamweir.wire.amazon import EventStreamSplitter
 from streamweir.wire.array import ArraySplitter
 from streamweir.wire.sse import Splitter
 from support.event_lines import format_events
 from support.event_rules import assert_valid_events
+from support.fixture_bodies import BODIES, read_body
 from support.soak import part_of
 
-ROOT = Path(__file__).parent / "fixtures"
-BODIES = sorted([*ROOT.glob("*/*/response.sse"), *ROOT.glob("*/*/response.json")])
-STREAMS = [path for path in BODIES if path.suffix == ".sse" or path.read_bytes().lstrip()[:1] != b"{"]
+STREAMS = [path for path in BODIES if path.suffix != ".json" or path.read_bytes().lstrip()[:1] != b"{"]
+TEXTS = [path for path in STREAMS if path.suffix != ".frames" and b"\r" not in path.read_bytes()]
+SPLITTERS = {".sse": Splitter, ".json": ArraySplitter, ".frames": EventStreamSplitter}
 UPDATES = os.environ.get("STREAMWEIR_UPDATE_FIXTURES") == "1"
 CUTS_PER_FIXTURE = 8
 
@@ -36,7 +38,7 @@ def provider_of(path: Path) -> Provider:
 
 
 def stream_events(path: Path, pieces: Iterable[bytes]) -> list[Event]:
-    splitter = Splitter() if path.suffix == ".sse" else ArraySplitter()
+    splitter = SPLITTERS[path.suffix]()
     decoder = provider_of(path).decoder()
     events: list[Event] = []
     for piece in pieces:
@@ -58,7 +60,7 @@ def cut(body: bytes, seed: int) -> list[bytes]:
 
 @pytest.mark.parametrize("path", BODIES, ids=named)
 def test_events_are_those_of_the_fixture(path: Path) -> None:
-    body = path.read_bytes()
+    body = read_body(path)
     events = stream_events(path, [body]) if path in STREAMS else list(provider_of(path).decode_whole(body))
     assert_valid_events(events)
     text = format_events(events)
@@ -70,14 +72,14 @@ def test_events_are_those_of_the_fixture(path: Path) -> None:
 
 @pytest.mark.parametrize("path", part_of(STREAMS, 2), ids=named)
 def test_no_cut_changes_the_events(path: Path) -> None:
-    body = path.read_bytes()
+    body = read_body(path)
     whole = stream_events(path, [body])
     assert stream_events(path, [body[i : i + 1] for i in range(len(body))]) == whole
     for seed in range(CUTS_PER_FIXTURE):
         assert stream_events(path, cut(body, seed)) == whole, f"cut with seed {seed}"
 
 
-@pytest.mark.parametrize("path", [path for path in STREAMS if b"\r" not in path.read_bytes()], ids=named)
+@pytest.mark.parametrize("path", TEXTS, ids=named)
 def test_line_ends_do_not_change_the_events(path: Path) -> None:
     body = path.read_bytes()
     whole = stream_events(path, [body])

@@ -3,7 +3,6 @@
 import json
 from collections.abc import Sequence
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,14 +18,17 @@ from streamweir.pipeline.intake import Intake
 from streamweir.pipeline.meter import Meter
 from streamweir.pipeline.plan import Mode, plan
 from streamweir.providers.registry import native_wire, provider_named
+from support.amazon_body import answer as converse_answer
+from support.amazon_body import frame as amazon_frame
 from support.comparison import joined
 from support.dialect_output import passed_frames, read_stream, read_whole
 from support.dialect_rules import DIALECTS as RULES
 from support.event_rules import assert_valid_events
+from support.fixture_bodies import BODIES as ALL_BODIES
+from support.fixture_bodies import read_body
 
-ROOT = Path(__file__).parent / "fixtures"
-BODIES = [(path.parent.parent.name, path.read_bytes()) for path in sorted(ROOT.glob("*/*/response.*"))]
-SOURCES = ["openai", "azure", "openai-compatible", "snowflake", "anthropic", "gemini", "bedrock-messages"]
+BODIES = [(path.parent.parent.name, read_body(path)) for path in ALL_BODIES]
+SOURCES = ["openai", "azure", "openai-compatible", "snowflake", "anthropic", "gemini", "bedrock", "bedrock-messages"]
 
 
 def cut(body: bytes, places: Sequence[int]) -> list[bytes]:
@@ -138,6 +140,19 @@ MEMBERS = [
     "annotations",
     "audio",
     "images",
+    "contentBlockIndex",
+    "toolUse",
+    "toolUseId",
+    "toolResult",
+    "reasoningContent",
+    "redactedContent",
+    "citation",
+    "image",
+    "start",
+    "stopReason",
+    "inputTokens",
+    "outputTokens",
+    "output",
 ]
 WORDS = [
     "stop",
@@ -173,8 +188,22 @@ line = st.one_of(
     ),
     st.sampled_from([b"data: [DONE]", b"event: error", b": x", b"", b"error: {}", b"data:", b"[", b"]", b"{", b"}"]),
 )
+AMAZON_EVENTS = [
+    "messageStart",
+    "contentBlockStart",
+    "contentBlockDelta",
+    "contentBlockStop",
+    "messageStop",
+    "metadata",
+]
+binary_frame = st.builds(
+    amazon_frame,
+    st.sampled_from([*AMAZON_EVENTS, "new", ":exception/throttlingException"]),
+    st.dictionaries(st.sampled_from(MEMBERS), shaped, max_size=6),
+)
 bodies = st.one_of(
     st.binary(max_size=200),
+    st.lists(binary_frame, max_size=8).map(b"".join),
     st.lists(line, max_size=8).map(b"\n\n".join),
     shaped.map(lambda value: json.dumps(value).encode()),
     st.lists(shaped, max_size=4).map(lambda value: json.dumps(value).encode()),
@@ -242,11 +271,15 @@ def gemini_body(pieces: list[str]) -> bytes:
     return "".join(f"data: {json.dumps(frame)}\r\n\r\n" for frame in frames).encode()
 
 
-@pytest.mark.parametrize("source", ["openai", "anthropic", "gemini"])
+def bedrock_body(pieces: list[str]) -> bytes:
+    return converse_answer(*pieces)
+
+
+@pytest.mark.parametrize("source", ["openai", "anthropic", "gemini", "bedrock"])
 @given(pieces=texts)
 def test_no_text_forges_a_frame_and_none_is_lost(source: str, pieces: list[str]) -> None:
-    build = {"openai": openai_body, "anthropic": anthropic_body, "gemini": gemini_body}[source]
-    body = build(pieces)
+    builders = {"openai": openai_body, "anthropic": anthropic_body, "gemini": gemini_body, "bedrock": bedrock_body}
+    body = builders[source](pieces)
     for rules in RULES:
         out, completed = replay(body, source=source, target=rules.name, model="vendor/model")
         assert completed

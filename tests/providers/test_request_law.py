@@ -5,6 +5,7 @@ named by a path that leads to it; the same body can be given to another provider
 """
 
 import re
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -43,6 +44,9 @@ TARGETS: list[tuple[str, Target]] = [
     ("bedrock-mantle", Target(model="qwen.qwen3-32b", api_key="k")),
     ("bedrock-mantle-messages", Target(model="anthropic.claude-opus-4-8", api_key="k")),
     ("vertex-chat", Target(model="meta/llama-4-maverick-maas", api_key="k", project="p", location="us-east5")),
+    ("bedrock", Target(model="eu.anthropic.claude-sonnet-4-5-20250929-v1:0", api_key="k")),
+    ("bedrock", Target(model="us.amazon.nova-2-lite-v1:0", api_key="k")),
+    ("bedrock", Target(model="mistral.mistral-large-2407-v1:0", api_key="k")),
 ]
 HEADERS = {
     "authorization": {"Bearer k"},
@@ -197,6 +201,40 @@ def test_a_request(name: str, target: Target, body: dict[str, Any]) -> None:
     for path in built.dropped:
         assert leads_somewhere(body, path), path
     assert len(set(built.dropped)) == len(built.dropped), "nothing is named twice"
+
+
+CONVERSE = [target.model for name, target in TARGETS if name == "bedrock"]
+BEFORE_NO_POINT = {"document", "reasoningContent", "cachePoint"}
+
+
+@pytest.mark.parametrize("model", [*CONVERSE, "us.meta.llama3-3-70b-instruct-v1:0", "my-own-model"])
+@given(body=BODY)
+def test_what_converse_requires(model: str, body: dict[str, Any]) -> None:
+    """Its service refuses anything else, also where the caller's request is fine."""
+    built = provider_named("bedrock").build_request(read_request(body), Target(model=model))
+    written = jsonio.decode(built.body)
+    roles = [message["role"] for message in written["messages"]]
+    assert all(one != other for one, other in pairwise(roles)), "roles alternate"
+    tools = written.get("toolConfig", {"tools": []})["tools"]
+    lists = [written.get("system", [{"text": "x"}]), *(message["content"] for message in written["messages"])]
+    kinds = [[next(iter(block)) for block in blocks] for blocks in lists]
+    assert all(kinds), "no message is empty"
+    assert all(len(block) == 1 for blocks in [*lists, tools] for block in blocks), "a block has one member"
+    for blocks in lists:
+        assert all(block.get("text", "x").strip() for block in blocks), "no text is blank"
+    for names in [*kinds, [next(iter(tool)) for tool in tools]]:
+        assert names[:1] != ["cachePoint"]
+        assert not any(one in BEFORE_NO_POINT and other == "cachePoint" for one, other in pairwise(names))
+    assert sum(names.count("cachePoint") for names in kinds) + sum("cachePoint" in tool for tool in tools) <= 4
+    blocks = [block for each in lists for block in each]
+    documents = [block["document"]["name"] for block in blocks if "document" in block]
+    assert len(set(documents)) == len(documents), "no two documents have one name"
+    ids = [block["toolUse"]["toolUseId"] for block in blocks if "toolUse" in block]
+    ids += [block["toolResult"]["toolUseId"] for block in blocks if "toolResult" in block]
+    form = r"[a-zA-Z0-9]{9}" if model.startswith("mistral") else r"[a-zA-Z0-9_.:-]{1,64}"
+    assert all(re.fullmatch(form, id) for id in ids)
+    assert tools or not any("toolUse" in block for block in blocks), "a conversation with calls has tools"
+    assert "toolConfig" not in written or tools
 
 
 def leads_somewhere(body: Any, path: str) -> bool:

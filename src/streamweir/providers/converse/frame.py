@@ -67,11 +67,18 @@ def _read_delta(delta: Mapping[str, Any]) -> Delta:
     tool, reasoning = object_of(delta, "toolUse"), object_of(delta, "reasoningContent")
     return Delta(
         text=text_of(delta, "text"),
-        tool_use=None if tool is None else ToolUseDelta(text_of(tool, "input")),
+        tool_use=None if tool is None else ToolUseDelta(_arguments_in(tool.get("input"))),
         reasoning_content=None if reasoning is None else read_reasoning(reasoning),
         citation=object_of(delta, "citation"),
         image=object_of(delta, "image"),
     )
+
+
+def _arguments_in(input: Any) -> str | None:
+    """A piece of the arguments' text, or all of them as an object."""
+    if isinstance(input, dict):
+        return jsonio.encode(input).decode()
+    return input if isinstance(input, str) else None
 
 
 def read_reasoning(value: Mapping[str, Any]) -> ReasoningPiece:

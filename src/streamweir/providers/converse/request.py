@@ -8,7 +8,6 @@ the price. An operator sets them with `override`.
 
 import re
 from typing import Any
-from urllib.parse import quote
 
 from msgspec import structs
 
@@ -16,6 +15,7 @@ from streamweir.core.request import ChatRequest
 from streamweir.core.unknown_members import unknown_paths
 from streamweir.providers.anthropic.thinking import ThinkingPlan, plan_sampling, plan_thinking
 from streamweir.providers.base import Target, UpstreamRequest, is_default
+from streamweir.providers.bedrock.inference_id import model_path
 from streamweir.providers.converse.content import Writer
 from streamweir.providers.converse.message import read_messages
 from streamweir.providers.converse.model import Traits, traits_of
@@ -79,7 +79,7 @@ def build_request(request: ChatRequest, target: Target) -> UpstreamRequest:
     accept = STREAM_TYPE if request.stream else "application/json"
     key = [("authorization", f"Bearer {target.api_key}")] if target.api_key else []
     return UpstreamRequest(
-        path=f"/model/{quote(target.model, safe='')}/{'converse-stream' if request.stream else 'converse'}",
+        path=model_path(target.model, "converse-stream" if request.stream else "converse"),
         headers=(*key, ("content-type", "application/json"), ("accept", accept)),
         body=jsonio.encode(body),
         dropped=tuple(writer.dropped),
