@@ -40,6 +40,10 @@ def path(name: str) -> tuple[str, ...]:
         ("api_key", "a setting of the provider"),
         ("extra_body", "a setting of the provider"),
         ("generationConfig", "must be a table"),
+        ("toolConfig.toolChoice", "not reserved"),
+        ("performanceConfig.latency", "changes the price"),
+        ("additionalModelRequestFields.speed", "changes the price"),
+        ("inferenceConfig", "must be a table"),
     ],
 )
 def test_what_must_not_be_set(name: str, part: str) -> None:
@@ -58,6 +62,8 @@ def test_what_must_not_be_set(name: str, part: str) -> None:
         "generationConfig.thinkingConfig.thinkingLevel",
         "generationConfig.temperature",
         "safetySettings",
+        "guardrailConfig.guardrailIdentifier",
+        "additionalModelRequestFields.anthropic_beta",
         "provider.data_collection",
         "prompt_cache_key",
         "metadata.user_id",
@@ -73,7 +79,14 @@ def test_what_may_be_set_and_dropped(name: str) -> None:
 
 @pytest.mark.parametrize(
     "name",
-    ["max_tokens", "max_completion_tokens", "max_output_tokens", "maxOutputTokens", "generationConfig.maxOutputTokens"],
+    [
+        "max_tokens",
+        "max_completion_tokens",
+        "max_output_tokens",
+        "maxOutputTokens",
+        "generationConfig.maxOutputTokens",
+        "inferenceConfig.maxTokens",
+    ],
 )
 def test_a_limit_may_be_set_to_a_number_and_not_dropped(name: str) -> None:
     assert is_limit(path(name))

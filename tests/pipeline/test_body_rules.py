@@ -94,6 +94,9 @@ def test_a_thinking_budget_stays_within_the_limit_of_the_answer() -> None:
     budget = {"thinking": {"type": "enabled", "budget_tokens": 10_000}}
     assert changed(body, defaults=budget) == {**body, "thinking": {"type": "enabled", "budget_tokens": 3200}}
     assert changed({"max_tokens": 100}, override=budget) == {"max_tokens": 100}
+    converse = {"inferenceConfig": {"maxTokens": 4000}}
+    fields = changed(converse, override={"additionalModelRequestFields": budget})["additionalModelRequestFields"]
+    assert fields["thinking"]["budget_tokens"] == 3200
 
 
 def test_rules_for_counting_have_only_what_a_count_can_have() -> None:

@@ -98,6 +98,20 @@ def test_a_translated_body_has_the_names_of_the_provider_and_drops_those_of_the_
     assert from_messages.dropped == ("stop_sequences",), "by the name that the caller's API has for it"
 
 
+def test_an_operator_sets_a_guardrail_at_bedrock() -> None:
+    own = 'region = "us-east-1"\napi_key = "k"\ndrop = ["toolConfig", "requestMetadata", "inferenceConfig.topP"]\n'
+    guardrail = {"guardrailIdentifier": "g", "guardrailVersion": "1"}
+    config = runtime(
+        own + 'override = { guardrailConfig = { guardrailIdentifier = "g", guardrailVersion = "1" } }', "bedrock"
+    )
+    tools = [{"type": "function", "function": {"name": "f"}}]
+    request = made(config, chat(tools=tools, metadata={"a": "b"}, guardrailConfig={"guardrailIdentifier": "mine"}))
+    body = json.loads(request.body)
+    assert sorted(body) == ["guardrailConfig", "messages"]
+    assert body["guardrailConfig"] == guardrail
+    assert request.dropped == ("guardrailConfig", "tools", "metadata")
+
+
 def test_embeddings_and_each_call_of_several() -> None:
     config = runtime("override = { dimensions = 64 }\n", "openai")
     request = made(config, chat("embeddings", input=["a", "b"]))
@@ -138,6 +152,9 @@ def test_a_limit_has_the_name_that_the_provider_has_for_it() -> None:
         assert sent(runtime("override = { max_tokens = 50 }", kind), chat())[name] == 50
     gemini = runtime("override = { generationConfig = { maxOutputTokens = 50 } }", "gemini")
     assert sent(gemini, chat())["generationConfig"] == {"maxOutputTokens": 50}
+    own = 'region = "us-east-1"\napi_key = "k"\noverride = { inferenceConfig = { maxTokens = 50 } }'
+    converse = runtime(own, "bedrock")
+    assert sent(converse, chat())["inferenceConfig"] == {"maxTokens": 50}
     passed = runtime("override = { max_tokens = 50 }", "anthropic")
     assert sent(passed, chat("messages", max_tokens=64))["max_tokens"] == 50
 

@@ -41,6 +41,7 @@ _REASONS: dict[str, str] = {
             "requests",
             "cached_content",
             "prediction",
+            "prompt_variables",
         ),
         _INPUT,
     ),
@@ -54,6 +55,9 @@ _REASONS: dict[str, str] = {
             "search_parameters",
             "documents",
             "data_sources",
+            "tool_config",
+            "additional_model_request_fields.tools",
+            "additional_model_request_fields.mcp_servers",
         ),
         _MORE_INPUT,
     ),
@@ -75,7 +79,18 @@ _REASONS: dict[str, str] = {
     **dict.fromkeys(
         ("n", "best_of", "use_beam_search", "candidate_count", "generation_config.candidate_count"), _CHOICES
     ),
-    **dict.fromkeys(("service_tier", "speed", "inference_geo"), _PRICE),
+    **dict.fromkeys(
+        (
+            "service_tier",
+            "speed",
+            "inference_geo",
+            "performance_config",
+            "additional_model_request_fields.service_tier",
+            "additional_model_request_fields.speed",
+            "additional_model_request_fields.inference_geo",
+        ),
+        _PRICE,
+    ),
     **dict.fromkeys(("store", "previous_response_id", "conversation"), _STORAGE),
     **dict.fromkeys(REFUSED_MEMBERS, _SETTING),
 }
@@ -87,6 +102,8 @@ _LIMITS = (
     "n_predict",
     "num_predict",
     "generation_config.max_output_tokens",
+    "inference_config.max_tokens",
+    "additional_model_request_fields.max_tokens",
 )
 """The names of the limit of an answer, with any provider."""
 

@@ -72,7 +72,15 @@ def apply_rules(body: bytes, rules: BodyRules) -> tuple[bytes, list[Path]]:
     limits = [value for name in _LIMITS if isinstance(value := document.get(name), int)]
     if limits:
         document = limited(document, min(limits))  # a thinking budget beyond it would be refused
+    _limit_fields(document)
     return jsonio.encode(document), dropped
+
+
+def _limit_fields(document: dict[str, Any]) -> None:
+    """The same in the body of Converse, which has the vendors' own members apart."""
+    inference, fields = document.get("inferenceConfig"), document.get("additionalModelRequestFields")
+    if isinstance(inference, dict) and isinstance(fields, dict) and isinstance(inference.get("maxTokens"), int):
+        document["additionalModelRequestFields"] = limited(fields, inference["maxTokens"])
 
 
 def merged(table: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:

@@ -19,8 +19,10 @@ _REASONING = ("reasoning", "reasoning_effort")
 _OTHER_NAMES: dict[str, tuple[str, ...]] = {
     "effort": _REASONING,
     "enable_thinking": _REASONING,
-    "output_config": _REASONING,
+    "max_reasoning_effort": _REASONING,
+    "output_config": (*_REASONING, "response_format"),
     "reasoning": _REASONING,
+    "reasoning_config": _REASONING,
     "reasoning_effort": _REASONING,
     "stop_sequences": ("stop",),
     "thinking": _REASONING,
@@ -30,7 +32,10 @@ _OTHER_NAMES: dict[str, tuple[str, ...]] = {
     "text": ("response_format", "verbosity"),
     "response_mime_type": ("response_format",),
     "response_json_schema": ("response_format",),
+    "text_format": ("response_format",),
+    "tool_config": ("tools", "functions"),
     "metadata": ("metadata", "user", "safety_identifier"),
+    "request_metadata": ("metadata",),
 }
 """Members that providers have, and those of chat completions from which they come, where the names differ."""
 
