@@ -19,6 +19,13 @@ ReadError = Callable[[int, Mapping[str, str], bytes], StreamweirError]
 ErrorReader = Callable[[int, Mapping[str, str], bytes, ReadError], StreamweirError]
 """Reads a failed response with a table of its own, and what that does not know with the reader of the wire."""
 
+UNKNOWN_HOST = {
+    "bedrock": "Maybe there is no such region, or it has no Amazon Bedrock: check region, or base_url.",
+    "bedrock-mantle": "Maybe there is no such region, or it does not have this service: check region, or base_url.",
+    "vertex": "Maybe there is no such location: check location, or base_url.",
+    "azure": "Maybe there is no such resource: check its name in base_url.",
+}
+"""By the kind of provider: what to do if its name cannot be looked up."""
 _SEARCHED_LENGTH = 600
 
 

@@ -30,6 +30,8 @@ class Endpoint(Struct, frozen=True, kw_only=True):
     """For name resolution, TCP, proxy and TLS together."""
     wait_s: float = 1.0
     """For a free connection, if all are in use; then the request fails with `overloaded`."""
+    unknown_host: str = ""
+    """What to do if its name cannot be looked up."""
     keep_s: float = 30.0
     """How long an unused connection is kept."""
 

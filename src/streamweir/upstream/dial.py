@@ -81,12 +81,15 @@ class Dialler:
         connect_s: float,
         proxy: Proxy | None = None,
         ca_file: str | None = None,
+        unknown_host: str = "",
     ) -> None:
+        """`unknown_host`: what to do if the name cannot be looked up."""
         self._pool = pool
         self._address = address
         self._connect_s = connect_s
         self._proxy = proxy
         self._ca_file = ca_file
+        self._unknown_host = unknown_host if proxy is None else ""  # else it is the proxy's name
         self._context: asyncio.Future[ssl.SSLContext] | None = None
         self._lookup: asyncio.Task[list[SocketAddress]] | None = None
         self._lookup_waiters = 0
@@ -112,8 +115,9 @@ class Dialler:
             if connection.early_error is not None:
                 raise connection.early_error
         except OSError as error:
-            failure = connect_error(error, steps.running == "tls_s")
-            failure.report = ErrorReport(text=_reason_of(error))
+            advice = self._unknown_host if isinstance(error, socket.gaierror) else ""
+            failure = connect_error(error, steps.running == "tls_s", advice)
+            failure.report = ErrorReport(text=_reason_of(error), advice=advice or None)
             failure.trace = steps.end()
             raise failure from error
         except StreamweirError as error:
@@ -258,11 +262,12 @@ def _reason_of(error: OSError) -> str:
     return os.strerror(error.errno) if error.errno is not None else ""
 
 
-def connect_error(error: OSError, is_in_tls: bool) -> StreamweirError:
+def connect_error(error: OSError, is_in_tls: bool, advice: str = "") -> StreamweirError:
     if isinstance(error, TimeoutError):
         return UpstreamError("upstream_timeout", "The provider could not be reached in time.")
     if isinstance(error, socket.gaierror):
-        return UpstreamError("upstream_dns_failed", "The provider's name could not be looked up.")
+        message = "The provider's name could not be looked up."
+        return UpstreamError("upstream_dns_failed", f"{message} {advice}" if advice else message)
     if isinstance(error, ssl.SSLCertVerificationError):
         fault = _CERTIFICATE_FAULTS.get(error.verify_code, "cannot be trusted")
         return UpstreamError("upstream_tls_failed", f"The provider's certificate {fault}.")

@@ -35,7 +35,12 @@ class Http1Upstream:
             max_connections=endpoint.max_connections, wait_s=endpoint.wait_s, keep_s=endpoint.keep_s
         )
         self._dialler = Dialler(
-            self._pool, address, connect_s=endpoint.connect_s, proxy=proxy, ca_file=endpoint.ca_file
+            self._pool,
+            address,
+            connect_s=endpoint.connect_s,
+            proxy=proxy,
+            ca_file=endpoint.ca_file,
+            unknown_host=endpoint.unknown_host,
         )
         self._linger_s = linger_s
 

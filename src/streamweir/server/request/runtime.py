@@ -38,6 +38,7 @@ from streamweir.policy.route import RouteTable
 from streamweir.policy.router import Router
 from streamweir.policy.target_limits import TargetLimits
 from streamweir.policy.target_memory import TargetMemory
+from streamweir.providers.advice import UNKNOWN_HOST
 from streamweir.providers.base import Target, UpstreamRequest, Wire
 from streamweir.providers.compatible import VENDORS, provider_of
 from streamweir.providers.embedding import EmbeddingService, provider_for
@@ -346,6 +347,7 @@ def open_http(provider: ProviderConfig, timeouts: TargetTimeouts, where: str) ->
         ca_file=provider.ca_file,
         max_connections=provider.max_connections,
         connect_s=timeouts.connect_s,
+        unknown_host=UNKNOWN_HOST.get(provider.kind, ""),
     )
     try:
         upstream, authorizer = Http1Upstream(endpoint), authorizer_for(provider)
