@@ -187,3 +187,28 @@ def test_the_usage_of_converse_comes_after_its_stop_and_is_counted() -> None:
     usage = Answer(way, way.body).record.usage
     assert usage is not None
     assert usage == Usage(input_uncached=13, cache_read=5, output=82, cache_write_5m=usage.cache_write_5m)
+
+
+EXCEPTIONS = {
+    "throttlingException": "upstream_rate_limited",
+    "serviceQuotaExceededException": "upstream_rate_limited",
+    "modelNotReadyException": "upstream_overloaded",
+    "serviceUnavailableException": "upstream_overloaded",
+    "modelTimeoutException": "upstream_timeout",
+    "modelStreamErrorException": "upstream_server_error",
+    "internalServerException": "upstream_server_error",
+    "accessDeniedException": "upstream_auth_failed",
+    "expiredTokenException": "upstream_auth_failed",
+    "resourceNotFoundException": "upstream_model_not_found",
+    "validationException": "invalid_value",
+    "anotherException": "upstream_server_error",
+}
+
+
+@ways
+@pytest.mark.parametrize("frames", [0, 6], ids=["before any text", "after text"])
+def test_an_exception_inside_the_stream_has_one_code_on_every_way(way: Way, frames: int) -> None:
+    for name, code in EXCEPTIONS.items():
+        headers = {":message-type": "exception", ":exception-type": name}
+        answer = Answer(way, *way.frames[:frames], write_message(headers, b'{"message":"No"}'), way.frames[-1])
+        assert (answer.code, answer.record.completed) == (code, False), name
