@@ -61,7 +61,9 @@ def test_the_path_of_claude(prefix: str) -> None:
 
 
 def test_the_callers_body_has_the_version_instead_of_the_model() -> None:
-    request = built(messages({"anthropic-version": "2026-10-21"}, stream=True, unheard_of=1, speed="fast"))
+    request = built(
+        messages({"anthropic-version": "2026-10-21"}, stream=True, unheard_of=1, speed="fast", anthropic_version="x")
+    )
     assert list(body_of(request)) == ["anthropic_version", "max_tokens", "messages", "stream", "unheard_of"]
     assert body_of(request)["anthropic_version"] == "vertex-2023-10-16"
     assert request.headers == (("content-type", "application/json"), ("accept", "text/event-stream"))

@@ -18,7 +18,7 @@ from support.answers import (
     gemini_stream,
     openai_stream,
 )
-from support.gateway import Gate, configured, gateway, nothing_left
+from support.gateway import Gate, chat_request, configured, gateway, nothing_left, until
 from support.google_server import Google, service_account, write_file
 from support.messages import ask
 from support.script import Hang, Seen, Step, stream, whole
@@ -102,7 +102,7 @@ async def test_every_wire_of_one_provider_with_one_token(tmp_path: Path) -> None
         assert "model" not in first.json
         assert first.headers["anthropic-beta"] == "context-1m-2025-08-07"
         assert "anthropic-version" not in first.headers
-        assert known.tokens == ["ya29.token-0"]
+        assert known.tokens == ["ya29.a0-token-0"]
 
 
 def _texts(body: bytes) -> list[str]:
@@ -116,11 +116,21 @@ async def test_a_revoked_token_is_replaced_and_the_request_sent_once_more(
     # A value that was just fetched is not replaced.
     monkeypatch.setattr("streamweir.upstream.credential._RENEWAL_PAUSE_S", 0.0)
     monkeypatch.setattr("streamweir.upstream.credential._RENEWED_S", 0.0)
+    go = asyncio.Event()
+
+    async def wait(_: object) -> None:
+        await go.wait()
+
     async with vertex_gateway(tmp_path, Google(answer=answers)) as (gate, known, up, _):
         assert (await ask(gate, model=CLAUDE)).status == 200
         known.revoked.add(known.tokens[0])
+        known.steps = lambda _: [wait]
         # All of them are refused, and wait for one new token.
-        replies = await asyncio.gather(*(ask(gate, model=CLAUDE) for _ in range(5)))
+        asking = [asyncio.create_task(ask(gate, model=CLAUDE)) for _ in range(5)]
+        await until(lambda: up.served == 7)
+        await gate.has_read()
+        go.set()
+        replies = await asyncio.gather(*asking)
         assert [reply.body for reply in replies] == [anthropic_stream()] * 5
         assert len(known.tokens) == 2
         records = await gate.settled(6)
@@ -159,6 +169,32 @@ async def test_a_token_service_that_refuses_or_hangs(tmp_path: Path, monkeypatch
         assert (first.usage, second.usage) == (None, None)
 
 
+async def test_a_caller_who_leaves_while_the_token_service_hangs(tmp_path: Path) -> None:
+    go = asyncio.Event()
+
+    async def wait(_: object) -> None:
+        await go.wait()
+
+    known = Google(answer=answers, steps=lambda _: [wait])
+    async with vertex_gateway(tmp_path, known) as (gate, _, up, _):
+        async with await gate.connect() as client:
+            await client.send(chat_request(model=CLAUDE))
+            await up.seen(1)
+        (record,) = await gate.settled()
+        assert (record.verdict, record.usage) == ("client_gone", None)
+        staying = asyncio.create_task(ask(gate, model=CLAUDE))
+        await gate.has_read()
+        go.set()
+        assert (await staying).status == 200, "the refresh goes on for others"
+        assert [request.path for request in up.requests] == ["/token", f"{PATH}:streamRawPredict"]
+        await gate.settled(2)
+    async with vertex_gateway(tmp_path, Google(steps=lambda _: [Hang()])) as (gate, _, up, _):
+        async with await gate.connect() as client:
+            await client.send(chat_request(model=CLAUDE))
+            await up.seen(1)
+        await gate.settled()  # and the refresh, for which nobody waits, ends with the gateway
+
+
 async def test_a_reload_keeps_the_token_and_a_key_ends_its_use(tmp_path: Path) -> None:
     async with vertex_gateway(tmp_path, Google(answer=answers)) as (gate, known, up, toml):
         await ask(gate, model=CLAUDE)
@@ -191,7 +227,15 @@ async def test_errors_of_claude_are_anthropics_for_callers_of_the_same_api(tmp_p
         error = json.loads(reply.body)["error"]
         assert error["code"] == "upstream_model_not_found"
         assert "set a location where it is served" in error["message"]
-        await gate.settled(2)
+        # What quotes the token is masked.
+        known.answer = lambda request: whole(
+            gemini_error_body(f"no {request.headers['authorization']} - {known.tokens[0]}!", 400),
+            400,
+        )
+        reply = await gate.ask(model=CLAUDE)
+        assert json.loads(reply.body)["error"]["message"] == "no *** - ***!"
+        *_, record = await gate.settled(3)
+        assert known.tokens[0] not in repr(record)
 
 
 @pytest.mark.parametrize(

@@ -127,7 +127,7 @@ class Google:
         if self.refuses is not None:
             status, code = self.refuses
             return [*self.steps(request), *whole(json.dumps({"error": code}).encode(), status, fields)]
-        token = f"ya29.token-{len(self.tokens)}"
+        token = f"ya29.a0-token-{len(self.tokens)}"
         self.tokens.append(token)
         return [*self.steps(request), *whole(json.dumps(write(token)).encode(), 200, fields)]
 

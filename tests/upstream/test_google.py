@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -121,7 +122,7 @@ async def test_a_token_of_another_clouds_metadata_server(tmp_path: Path) -> None
     async with ScriptedUpstream(subject) as other, google() as (known, _):
         url = f"{other.base_url.removesuffix('/v1')}/identity?resource=x"
         authorizer = of_file(write_file(tmp_path, external(known.base_url, {**source, "url": url})))
-        assert await authorizer.headers_for(REQUEST) == (("authorization", "Bearer ya29.token-0"),)
+        assert await authorizer.headers_for(REQUEST) == (("authorization", "Bearer ya29.a0-token-0"),)
 
 
 @pytest.mark.parametrize("has_environment", [True, False])
@@ -171,7 +172,7 @@ async def test_a_role_of_aws(has_environment: bool, tmp_path: Path, monkeypatch:
         }
         file = external(known.base_url, source, subject_token_type=AWS_TYPE)
         authorizer = of_file(write_file(tmp_path, file))
-        assert await authorizer.headers_for(REQUEST) == (("authorization", "Bearer ya29.token-0"),)
+        assert await authorizer.headers_for(REQUEST) == (("authorization", "Bearer ya29.a0-token-0"),)
         assert len(checked) == 1
         assert bool(instance.requests) is not has_environment
 
@@ -194,10 +195,10 @@ async def test_a_region_that_is_none(zone: bytes, tmp_path: Path, monkeypatch: p
 async def test_the_metadata_server(monkeypatch: pytest.MonkeyPatch) -> None:
     async with google() as (known, _):
         settings = GoogleSettings(source="metadata", metadata_url=known.base_url)
-        assert await authorizer_of(settings).headers_for(REQUEST) == (("authorization", "Bearer ya29.token-0"),)
+        assert await authorizer_of(settings).headers_for(REQUEST) == (("authorization", "Bearer ya29.a0-token-0"),)
         monkeypatch.setenv("GCE_METADATA_HOST", known.base_url.removeprefix("http://"))
         authorizer = authorizer_of(GoogleSettings(source="metadata"))
-        assert await authorizer.headers_for(REQUEST) == (("authorization", "Bearer ya29.token-1"),)
+        assert await authorizer.headers_for(REQUEST) == (("authorization", "Bearer ya29.a0-token-1"),)
 
 
 async def test_another_server_in_the_place_of_the_metadata_server_is_not_believed() -> None:
@@ -390,7 +391,8 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     (tmp_path / "large").write_bytes(b" " * 70_000)
     (tmp_path / "binary").write_bytes(b"\xff\xfe{")
     (tmp_path / "deep").write_bytes(b'{"type":"service_account","client_email":' + b"[" * 60_000)
-    for name in ("missing", "large", "binary", "deep", ".", "a\0b"):
+    os.mkfifo(tmp_path / "pipe")
+    for name in ("missing", "large", "binary", "deep", ".", "a\0b", "pipe"):
         with pytest.raises(FileFault):
             read_credentials(str(tmp_path / name) if name != "." else str(tmp_path))
 

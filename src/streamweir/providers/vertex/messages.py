@@ -58,7 +58,7 @@ class VertexMessages:
 
     def build_request(self, request: ChatRequest, target: Target, /) -> UpstreamRequest:
         call = adapt(plan_call(request, target), request, RULES)
-        body = {name: value for name, value in call.body.items() if name != "model"}
+        body = {name: value for name, value in call.body.items() if name not in ("model", "anthropic_version")}
         method = "streamRawPredict" if request.stream else "rawPredict"
         betas = (("anthropic-beta", ",".join(call.betas)),) if call.betas else ()
         return UpstreamRequest(

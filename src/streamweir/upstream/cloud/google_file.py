@@ -10,6 +10,7 @@ nothing of the file.
 """
 
 import os
+import stat
 from collections.abc import Mapping
 from ipaddress import ip_address
 from pathlib import Path
@@ -146,6 +147,8 @@ def read_credentials(path: str) -> Credentials:
 def read_file(path: str) -> bytes:
     """Raises `FileFault`."""
     try:
+        if not stat.S_ISREG(os.stat(path).st_mode):  # a pipe could be waited for without end
+            raise FileFault("it is not a file")
         with open(path, "rb") as file:
             data = file.read(MAX_BYTES + 1)
     except (OSError, ValueError) as reason:  # ValueError: a null character in the path
