@@ -40,6 +40,7 @@ class Hiding:
         return stream(openai_stream(["42"], (7, min(HIDDEN, limit) if self.keeps_limit else HIDDEN)))
 
 
+@pytest.mark.diagonal
 @each_database
 @pytest.mark.parametrize("limit", [{}, {"max_tokens": None}], ids=["with a limit", "without"])
 async def test_a_model_that_hides_what_it_showed_before_overspends_nothing(
