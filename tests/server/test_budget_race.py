@@ -71,11 +71,16 @@ async def ask(ships: Fleet, place: int, secret: str) -> str:
     return "whole" if finish == "stop" else "cut"
 
 
-async def race(lengths: Sequence[int], budget: int, setup: str, folder: Path) -> Counter[str]:
-    """How many were served whole, cut and refused."""
+async def race(
+    lengths: Sequence[int], budget: int, setup: str, folder: Path, *, is_sliced: bool = False
+) -> Counter[str]:
+    """How many were served whole, cut and refused. `is_sliced`: the model is known to show its answers."""
     upstream = Answers(lengths)
     async with fleet_of(setup, upstream.script, folder, store=WAIT) as ships:
         secret = await ships.new_key(budget_nano=budget * MILLI)
+        for each in ships.setups if is_sliced else ():
+            for _ in range(32):
+                each.storage.accounting.budgets.memory.note("another", "m", 1024, 1024 * len(WORD), reasons=False)
         began_at = time.monotonic()
         asking = [ask(ships, number % len(ships.gates), secret) for number in range(CALLERS)]
         results = Counter(await asyncio.gather(*asking))
@@ -92,10 +97,13 @@ async def race(lengths: Sequence[int], budget: int, setup: str, folder: Path) ->
 
 @pytest.mark.diagonal
 @pytest.mark.parametrize("length", [40, 1000], ids=["short", "long"])
+@pytest.mark.parametrize("is_sliced", [False, True], ids=["reserved whole", "in slices"])
 @pytest.mark.parametrize("setup", SETUPS)
-async def test_those_that_can_be_paid_for_are_served_whole(setup: str, length: int, tmp_path: Path) -> None:
+async def test_those_that_can_be_paid_for_are_served_whole(
+    setup: str, is_sliced: bool, length: int, tmp_path: Path
+) -> None:
     budget = PAYABLE * (PROMPT + length) + SMALLEST - PROMPT - min(length, MIN_ANSWER_TOKENS)
-    results = await race([length], budget, setup, tmp_path)
+    results = await race([length], budget, setup, tmp_path, is_sliced=is_sliced)
     assert results["whole"] == PAYABLE
     assert results["cut"] <= 1
     assert results["refused"] == CALLERS - PAYABLE - results["cut"]

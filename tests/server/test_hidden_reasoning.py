@@ -7,16 +7,18 @@ dollar, so amounts read as tokens.
 import asyncio
 from collections.abc import Sequence
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
 
 from support.accounting_gateway import MILLI, keeping, max_prompt
-from support.answers import openai_stream
+from support.answers import openai_frames, openai_stream, openai_whole
 from support.fleet import fleet
-from support.script import Seen, Step, stream
+from support.script import End, Head, Rst, Seen, Send, Step, stream, whole
 from support.soak import SOAKS
 from support.stores import each_database
+from support.variants import VARIANTS, fleet_of
 
 WORD = " information"
 """One token."""
@@ -89,3 +91,51 @@ async def test_a_limit_that_does_not_fit_is_lowered_to_what_answers_need_and_oth
         assert (row.held, row.flags) == ((max_prompt(**MEMBERS) + left // 4) * MILLI, ["max_tokens_lowered"])
         await setup.gate.ask(key=secret, **MEMBERS | {"max_tokens": 9000})
         assert (await setup.row(3)).flags == [], "a limit that fits is not lowered"
+
+
+LIMITS: list[dict[str, Any]] = [{}, *({"max_tokens": limit} for limit in (50, 2000, 64_000))]
+
+
+class Moody:
+    """Shows everything, hides nearly everything, sends its answer at once or in pieces, or breaks off."""
+
+    def __init__(self) -> None:
+        self.chance = Random(7)
+
+    def script(self, seen: Seen) -> Sequence[Step]:
+        chance, limit = self.chance, seen.json["max_completion_tokens"]
+        tokens = min(limit, chance.choice((10, 60, 400, 3000, HIDDEN)))
+        if not seen.json.get("stream"):
+            return whole(openai_whole("42", usage=(7, tokens)))
+        shown = tokens if chance.random() < 0.5 else 1
+        texts = [WORD * min(100, shown - first) for first in range(0, shown, 100)]
+        frames = openai_frames(texts, (7, tokens))
+        if chance.random() < 0.2:
+            return [Head(), *map(Send, frames[: len(frames) // 2]), Rst()]
+        return [Head(), *map(Send, frames), End()] if chance.random() < 0.5 else stream(b"".join(frames))
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("variant", VARIANTS)
+async def test_whatever_a_provider_does_within_its_limits_spends_no_more_than_there_is(
+    variant: str, tmp_path: Path
+) -> None:
+    upstream = Moody()
+    chance = upstream.chance
+    async with fleet_of(variant, upstream.script, tmp_path, store="hold_tokens = 64\nbudget_wait_s = 1") as ships:
+        for number in range(20):
+            budget = chance.randrange(500, 30_000)
+            secret = await ships.new_key(f"k{number}", budget_nano=budget * MILLI)
+            asking = [
+                chance.choice(ships.gates).ask(
+                    key=secret, model="m", stream=chance.random() < 0.7, **chance.choice(LIMITS)
+                )
+                for _ in range(40)
+            ]
+            statuses = {reply.status for reply in await asyncio.gather(*asking)}
+            assert statuses <= {200, 429, 502}
+            for gate in ships.gates:
+                await gate.vacated()
+            rows = await ships.rows(ships.setups[0].key_id(secret))
+            assert sum(row.price or 0 for row in rows) <= budget * MILLI
+            assert not [row for row in rows if "over_reserved" in (row.flags or ())]

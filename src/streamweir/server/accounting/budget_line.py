@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Iterable
 
 MAX_WAITING = 1000
-"""In one process. One more does not wait."""
+"""In one process, and half of them for one account, so that it does not keep others out. One more does not wait."""
 _MIN_PAUSE_S, _MAX_PAUSE_S = 0.02, 1.0
 
 
@@ -39,9 +39,12 @@ class BudgetLine:
     def join(self, account: str, deadline: float, *, is_running: bool = False) -> Turn | None:
         """At the end of the line; `is_running`: behind the others that are running. None: it must not wait. Everyone
         who has joined must leave."""
-        if self._is_closed or (self.waiting >= self._max_waiting and not is_running):
+        line = self._lines.get(account) or deque()
+        is_full = self.waiting >= self._max_waiting or len(line) >= self._max_waiting // 2
+        if self._is_closed or (is_full and not is_running):
             return None
-        turn, line = Turn(account, deadline, is_running=is_running), self._lines.setdefault(account, deque())
+        turn = Turn(account, deadline, is_running=is_running)
+        self._lines[account] = line
         line.insert(sum(each.is_running for each in line) if is_running else len(line), turn)
         self.waiting += 1
         return turn

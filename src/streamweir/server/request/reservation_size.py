@@ -68,7 +68,7 @@ class ReservationSize:
             extra_output=0 if chat.prediction is None else predicted_tokens(chat),
             service_tier=chat.service_tier,
             reasons=reasons,
-            never_hides=limits.never_hides and not reasons,
+            never_hides=limits.never_hides and not reasons and not self._has_changes(),
         )
 
     def max_answer(self, target: TargetId) -> int | None:
@@ -76,6 +76,12 @@ class ReservationSize:
         routes = (self._route, *self._route.reachable)
         limits = zip(routes, self._answers, strict=False)  # no limits: the size was not needed
         return next((tokens for route, tokens in limits if route.has_target(target)), None)
+
+    def _has_changes(self) -> bool:
+        """The operator sets members of the body, which may ask for reasoning."""
+        routes = (self._route, *self._route.reachable)
+        rules = [self._runtime.provider_for(entry.target).rules for route in routes for entry in route.targets]
+        return any(each is not None and (each.defaults or each.override) for each in rules)
 
     async def count(self) -> int | None:
         """The maximum prompt tokens, by the tokenizers of all models that may answer. None: one is not available."""

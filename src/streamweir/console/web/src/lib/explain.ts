@@ -159,6 +159,7 @@ const FLAGS: Record<string, string> = {
   usage_cut: "The provider reported more than store.anomaly_tokens; only that many were billed.",
   max_tokens_set: "The request had no max_tokens, and its key has a budget or credit: the gateway set max_tokens to what was reserved.",
   max_tokens_lowered: "The remaining budget or credit was too small for the request's max_tokens: the gateway lowered it.",
+  over_reserved: "It was charged more than was reserved on its budget or credit: the provider did not keep its limit.",
   max_tokens_clamped: "The request's max_tokens was above the longest answer of the model, or above the limit in `override`: the gateway lowered it.",
   by_chat: "The provider has no text completions for this model: it was asked for a chat completion.",
   fallback: "No target of the requested model answered, so one of its fallbacks was asked.",
