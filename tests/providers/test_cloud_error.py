@@ -5,6 +5,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from streamweir.core.errors import MAX_RECORDED_LENGTH, StreamweirError, UpstreamError
 from streamweir.providers import azure_error, failure
@@ -258,3 +260,26 @@ def test_a_model_that_azure_serves_on_responses_alone_is_still_found_there() -> 
 
 def test_the_common_reader_is_as_before() -> None:
     assert failure.read_error(404, {}, b'{"error":{"code":"DeploymentNotFound"}}').message.startswith("The provider")
+
+
+ANY = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=20),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(["error", "message", "Message", "code", "status", "details", "reason", "type", "__type"]),
+            inner,
+            max_size=4,
+        )
+    ),
+    max_leaves=8,
+)
+
+
+@settings(max_examples=40)
+@given(value=ANY, status=st.sampled_from([400, 401, 403, 404, 408, 424, 429, 500, 503]), name=st.text(max_size=12))
+def test_every_refusal_becomes_an_error(value: Any, status: int, name: str) -> None:
+    body, headers = json.dumps(value).encode(), {"x-amzn-errortype": name}
+    for read in (bedrock.read_error, vertex.read_error, vertex.read_claude_error, azure_error.read_error):
+        assert isinstance(read(status, headers, body), StreamweirError)
+    assert isinstance(bedrock.read_exception(name, body), StreamweirError)

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from streamweir.server.request import model_refresh
 from streamweir.server.request.model_refresh import ModelRefresh
 from streamweir.server.request.models import model_ids
 from streamweir.server.request.runtime import RuntimeConfig, build_runtime_config
+from streamweir.server.telemetry.log import close_log, configure_log
 from streamweir.upstream.sim import SimUpstream
 from support.aws_server import AwsAccount, origin_of
 from support.gateway import KEY, Gate, configured, gateway, nothing_left, providers, until
@@ -189,3 +191,27 @@ async def test_bedrock_is_asked_with_signed_requests() -> None:
         account.revoke()
         assert await refresh.refresh_due(runtime) is not None
         assert len(model_ids(runtime)) == 3
+
+
+async def test_the_log_says_why_a_list_cannot_be_read_and_no_secret(tmp_path: Path) -> None:
+    """Once, and again only after it could be read."""
+    quoting = whole(b'{"error":{"code":"BadRequest","message":"No list for sk-upstream-secret: upstream-secret"}}', 400)
+    answers = [quoting, quoting, whole(deployments("one")), BROKEN["refused"]]
+    now = 0.0
+    with (tmp_path / "log").open("w") as log:
+        configure_log("json", log)
+        try:
+            async with ScriptedUpstream(lambda request: answers[request.number]) as up:
+                runtime = runtime_of(azure(up.base_url))
+                refresh = ModelRefresh(lambda: runtime, lambda: now)
+                for _ in answers:
+                    await refresh.refresh_due(runtime)
+                    now += 2 * model_refresh.INTERVAL_S
+        finally:
+            close_log()
+    text = (tmp_path / "log").read_text()
+    first, second, third = map(json.loads, text.splitlines())
+    assert (first["provider"], first["error"], "No list for ***" in first["message"]) == ("az", "invalid_value", True)
+    assert (second["event"], second["models"]) == ("models listed", 1)
+    assert (third["error"], "key of the same resource" in third["message"]) == ("upstream_auth_failed", True)
+    assert "upstream-secret" not in text

@@ -17,7 +17,7 @@ from msgspec import Struct, structs
 from streamweir.background import BackgroundTasks
 from streamweir.config.address import base_url_of
 from streamweir.config.error import ConfigError, member
-from streamweir.core.errors import StreamweirError, UpstreamError
+from streamweir.core.errors import StreamweirError, UpstreamError, hide_secrets
 from streamweir.providers.base import UpstreamRequest
 from streamweir.providers.model_listing import Listing, ListPage, names_in
 from streamweir.server.request.model_lists import listing_for
@@ -91,6 +91,7 @@ class ModelRefresh:
         try:
             names = await read_names(provider, listing)
         except StreamweirError as error:
+            hide_secrets(error, runtime.secrets[provider.name])
             state.failures += 1
             state.due_at = self._clock() + min(RETRY_S * 2.0 ** min(state.failures - 1, 16), INTERVAL_S)
             if state.failures == 1:
