@@ -292,6 +292,27 @@ async def test_a_refused_embedding_says_what_to_do() -> None:
         assert error_of(reply)["code"] == "upstream_auth_failed"
 
 
+@pytest.mark.parametrize("stream", [True, False])
+async def test_prompts_are_answered_by_way_of_messages(stream: bool) -> None:
+    account = AwsAccount()
+    script = in_frames(EVENTS) if stream else whole(json.dumps(MESSAGE).encode())
+    body = {"model": f"up/{CLAUDE}", "prompt": ["a", "b"], "stream": stream, "max_tokens": 10}
+    async with (
+        nothing_left(),
+        ScriptedUpstream(account.signed(script)) as up,
+        gateway(signed_provider(up, account)) as gate,
+        await gate.connect() as client,
+    ):
+        await client.send(chat_request(path="/v1/completions", body=json.dumps(body).encode()))
+        reply = await client.response()
+        found = frames_of(reply.body) if stream else [json.loads(reply.body)]
+        texts = {0: "", 1: ""}
+        for choice in (choice for document in found if document != "[DONE]" for choice in document["choices"]):
+            texts[choice["index"]] += choice["text"]
+        assert texts == {0: "Good day.", 1: "Good day."}
+    assert (len(up.requests), account.refusals) == (2, [])
+
+
 async def test_a_large_answer_is_read_by_another_process() -> None:
     text = "A long day. " * 60_000
     body = json.dumps({**MESSAGE, "content": [{"type": "text", "text": text}]}).encode()
