@@ -141,6 +141,7 @@ def test_repr() -> None:
         "AIzaSyA1234567890abcdefg",
         "ya29.a0AfH6SMabcdef",
         "AKIAIOSFODNN7EXAMPLE",
+        "arn:aws:iam::123456789012:user/ops",
         "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.c2ln",
         "org-a1b2c3d4",
         "proj_a1b2c3d4",

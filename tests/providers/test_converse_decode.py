@@ -103,6 +103,10 @@ USAGE: list[tuple[dict[str, Any], Usage | None]] = [
         {"inputTokens": 20, "outputTokens": 5, "totalTokens": 25, "cacheReadInputTokens": 15},
         Usage(input_uncached=5, cache_read=15, output=5),
     ),
+    (
+        {"inputTokens": 2, "outputTokens": 5, "cacheReadInputTokenCount": 7, "cacheWriteInputTokenCount": 1},
+        Usage(input_uncached=2, cache_read=7, cache_write_5m=1, output=5),
+    ),
     ({"inputTokens": 3}, None),
     ({}, None),
 ]

@@ -117,6 +117,7 @@ BODIES: list[tuple[str, str, dict[str, Any], dict[str, Any], list[str]]] = [
     ),
     ("a temperature beyond the range", LLAMA, {"temperature": 1.5}, {"inferenceConfig": {"temperature": 1}}, []),
     ("no sampling", GPT, {"temperature": 0.2, "top_p": 0.5}, {}, ["temperature", "top_p"]),
+    ("no sampling, beyond the range", GPT, {"temperature": 1.5}, {}, ["temperature"]),
     ("no sampling, with the default", GPT, {"temperature": 1, "top_p": 1}, {}, []),
     ("Nova's top_k", NOVA, {"top_k": 9}, {"additionalModelRequestFields": {"inferenceConfig": {"topK": 9}}}, []),
     (
@@ -149,9 +150,9 @@ BODIES: list[tuple[str, str, dict[str, Any], dict[str, Any], list[str]]] = [
     (
         "metadata",
         NOVA,
-        {"metadata": {"team": "a b", "bad": "\u00e9"}},
+        {"metadata": {"team": "a b", "bad": "\u00e9", "wide": "\u2003"}},
         {"requestMetadata": {"team": "a b"}},
-        ["metadata.bad"],
+        ["metadata.bad", "metadata.wide"],
     ),
     (
         "more metadata than fits",
@@ -399,6 +400,7 @@ CHOICES: list[tuple[str, Any, list[dict[str, Any]], Any, list[str]]] = [
     (CLAUDE, "required", [SPEC, OTHER_SPEC], {"any": {}}, []),
     (CLAUDE, {"type": "function", "function": {"name": "g"}}, [SPEC, OTHER_SPEC], {"tool": {"name": "g"}}, []),
     (MISTRAL, {"type": "function", "function": {"name": "g"}}, [OTHER_SPEC], {"any": {}}, []),
+    (MISTRAL, {"type": "function", "function": {"name": "x"}}, [SPEC, OTHER_SPEC], {"tool": {"name": "x"}}, []),
     (LLAMA, "required", [SPEC, OTHER_SPEC], None, ["tool_choice"]),
     (LLAMA, {"type": "function", "function": {"name": "g"}}, [SPEC, OTHER_SPEC], None, ["tool_choice"]),
     (

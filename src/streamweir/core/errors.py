@@ -232,6 +232,7 @@ _SECRETS = re.compile(
     | \b(?:key|org|proj|user|acct)[-_](?=[\w*.-]*[\d*])[\w*.-]{4,}
     | \b(?:AIza|eyJ|ya29\.)[\w*.-]{8,}
     | \b(?:AKIA|ASIA)(?=[a-z]*\d)[a-z\d]{12,}
+    | \barn:aws[a-z-]*:[\w:/.+=@-]+                        # Amazon's resources, with the number of the account
     | \b[\w.+-]+@[\w-]+\.[\w.]+                            # mail
     | \b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b      # UUIDs
     | \b(?=[\w+/=]*\d)[\w+/=]{32,}                         # anything that looks like a token

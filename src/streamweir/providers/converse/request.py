@@ -27,8 +27,8 @@ STREAM_TYPE = "application/vnd.amazon.eventstream"
 MAX_METADATA = 16
 """Entries of `requestMetadata`."""
 
-_METADATA_NAME = re.compile(r"[a-zA-Z0-9\s:_@$#=/+,.-]{1,256}")
-_METADATA_VALUE = re.compile(r"[a-zA-Z0-9\s:_@$#=/+,.-]{0,256}")
+_METADATA_NAME = re.compile(r"[a-zA-Z0-9\s:_@$#=/+,.-]{1,256}", re.ASCII)
+_METADATA_VALUE = re.compile(r"[a-zA-Z0-9\s:_@$#=/+,.-]{0,256}", re.ASCII)
 _NOT_IN_SCHEMA_NAME = re.compile(r"[^a-zA-Z0-9_-]")
 _SERVICE_TIERS = ("default", "flex", "priority")
 _NOT_TAKEN = (
@@ -133,7 +133,7 @@ def _sampling(request: ChatRequest, traits: Traits, fields: dict[str, Any], drop
     if request.top_k:
         sampling["top_k"] = request.top_k
     if not traits.takes_sampling or refuses_sampling(fields):
-        dropped += [name for name, value in sampling.items() if not is_default(name, value)]
+        dropped += [name for name in sampling if not is_default(name, getattr(request, name))]
         return {}
     if "top_k" in sampling and not traits.has_top_k:
         dropped.append("top_k")

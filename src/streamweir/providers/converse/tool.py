@@ -29,9 +29,9 @@ def plan_tools(request: ChatRequest, called: Iterable[str], writer: Writer) -> d
     allowed = choice.allowed if choice is not None else ()
     name = choice.name if choice is not None and mode == "function" else None
     forced = writer.traits.forced
-    if name is not None and forced is Forced.ANY:
+    if forced is Forced.ANY and any(tool.function is not None and tool.function.name == name for tool in request.tools):
         # Only the tools that may be called are sent: to the model that is the same as a choice among all of them.
-        allowed, name, mode = (name,), None, "required"
+        allowed, name, mode = (name or "",), None, "required"
     tools = _tools_of(request, allowed, writer)
     if not tools:
         if mode in ("required", "function"):

@@ -20,7 +20,7 @@ def usage_of(report: Mapping[str, Any]) -> Usage | None:
     prompt, output = member_count(report, "inputTokens"), member_count(report, "outputTokens")
     if prompt is None or output is None:
         return None
-    read, write = member_count(report, "cacheReadInputTokens"), member_count(report, "cacheWriteInputTokens")
+    read, write = (_either(report, f"cache{kind}InputTokens") for kind in ("Read", "Write"))
     cached = (read or 0) + (write or 0)
     if 0 < cached <= prompt and member_count(report, "totalTokens") == prompt + output:
         # quirk: the total shows that the prompt was reported with its cached part
@@ -36,6 +36,12 @@ def usage_of(report: Mapping[str, Any]) -> Usage | None:
         cache_write_1h=write_1h,
         output=output,
     )
+
+
+def _either(report: Mapping[str, Any], name: str) -> int | None:
+    """A count, which an older version of the API calls otherwise. Both are sent today."""
+    count = member_count(report, name)
+    return member_count(report, name.removesuffix("s") + "Count") if count is None else count
 
 
 def _long_writes(report: Mapping[str, Any]) -> int | None:
