@@ -93,7 +93,17 @@ def test_a_list_is_bounded_and_names_each_once() -> None:
 
 @pytest.mark.parametrize("kind", ["bedrock", "bedrock-mantle", "vertex", "azure"])
 @pytest.mark.parametrize(
-    "body", [b"", b"{", b"[]", b"null", b"\xff", b"[" * 100_000, b'{"data":5,"modelSummaries":5,"publisherModels":5}']
+    "body",
+    [
+        b'{"data":[' + b'{"id":"a"},' * 20_000 + b'{"id":"b"}]}',
+        b"",
+        b"{",
+        b"[]",
+        b"null",
+        b"\xff",
+        b"[" * 100_000,
+        b'{"data":5,"modelSummaries":5,"publisherModels":5}',
+    ],
 )
 def test_what_is_no_list(kind: str, body: bytes) -> None:
     listing = listing_of(kind)

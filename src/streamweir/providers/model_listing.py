@@ -12,6 +12,7 @@ the calls.
 
 import re
 from collections.abc import Callable, Iterable
+from itertools import islice
 from typing import NamedTuple, TypeVar
 from urllib.parse import quote, urlsplit
 
@@ -24,6 +25,8 @@ MAX_NAMES = 500
 """Of one provider."""
 _T = TypeVar("_T")
 _NAME = re.compile(r"[A-Za-z0-9][\w.:@/-]{0,127}", re.ASCII)
+_MAX_QUOTES = 60_000
+"""In one answer: it is read in one turn of the event loop, whatever a server sends. Real ones have 10 000."""
 _TOKEN = re.compile(r"[\x21-\x7e]{1,2048}")
 
 
@@ -74,14 +77,13 @@ def names_in(pages: Iterable[ListPage]) -> tuple[str, ...]:
     """The names of a list, each once, in their order; at most `MAX_NAMES`."""
     pages = list(pages)
     unusable = {name for page in pages for name in page.unusable}
-    found = dict.fromkeys(
+    found = (
         name
-        for page in pages
-        for name in page.names
+        for name in dict.fromkeys(name for page in pages for name in page.names)
         # An inference profile has the name of its model, behind a group of regions.
         if _NAME.fullmatch(name) and name not in unusable and name.partition(".")[2] not in unusable
     )
-    return tuple(found)[:MAX_NAMES]
+    return tuple(islice(found, MAX_NAMES))
 
 
 class _Foundation(Struct, rename="camel"):
@@ -127,6 +129,8 @@ _items = msgspec.json.Decoder(_Items)
 
 
 def _decode(decoder: msgspec.json.Decoder[_T], body: bytes) -> _T:
+    if body.count(b'"') > _MAX_QUOTES:
+        raise InvalidJson("The list of models has too many members.")
     try:
         return decoder.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -136,7 +140,8 @@ def _decode(decoder: msgspec.json.Decoder[_T], body: bytes) -> _T:
 def _read_bedrock(path: str, body: bytes) -> ListPage:
     answer = _decode(_bedrock, body)
     is_of_text = {
-        each.model_id: bool({"TEXT", "EMBEDDING"} & {*each.output_modalities}) for each in answer.model_summaries
+        each.model_id: "TEXT" in each.output_modalities or "EMBEDDING" in each.output_modalities
+        for each in answer.model_summaries
     }
     names = [
         each.model_id

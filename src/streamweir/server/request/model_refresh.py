@@ -36,6 +36,8 @@ PROVIDER_S = 60.0
 CALL_S = 20.0
 MAX_PAGES = 20
 """Of one call, with all that follow it."""
+MAX_COLLECTED = 5000
+"""Names in the answers, repeated ones included: with more of them no further call is made."""
 MAX_BYTES = 2 * 1024 * 1024
 """Of one answer."""
 _LEFT_OUT = frozenset({400, 403, 404})
@@ -132,7 +134,7 @@ async def _read_all(upstream: Upstream, provider: ProviderRuntime, listing: List
     for first in listing.paths:
         path: str | None = first
         for _ in range(MAX_PAGES):
-            if path is None:
+            if path is None or sum(len(each.names) for each in pages) > MAX_COLLECTED:
                 break
             page = await _read_page(upstream, provider, listing, path)
             if isinstance(page, StreamweirError):
