@@ -92,11 +92,12 @@ def reads_elsewhere(request: ChatRequest) -> bool:
         return True
     native = request.native
     if native is None or native.wire not in _WIRES_WITH_TOOLS:
-        return any(tool.function is None and tool.custom is None for tool in request.tools)
+        tools = request.tools
+        return bool(tools) and any(tool.function is None and tool.custom is None for tool in tools)
     if native.server_tools or references_remote_content(native.body):
         return True
-    tools = native.body.get("tools")
-    return isinstance(tools, list) and any(map(_is_run_by_provider, tools))
+    sent = native.body.get("tools")
+    return isinstance(sent, list) and any(map(_is_run_by_provider, sent))
 
 
 def _is_run_by_provider(tool: Any) -> bool:

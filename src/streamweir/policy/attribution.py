@@ -7,6 +7,7 @@ out. The texts are as they were sent: `Recorder` makes of them what may be kept,
 """
 
 from collections.abc import Callable, Mapping
+from functools import cache
 from itertools import islice
 
 from msgspec import Struct
@@ -40,6 +41,9 @@ NOTHING = Attribution()
 
 def read_attribution(request: ChatRequest, frontend: Frontend, headers: Mapping[str, str]) -> Attribution:
     """As the caller sent it. `headers`: their names in lower case."""
+    has_members = request.user or request.safety_identifier or request.metadata or request.native
+    if not has_members and _names(frontend.session_headers).isdisjoint(headers):
+        return NOTHING  # nearly always
     metadata, sent_tags = request.metadata, headers.get(TAGS_HEADER)
     end_user = headers.get(USER_HEADER) or frontend.end_user_in(request)
     session = headers.get(SESSION_HEADER) or session_of(request, frontend, headers)
@@ -51,6 +55,11 @@ def read_attribution(request: ChatRequest, frontend: Frontend, headers: Mapping[
         session or metadata.get(_SESSION_MEMBER) or None,
         _read_tags(metadata, sent_tags or ""),
     )
+
+
+@cache
+def _names(session_headers: tuple[str, ...]) -> frozenset[str]:
+    return frozenset((USER_HEADER, SESSION_HEADER, TAGS_HEADER, *session_headers))
 
 
 def _read_tags(metadata: Mapping[str, str], sent: str) -> tuple[str, ...]:

@@ -195,7 +195,7 @@ class Quote(Struct, frozen=True, omit_defaults=True):
     def hold(self, prompt_tokens: int, output_tokens: int, service_tier: str | None = None) -> int | None:
         """The amount to hold, so that the most expensive target is covered. None: one of them has no price."""
         highest_cost: int | None = None
-        for rates in self.sold.values():
+        for rates in (self.rates if self.prices is None else self.prices).values():
             if rates is None:
                 return None
             amount = max_cost(rates, prompt_tokens, output_tokens, service_tier, self.searches)
@@ -205,7 +205,7 @@ class Quote(Struct, frozen=True, omit_defaults=True):
     def affords(self, amount: int, prompt_tokens: int, service_tier: str | None = None) -> int | None:
         """The answer tokens that `amount` pays for, at any target. See `affordable`."""
         fewest: int | None = None
-        for rates in self.sold.values():
+        for rates in (self.rates if self.prices is None else self.prices).values():
             if rates is None:
                 continue
             tokens = affordable(rates, amount, prompt_tokens, service_tier, self.searches)

@@ -121,8 +121,8 @@ class Accounting:
         """Admits a request. Raises `Refusal`. The hold is written to the journal later: see `Reservation.written`."""
         account_limits = self._account_limits_of(request)
         if account_limits.charges:
-            limits, make = partial(self._newest_limits_of, request), partial(self._make_reservation, request)
-            reservation, result = await self.budgets.reserve(request, limits, make, self._reserve)
+            limits, make = self._newest_limits_of, partial(self._make_reservation, request)
+            reservation, result = await self.budgets.reserve(request, account_limits, limits, make, self._reserve)
         else:
             answer = request.output_tokens if request.output_tokens is not None else self._hold_tokens
             reservation = self._make_reservation(request, account_limits, Size(request.prompt_tokens, answer))

@@ -94,12 +94,14 @@ class BudgetReserver:
     async def reserve(
         self,
         request: ReservationRequest,
-        limits: Callable[[], AccountLimits],
+        account_limits: AccountLimits,
+        limits: Callable[[ReservationRequest], AccountLimits],
         make: MakeReservation,
         decide: Callable[[Reservation], Awaitable[LimitDecision]],
     ) -> tuple[Reservation, LimitDecision]:
-        """Raises `Refusal` if there is too little money. `limits`: the present ones."""
-        account_limits, measured = limits(), self._measured(request)
+        """Raises `Refusal` if there is too little money. `account_limits`: the present ones; `limits`: those after a
+        wait."""
+        measured = self._measured(request)
         need = self._informed(measured, request)
         available = await self._available(need, account_limits)
         wanted = wanted_size(need, request.quote, available)
@@ -114,7 +116,7 @@ class BudgetReserver:
                 if blocked_by is not None and not search.is_last:
                     turn = self._take_turn(turn, blocked_by, deadline, request)
                     search.is_last = turn is None or not await self.line.wait(turn)
-                    account_limits = limits()
+                    account_limits = limits(request)
                     need = search.need = self._informed(measured, request)  # answers have ended meanwhile
                     available = await self._available(need, account_limits)
                     search.wanted, search.is_shortened = wanted_size(need, request.quote, available), False

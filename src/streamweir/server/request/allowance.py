@@ -69,8 +69,7 @@ class OutputAllowance:
         if reservation.allowance is not None or reservation.rate_tokens is not None:
             count = self._vocabularies.counter(target.model) if reservation.choices == 1 else None
             answer = AnswerCount(meter.record, count, reservation.bytes_per_token)
-            answer.is_over_limit = reservation.is_sliced
-            answer.is_rough = reservation.is_sliced
+            answer.is_over_limit = answer.is_rough = reservation.is_sliced
             relay.exceeds = answer.exceeds
             relay.on_overrun = partial(self._overrun, relay, answer)
             if reservation.allowance is not None:

@@ -76,8 +76,8 @@ def build_request(
         chat = structs.replace(chat, stream=True)
     if limit is not None:
         chat = with_limit(chat, limit)
-    is_chat = chat.api == "chat"
-    provider_wire = runtime.chat_wire(target) if is_chat else runtime.other_wire(target, chat)
+    is_chat, wire = chat.api == "chat", runtime.wires.wire_of(target)
+    provider_wire = runtime.chat_wire(target, wire) if is_chat else runtime.other_wire(target, chat, wire)
     if chat.native is not None and chat.native.wire == provider_wire.native_wire:
         chat = _with_priced_tier(runtime, chat, chat.native, target)
     requests_usage = target not in runtime.refusals
@@ -90,7 +90,7 @@ def build_request(
         max_output_tokens=runtime.model_limits.configured_outputs.get(target),
     )
     request = provider_wire.provider.build_request(chat, known)
-    if len(provider.wires) > 1 and request.wire is not (wire := runtime.wires.wire_of(target)):
+    if request.wire is not wire:
         request = structs.replace(request, wire=wire)
     if folds:
         request = structs.replace(request, is_folded=True)
@@ -99,7 +99,7 @@ def build_request(
         request = structs.replace(request, dropped=(*request.dropped, *dropped))
     native = chat.native
     is_passed = native is not None and (native.wire == provider_wire.native_wire or is_text(runtime, chat, target))
-    rules = runtime.provider_for(target).rules
+    rules = provider.rules
     if rules is not None:
         request = with_rules(request, rules, native.body if native is not None and is_passed else original.body)
     return request if native is None or is_passed else _with_own_paths(request, native)

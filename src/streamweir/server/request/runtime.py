@@ -171,8 +171,7 @@ class RuntimeConfig(Struct, frozen=True, kw_only=True):
 
     def chat_wire(self, target: TargetId, wire: Wire | None = None) -> ProviderWire:
         """On the wire of an attempt that was made, or (None) of the next."""
-        provider = self.providers[target.provider]
-        return provider.wires[wire or self.wires.wire_of(target)] if len(provider.wires) > 1 else provider.first
+        return self.providers[target.provider].wires[wire or self.wires.wire_of(target)]
 
     def other_wire(self, target: TargetId, chat: ChatRequest, wire: Wire | None = None) -> ProviderWire:
         """For a request of another API than chat. `refusal_of` must have been asked."""
