@@ -34,6 +34,12 @@ metadata = MetaData()
 _Sequence = BigInteger().with_variant(Integer, "sqlite")
 """SQLite increments automatically only in a column of the type INTEGER."""
 
+
+def _index_where(condition: str, name: str, *columns: str) -> Index:
+    """An index of some of the rows."""
+    return Index(name, *columns, sqlite_where=text(condition), postgresql_where=text(condition))
+
+
 workspaces = Table(
     "workspaces",
     metadata,
@@ -93,12 +99,7 @@ accounts = Table(
     Column("spent", BigInteger, nullable=False),
     Column("held", BigInteger, nullable=False),
     Column("until_ms", BigInteger),  # only of a rule: the end of its period, if that ends
-    Index(
-        "accounts_until",
-        "until_ms",
-        sqlite_where=text("until_ms IS NOT NULL"),
-        postgresql_where=text("until_ms IS NOT NULL"),
-    ),
+    _index_where("until_ms IS NOT NULL", "accounts_until", "until_ms"),
 )
 
 limit_rules = Table(
@@ -156,12 +157,7 @@ open_requests = Table(
     Column("tags", Text),
     Column("accounts", Text),  # JSON list: accounts of rules under [[limits]] that it is charged to
     # For the query of every second. Other queries are rare, and the table is short.
-    Index(
-        "open_requests_cancelled",
-        "instance",
-        sqlite_where=text("cancel_ms IS NOT NULL"),
-        postgresql_where=text("cancel_ms IS NOT NULL"),
-    ),
+    _index_where("cancel_ms IS NOT NULL", "open_requests_cancelled", "instance"),
 )
 
 
@@ -192,22 +188,8 @@ requests = Table(
     Index("requests_of_key", "key_id", "at_ms", "seq", "workspace_id", *_FILTERED),
     # The id in the chunks. For the request's own id, or its beginning, there is the unique index above.
     Index("requests_of_completion", "completion_id", "seq"),
-    Index(
-        "requests_of_end_user",
-        "end_user",
-        "at_ms",
-        "seq",
-        sqlite_where=text("end_user IS NOT NULL"),
-        postgresql_where=text("end_user IS NOT NULL"),
-    ),
-    Index(
-        "requests_of_session",
-        "session",
-        "at_ms",
-        "seq",
-        sqlite_where=text("session IS NOT NULL"),
-        postgresql_where=text("session IS NOT NULL"),
-    ),
+    _index_where("end_user IS NOT NULL", "requests_of_end_user", "end_user", "at_ms", "seq"),
+    _index_where("session IS NOT NULL", "requests_of_session", "session", "at_ms", "seq"),
     sqlite_autoincrement=True,
 )
 
@@ -275,14 +257,7 @@ attribution_days = Table(
     *(Column(each, BigInteger, nullable=False) for each in SUMS),
     Index("attribution_of_value", "workspace_id", "kind", "value", "day"),
     Index("attribution_of_kind", "kind", "day"),
-    Index(
-        "attribution_of_user",
-        "workspace_id",
-        "digest",
-        "day",
-        sqlite_where=text("digest IS NOT NULL"),
-        postgresql_where=text("digest IS NOT NULL"),
-    ),
+    _index_where("digest IS NOT NULL", "attribution_of_user", "workspace_id", "digest", "day"),
     sqlite_with_rowid=False,
 )
 
@@ -327,13 +302,7 @@ alert_deliveries = Table(
     Column("given_up_ms", BigInteger),
     Column("error", Text),  # of the last attempt
     # Those that wait: few, at the end of many.
-    Index(
-        "alert_deliveries_waiting",
-        "webhook",
-        "alert_seq",
-        sqlite_where=text("delivered_ms IS NULL AND given_up_ms IS NULL"),
-        postgresql_where=text("delivered_ms IS NULL AND given_up_ms IS NULL"),
-    ),
+    _index_where("delivered_ms IS NULL AND given_up_ms IS NULL", "alert_deliveries_waiting", "webhook", "alert_seq"),
 )
 
 alert_conditions = Table(
