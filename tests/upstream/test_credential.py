@@ -1,12 +1,14 @@
 """A credential that expires: who waits, who does not, and what a token service that fails or hangs changes."""
 
 import asyncio
+from random import Random
 
 import pytest
 
 from streamweir.core.errors import GatewayFault, StreamweirError, UpstreamError
 from streamweir.upstream.credential import Lease, RefreshedCredential, RefreshFailure, refused_by
 from support.deadlines import WAIT_TIMEOUT_S
+from support.soak import part_of
 from support.upstream_server import turns
 
 
@@ -247,3 +249,42 @@ async def test_nothing_shows_the_value() -> None:
     service = TokenService()
     credential = await first(service, "geheim")
     assert "geheim" not in repr(Lease(value="geheim", lives_s=1.0)) + repr(credential) + repr(vars(credential))
+
+
+@pytest.mark.parametrize("seed", part_of(range(200), 20))
+async def test_any_order_of_requests_refreshes_and_time(seed: int) -> None:
+    """Never two refreshes at once, never an expired value, and no request with a valid value waits."""
+    chance, service = Random(seed), TokenService()
+    credential = service.credential()
+    expires: dict[str, float] = {}
+    best, waiting = "", list[asyncio.Task[str]]()
+    for step in range(80):
+        choice = chance.random()
+        if choice < 0.5:
+            task = asyncio.ensure_future(credential.get())
+            await turns()
+            if best and service.now < expires[best] - 5.0:
+                assert task.done()
+            if task.done() and task.exception() is None:
+                assert service.now < expires[task.result()]
+            else:
+                waiting.append(task)
+        elif choice < 0.6:
+            asyncio.ensure_future(credential.refused()).add_done_callback(lambda done: done.result())
+        elif choice < 0.8:
+            service.now += chance.choice([0.1, 1.0, 7.0, 60.0])
+        elif service.fetches and not service.fetches[-1].done():
+            if chance.random() < 0.5:
+                best = f"value {step}"
+                lives_s = chance.choice([5.0, 30.0, 300.0])
+                expires[best] = service.now + lives_s
+                await service.give(best, lives_s)
+            else:
+                await service.fail(chance.choice([UpstreamError("upstream_timeout", "x"), refused_by("y")]))
+        await turns()
+        assert sum(not fetch.done() for fetch in service.fetches) <= 1
+    if service.fetches and not service.fetches[-1].done():
+        await service.fail(UpstreamError("upstream_timeout", "x"))
+    for result in await asyncio.gather(*waiting, return_exceptions=True):
+        assert isinstance(result, str | UpstreamError)
+    await credential.close()
