@@ -29,29 +29,26 @@ def is_authorized(provider: ProviderConfig) -> bool:
     return is_cloud and not has_key and not has_header
 
 
-def authorizer_for(provider: ProviderConfig, base_url: str | None = None) -> Authorizer | None:
-    """None: it needs none. `base_url`: of another host of the same cloud than the provider's. Raises `ValueError` for
-    settings that cannot be used."""
-    if not is_authorized(provider):
-        return None
-    return _CLOUDS[provider.kind](provider, base_url or base_url_of(provider) or "")
+def authorizer_for(provider: ProviderConfig) -> Authorizer | None:
+    """None: it needs none. Raises `ValueError` for settings that cannot be used."""
+    return _CLOUDS[provider.kind](provider) if is_authorized(provider) else None
 
 
-def _aws(provider: ProviderConfig, base_url: str) -> Authorizer:
+def _aws(provider: ProviderConfig) -> Authorizer:
     if provider.region is None:
         raise ValueError("region is missing: requests are signed for a region")
     own = structs.asdict(provider.aws or AwsAuth())
     settings = aws.AwsSettings(region=provider.region, proxy=provider.proxy, ca_file=provider.ca_file, **own)
     return aws.authorizer_of(
         settings,
-        base_url=base_url,
+        base_url=base_url_of(provider) or "",
         service=_AWS_SERVICES[provider.kind],
         headers=tuple(provider.headers.items()),
         on_failure=partial(_log, provider.name),
     )
 
 
-def _google(provider: ProviderConfig, _base_url: str) -> Authorizer:
+def _google(provider: ProviderConfig) -> Authorizer:
     own = provider.google or GoogleAuth()
     settings = google.GoogleSettings(
         source="file" if own.credentials_file is not None else own.source,
@@ -64,13 +61,13 @@ def _google(provider: ProviderConfig, _base_url: str) -> Authorizer:
     return google.authorizer_of(settings, on_failure=partial(_log, provider.name))
 
 
-def _entra(provider: ProviderConfig, _base_url: str) -> Authorizer:
+def _entra(provider: ProviderConfig) -> Authorizer:
     own = structs.asdict(provider.entra or EntraAuth())
     settings = entra.EntraSettings(**own, proxy=provider.proxy, ca_file=provider.ca_file)
     return entra.authorizer_of(settings, on_failure=partial(_log, provider.name))
 
 
-_CLOUDS: dict[str, Callable[[ProviderConfig, str], Authorizer]] = {
+_CLOUDS: dict[str, Callable[[ProviderConfig], Authorizer]] = {
     **dict.fromkeys(_AWS_SERVICES, _aws),
     "vertex": _google,
     "azure": _entra,
