@@ -108,6 +108,7 @@ class BrokenProvider:
 
 @dataclass
 class BrokenCall:
+    is_refused = False
     inner: Call
     fault: str
 

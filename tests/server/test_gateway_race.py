@@ -156,6 +156,7 @@ def metrics(gate: Gate) -> dict[str, float]:
 
 @dataclass
 class CapturedCall:
+    is_refused = False
     inner: Call
     is_over: bool = False
 

@@ -22,6 +22,7 @@ class QuietUpstream:
     """An upstream and its call: the test says what comes."""
 
     resends = 0
+    is_refused = False
     trace = None
 
     async def open(self, _request: UpstreamRequest, _receiver: Receiver, /) -> "QuietUpstream":

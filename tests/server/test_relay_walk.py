@@ -98,6 +98,7 @@ class ManualUpstream:
         self.ends: list[str] = []
         self.is_paused = False
         self.resends = 0
+        self.is_refused = False
         self.trace: CallTrace | None = None
 
     async def open(self, _request: UpstreamRequest, _receiver: Receiver, /) -> "ManualUpstream":

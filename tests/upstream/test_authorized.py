@@ -9,6 +9,8 @@ import pytest
 
 from streamweir.core.errors import GatewayFault, StreamweirError, UpstreamError
 from streamweir.providers.base import UpstreamRequest
+from streamweir.providers.registry import provider_named
+from streamweir.server.relay.upstream import AttemptUpstream
 from streamweir.upstream.authorized import AuthorizedCall, AuthorizedUpstream, connections_in
 from streamweir.upstream.base import Upstream
 from streamweir.upstream.head import Fields
@@ -210,6 +212,22 @@ async def test_no_token_for_the_second_request(failure: StreamweirError) -> None
         await recorder.over()
         assert recorder.calls == ["failed"]
         assert recorder.error == tokens.failure
+
+
+@pytest.mark.parametrize("is_refused", [True, False])
+async def test_a_refused_request_that_is_given_up_is_not_billed(is_refused: bool) -> None:
+    tokens = Tokens()
+    tokens.may_renew.clear()
+    async with UpstreamServer() as server, authorized(tokens, server) as upstream:
+        attempt = AttemptUpstream(provider_named("openai"))
+        attempt.take_call(await upstream.open(REQUEST, Recorder()))
+        peer = await server.accept()
+        await peer.request()
+        if is_refused:
+            peer.send(REFUSED)
+            await asyncio.wait_for(tokens.was_refused.wait(), WAIT_TIMEOUT_S)
+        attempt.drop()  # the caller has left, or a deadline has passed
+        assert attempt.is_billable is not is_refused
 
 
 async def test_no_token_at_all() -> None:

@@ -19,6 +19,8 @@ BUSY = UpstreamError("upstream_rate_limited", "busy")
 class Inner:
     """One call of the upstream inside, driven by the test."""
 
+    is_refused = False
+
     def __init__(self, body: bytes, receiver: Receiver, log: list[str]) -> None:
         self.body, self.receiver, self._log = body, receiver, log
         self.resends = 1

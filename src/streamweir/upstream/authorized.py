@@ -135,6 +135,10 @@ class AuthorizedCall:
         return self._resends + self._call.resends
 
     @property
+    def is_refused(self) -> bool:
+        return self._renewal is not None
+
+    @property
     def trace(self) -> CallTrace | None:
         return self._call.trace
 

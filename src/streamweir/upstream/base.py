@@ -67,6 +67,11 @@ class Call(Protocol):
         """How it reached the upstream. None: without a connection."""
         ...
 
+    @property
+    def is_refused(self) -> bool:
+        """The provider has refused it, its refusal is held back, and it was not sent again yet."""
+        ...
+
     def pause(self) -> None:
         """Stop reading until `resume`. A second call has no effect."""
         ...

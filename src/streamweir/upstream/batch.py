@@ -56,6 +56,8 @@ class BatchUpstream:
 class BatchCall:
     """See `upstream.base.Call`."""
 
+    is_refused = False  # what was sent of it is known by `on_sent`
+
     def __init__(
         self,
         upstream: Upstream,

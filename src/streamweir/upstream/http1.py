@@ -95,6 +95,8 @@ class Http1Call:
         "_trace",
     )
 
+    is_refused = False
+
     def __init__(self, pool: Pool[Connection], dialler: Dialler, linger_s: float, head: bytes, body: bytes) -> None:
         self._pool = pool
         self._dialler = dialler

@@ -49,6 +49,7 @@ class SimCall:
     """See `upstream.base.Call`. At any time one step is pending: on the event loop, or until `resume`."""
 
     resends = 0
+    is_refused = False
     trace = None
 
     def __init__(self, loop: asyncio.AbstractEventLoop, steps: Iterator[Step], receiver: Receiver) -> None:

@@ -114,6 +114,8 @@ class AttemptUpstream:
         if call is None:
             return
         self.resends, self.trace = call.resends, call.trace
+        if call.is_refused:
+            self.is_billable = False
         if is_reusable:
             call.release()
         else:
