@@ -18,7 +18,8 @@ from streamweir.core.events import (
 from streamweir.core.usage import Usage
 from streamweir.pipeline.large_answer import MeteredEvent
 from streamweir.pipeline.large_answer_wire import ANSWER_SOURCE, EVENTS, AnswerSource
-from streamweir.providers.registry import provider_named, provider_names
+from streamweir.providers.base import framing_of
+from streamweir.providers.registry import name_on, provider_named, provider_names, wires_of
 
 USAGE = Usage(input_uncached=2**53, reasoning=0, openai_style=True, prompt_details={"cached_tokens": 1, "x": [None]})
 SAID: list[MeteredEvent] = [
@@ -66,10 +67,15 @@ def test_an_error_has_one_of_our_codes() -> None:
         EVENTS.decode(data)
 
 
-@pytest.mark.parametrize("name", provider_names())
+WIRES = [name_on(kind, wire) for kind in provider_names() for wire in wires_of(kind)]
+
+
+@pytest.mark.parametrize("name", WIRES)
 def test_the_name_of_a_provider_leads_to_one_that_reads_the_same(name: str) -> None:
     provider = provider_named(name)
     reported = ANSWER_SOURCE.decode(ANSWER_SOURCE.encode(AnswerSource(provider.name, 2)))
-    assert type(provider_named(reported.provider)) is type(provider)
+    found = provider_named(reported.provider)
+    assert type(found.decoder()) is type(provider.decoder())
+    assert framing_of(found) is framing_of(provider)
     assert vars(provider_named(reported.provider)) == vars(provider)
     assert reported.choices == 2
