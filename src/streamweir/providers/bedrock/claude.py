@@ -137,9 +137,9 @@ def split_betas(sent: list[str]) -> tuple[list[str], list[str]]:
 
 def _move_format(body: dict[str, Any]) -> None:
     """`output_format` is the older place of the format, which Bedrock does not know."""
-    wanted = body.pop("output_format", None)
-    output = body.get("output_config")
+    wanted, output = body.get("output_format"), body.get("output_config")
     if isinstance(wanted, dict):
+        del body["output_format"]
         body["output_config"] = {"format": wanted, **(output if isinstance(output, dict) else {})}
 
 

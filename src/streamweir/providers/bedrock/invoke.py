@@ -17,7 +17,7 @@ from streamweir.providers.anthropic import error
 from streamweir.providers.anthropic.decode import AnthropicDecoder, decode_whole
 from streamweir.providers.anthropic.model import traits_of
 from streamweir.providers.anthropic.request import plan_call
-from streamweir.providers.base import Decoder, Provider, Target, UpstreamRequest, object_in, one_choice_only
+from streamweir.providers.base import Decoder, Provider, Target, UpstreamRequest, one_choice_only
 from streamweir.providers.bedrock import claude
 from streamweir.providers.bedrock.error import read_error
 from streamweir.providers.bedrock.inference_id import foundation_model, model_path
@@ -50,9 +50,8 @@ class Invoke:
 
     def count_request(self, request: UpstreamRequest, target: Target, /) -> UpstreamRequest:
         """CountTokens takes the body of InvokeModel, which must have a limit, and the id of a model alone."""
-        body = object_in(request.body.decode()) or {}
-        body.setdefault("max_tokens", traits_of(target.model).max_output_tokens)
-        inner = b64encode(jsonio.encode(body)).decode()
+        body = jsonio.decode(request.body)
+        inner = b64encode(jsonio.encode({"max_tokens": traits_of(target.model).max_output_tokens, **body})).decode()
         model = foundation_model(target.model) or target.model
         return structs.replace(
             request,

@@ -8,6 +8,7 @@ the gateway counts: with a tokenizer in a thread. At most `MAX_AT_ONCE` run at t
 import asyncio
 import time
 from concurrent.futures import Executor
+from functools import partial
 from random import random
 
 from msgspec import structs
@@ -16,7 +17,7 @@ from streamweir.core.errors import StreamweirError
 from streamweir.core.request import ChatRequest
 from streamweir.core.usage import member_count
 from streamweir.policy.health import TargetId
-from streamweir.providers.base import count_request
+from streamweir.providers.base import Provider, Target, UpstreamRequest, count_request
 from streamweir.server.accounting.token_count import Vocabularies
 from streamweir.server.http.answers import failure_answer, json_answer
 from streamweir.server.http.message import Answer, Request, Response
@@ -24,7 +25,7 @@ from streamweir.server.request.admission import Admission
 from streamweir.server.request.body_changes import with_rules
 from streamweir.server.request.body_parsing import MAX_BYTES_ON_LOOP
 from streamweir.server.request.request_route import find_route
-from streamweir.server.request.runtime import RuntimeConfig
+from streamweir.server.request.runtime import ProviderRuntime, RuntimeConfig
 from streamweir.upstream.fetch import read_whole
 from streamweir.wire import jsonio
 
@@ -56,37 +57,48 @@ class TokenCounting:
         else:
             chat = await loop.run_in_executor(self._threads, _parse, request, admission)
         target = find_route(admission.runtime, admission.key, chat).targets[0].target
-        tokens = await _ask_provider(admission.runtime, chat, target)
+        tokens = await self._ask_provider(admission.runtime, chat, target, len(body))
         if tokens is None:
             tokenizer = self._vocabularies.tokenizer(target.model)
             tokens = (await loop.run_in_executor(self._threads, tokenizer.count_prompt, chat.prompt))[0]
         headers = frontend.own_headers((), request.id, (), 0.0)
         return json_answer(frontend.write_count(tokens, chat), 200, headers)
 
+    async def _ask_provider(
+        self, runtime: RuntimeConfig, chat: ChatRequest, target: TargetId, body_bytes: int
+    ) -> int | None:
+        """None: it has no such count, or did not send one."""
+        provider, provider_wire = runtime.provider_for(target), runtime.chat_wire(target)
+        if chat.native is None or chat.native.wire != provider_wire.native_wire:
+            return None
+        secret = provider.secrets[runtime.router.pick(target, time.monotonic(), random).credential]
+        known = structs.replace(provider.target, model=target.model, api_key=secret)
+        build = partial(_build_count, provider, provider_wire.provider, chat, known)
+        if body_bytes <= MAX_BYTES_ON_LOOP:
+            count = build()
+        else:
+            count = await asyncio.get_running_loop().run_in_executor(self._threads, build)
+        if count is None:
+            return None
+        try:
+            answer = await read_whole(provider.upstream, count, timeout_s=_PROVIDER_S)
+            document = jsonio.decode(answer.body) if answer.status == 200 else None
+        except (StreamweirError, jsonio.InvalidJson):
+            return None
+        if not isinstance(document, dict):
+            return None
+        tokens = member_count(document, "input_tokens")
+        return tokens if tokens is not None else member_count(document, "inputTokens")  # Bedrock's
+
 
 def _parse(request: Request, admission: Admission) -> ChatRequest:
     return admission.frontend.parse_count(jsonio.decode_body(request.body), request.headers)
 
 
-async def _ask_provider(runtime: RuntimeConfig, chat: ChatRequest, target: TargetId) -> int | None:
-    """None: it has no such count, or did not send one."""
-    provider, provider_wire = runtime.provider_for(target), runtime.chat_wire(target)
-    if chat.native is None or chat.native.wire != provider_wire.native_wire:
-        return None
-    secret = provider.secrets[runtime.router.pick(target, time.monotonic(), random).credential]
-    known = structs.replace(provider.target, model=target.model, api_key=secret)
-    request = provider_wire.provider.build_request(chat, known)
-    if provider.rules is not None:
-        request = with_rules(request, provider.rules.for_counting, chat.native.body)
-    count = count_request(provider_wire.provider, request, known)
-    if count is None:
-        return None
-    try:
-        answer = await read_whole(provider.upstream, count, timeout_s=_PROVIDER_S)
-        document = jsonio.decode(answer.body) if answer.status == 200 else None
-    except (StreamweirError, jsonio.InvalidJson):
-        return None
-    if not isinstance(document, dict):
-        return None
-    tokens = member_count(document, "input_tokens")
-    return tokens if tokens is not None else member_count(document, "inputTokens")  # Bedrock's
+def _build_count(
+    runtime: ProviderRuntime, provider: Provider, chat: ChatRequest, target: Target
+) -> UpstreamRequest | None:
+    request = provider.build_request(chat, target)
+    if runtime.rules is not None and chat.native is not None:
+        request = with_rules(request, runtime.rules.for_counting, chat.native.body)
+    return count_request(provider, request, target)
