@@ -45,6 +45,8 @@ BEDROCK: list[tuple[int, str, str, str, str]] = [
     (403, "AccessDeniedException", "You don't have access to the model with the specified model ID.", AUTH, "Enable"),
     (403, "AccessDeniedException", "Model access is denied due to IAM user or service role", AUTH, "Subscribe"),
     (403, "AccessDeniedException", "Model access is denied due to INVALID_PAYMENT_INSTRUMENT:A", AUTH, "payment"),
+    (403, "AccessDeniedException", "The API Key has expired.", AUTH, "Create another one"),
+    (403, "AccessDeniedException", "API Key may not use this model", AUTH, "IAM policy"),
     (403, "AccessDeniedException", "no", AUTH, "IAM policy"),
     (400, "ValidationException", "Operation not allowed", AUTH, "support"),
     (400, "ValidationException", "The provided model identifier is invalid.", MODEL, "region"),

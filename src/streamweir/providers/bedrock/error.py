@@ -103,7 +103,8 @@ _ROWS = (
     Advice(
         _AUTH,
         "Amazon Bedrock refused the API key: it is wrong, or has expired. Create another one, or use AWS credentials.",
-        text=r"(?:Authentication failed|Invalid API Key|The API Key|API Key|Bearer token|Invalid bearer token)\b",
+        text=r"(?:Authentication failed|Invalid (?:API Key|bearer token)"
+        r"|(?:The )?(?:API Key|bearer token) (?:is (?:not valid|invalid|expired)|has expired))",
         statuses=(401, 403),
         is_of_account=True,
     ),
