@@ -1,6 +1,6 @@
 // How a target does, in a word that needs no colour.
 import { duration } from "../../lib/format";
-import type { TargetState } from "../../lib/types";
+import type { TargetState, TargetView } from "../../lib/types";
 import { Badge, type Tone } from "../../ui/parts";
 
 interface Health {
@@ -26,9 +26,12 @@ export function State(props: Health) {
   );
 }
 
-// A provider has an API of its own, and some a second one.
-export function Wire(props: { wire: "chat" | "responses" }) {
-  return props.wire === "responses" ? <Badge title="Asked through the provider's Responses API">Responses</Badge> : null;
+// A provider has an API of its own, which is not named, and some have others.
+const APIS: Partial<Record<TargetView["wire"], string>> = { converse: "Converse", messages: "Messages", responses: "Responses" };
+
+export function Wire(props: { wire: TargetView["wire"] }) {
+  const api = APIS[props.wire];
+  return api ? <Badge title={`Asked through the provider's ${api} API`}>{api}</Badge> : null;
 }
 
 export function Latency(props: { seconds: number | null }) {
