@@ -10,6 +10,7 @@ from streamweir.core.events import (
     ChoiceFinished,
     Event,
     FinishReason,
+    ReasoningDelta,
     StreamCompleted,
     StreamFailed,
     StreamStarted,
@@ -222,6 +223,13 @@ def test_frames_that_are_not_in_order() -> None:
         ChoiceFinished(0, FinishReason.TOOL_CALLS, "tool_use"),
         StreamCompleted(),
     ]
+
+
+def test_reasoning_data_that_is_no_base64_stays_as_it_came() -> None:
+    delta = {"contentBlockIndex": 0, "delta": {"reasoningContent": {"redactedContent": "?"}}}
+    events = events_of(frame("contentBlockDelta", delta), frame("messageStop", {"stopReason": "end_turn"}))
+    entry = {"type": "reasoning.encrypted", "data": "?", "format": "bedrock-converse-v1", "index": 0}
+    assert ReasoningDelta(0, "", (entry,)) in events
 
 
 def test_another_message_inside_an_answer() -> None:

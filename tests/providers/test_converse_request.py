@@ -285,6 +285,34 @@ def test_roles_alternate_and_instructions_are_apart() -> None:
     }
 
 
+def test_sound() -> None:
+    sound = {"type": "input_audio", "input_audio": {"data": "AA==", "format": "wav"}}
+    strange = {"type": "input_audio", "input_audio": {"data": "AA==", "format": "midi"}}
+    messages = [{"role": "user", "content": [{"type": "text", "text": "a"}, sound, strange]}]
+    built = build({"messages": messages}, "mistral.voxtral-small-24b-2507")
+    written = json.loads(built.body)["messages"][0]["content"]
+    assert written == [{"text": "a"}, {"audio": {"format": "wav", "source": {"bytes": "AA=="}}}]
+    assert built.dropped == ("messages[0].content[2]",)
+    assert build({"messages": messages}, CLAUDE).dropped == ("messages[0].content[1]", "messages[0].content[2]")
+
+
+def test_only_text_where_there_is_only_text() -> None:
+    picture = {"type": "image_url", "image_url": {"url": PNG}}
+    word = {"type": "text", "text": "a", "cache_control": MARK}
+    messages = [
+        {"role": "system", "content": [picture, word]},
+        USER,
+        {"role": "assistant", "content": [picture], "tool_calls": [call("c")]},
+        answer("c", [word, word], cache_control=MARK),
+    ]
+    built = build({"messages": messages, "tools": [TOOL]}, CLAUDE)
+    body = json.loads(built.body)
+    assert (body["system"], body["messages"][1]["content"]) == ([{"text": "a"}, POINT], [use("c")])
+    assert body["messages"][2]["content"][1:] == [POINT], "there are none within a result"
+    dropped = ["[0].content[0]", "[2].content[0]", "[3].content[0].cache_control", "[3].content[1].cache_control"]
+    assert list(built.dropped) == [f"messages{path}" for path in dropped]
+
+
 def test_images_and_documents_are_sent_as_bytes() -> None:
     note = "data:text/markdown;charset=utf-8;base64,IyBO"
     parts = [
@@ -617,6 +645,7 @@ def test_choices_are_refused_before_the_call() -> None:
         ("arn:aws:bedrock:us-east-1::foundation-model/amazon.nova-pro-v1:0", True),
         ("arn:aws:bedrock:us-east-1:123456789012:inference-profile/us.deepseek.r1-v1:0", True),
         ("us.ai21.jamba-1-5-large-v1:0", True),
+        ("xai.grok-4.3", True),
         (PROFILE, False),
         ("my-own-model", False),
     ],

@@ -16,6 +16,7 @@ from streamweir.core.request import read_request
 from streamweir.providers.base import Target
 from streamweir.providers.registry import provider_named
 from streamweir.wire import jsonio
+from support.aws_shape import faults_of
 
 TARGETS: list[tuple[str, Target]] = [
     ("openai", Target(model="gpt-5.5", api_key="k")),
@@ -85,6 +86,7 @@ DETAIL = st.sampled_from(
         {"type": "reasoning.text", "text": "hm"},
         {"type": "reasoning.encrypted", "data": "x", "format": "google-gemini-v1", "id": "c1"},
         {"type": "reasoning.encrypted", "data": "x", "format": "openai-responses-v1"},
+        {"type": "reasoning.encrypted", "data": "eA==", "format": "bedrock-converse-v1", "index": 1},
         {"type": "reasoning.summary", "summary": "x"},
     ]
 )
@@ -213,6 +215,7 @@ def test_what_converse_requires(model: str, body: dict[str, Any]) -> None:
     """Its service refuses anything else, also where the caller's request is fine."""
     built = provider_named("bedrock").build_request(read_request(body), Target(model=model))
     written = jsonio.decode(built.body)
+    assert faults_of("bedrock-runtime", "Converse", written) == []
     roles = [message["role"] for message in written["messages"]]
     assert all(one != other for one, other in pairwise(roles)), "roles alternate"
     tools = written.get("toolConfig", {"tools": []})["tools"]

@@ -32,6 +32,7 @@ _DOCUMENTS = {
     "text/html": "html",
     "text/markdown": "md",
 }
+_SOUNDS = frozenset(("mp3", "opus", "wav", "aac", "flac", "mp4", "ogg", "m4a", "mpeg", "mpga", "pcm", "webm"))
 _NOT_IN_NAME = re.compile(r"[^a-zA-Z0-9()\[\] -]+")
 _BLANKS = re.compile(r" {2,}")
 _NOT_BEFORE_POINT = ("document", "reasoningContent")
@@ -69,11 +70,14 @@ class Writer:
         self._numbers: dict[str, int] = {}  # the newest number behind a name that is used more than once
         self._points: list[_Point] = []
 
-    def blocks_of(self, parts: tuple[Part, ...], path: str, mark_path: str | None = None) -> list[Block]:
-        """The blocks of a message whose parts are at `path`. `mark_path`: of a text that is the whole content."""
+    def blocks_of(
+        self, parts: tuple[Part, ...], path: str, mark_path: str | None = None, *, takes_audio: bool = True
+    ) -> list[Block]:
+        """The blocks of a message whose parts are at `path`. `mark_path`: of a text that is the whole content.
+        `takes_audio`: False in a result."""
         blocks: list[Block] = []
         for i, part in enumerate(parts):
-            value = self._value_of(part, f"{path}[{i}]")
+            value = self._value_of(part, f"{path}[{i}]", takes_audio)
             if value is None:
                 continue
             mark = None if isinstance(part, RefusalPart | OtherPart) else part.cache_control
@@ -131,7 +135,7 @@ class Writer:
             self.dropped.append(f"{path}.ttl")
         return {"type": "default"}
 
-    def _value_of(self, part: Part, path: str) -> dict[str, Any] | None:
+    def _value_of(self, part: Part, path: str, takes_audio: bool) -> dict[str, Any] | None:
         value: dict[str, Any] | None = None
         match part:
             case TextPart():
@@ -144,7 +148,11 @@ class Writer:
                     self.dropped.append(f"{path}.image_url.detail")
             case FilePart():
                 value = self._data_value(part.file.file_data or "", part.file.filename)
-            case AudioPart() | OtherPart():
+            case AudioPart():
+                form, data = part.input_audio.format.lower(), part.input_audio.data
+                if takes_audio and self.traits.takes_audio and form in _SOUNDS and data:
+                    value = {"audio": {"format": form, "source": {"bytes": data}}}
+            case OtherPart():
                 pass
         if value is None:
             self.dropped.append(path)

@@ -169,7 +169,7 @@ class Conversation:
         if isinstance(message.content, str):
             content = [{"text": message.content}] if message.content.strip() else []
         else:
-            blocks = self._writer.blocks_of(message.parts, f"{path}.content")
+            blocks = self._writer.blocks_of(message.parts, f"{path}.content", takes_audio=False)
             content = [block.value for block in blocks]
             # There are no cache points within a result: the last one stands behind it.
             marked = [block for block in blocks if block.mark is not None]

@@ -58,6 +58,7 @@ class Traits(Struct, frozen=True, kw_only=True):
     caches_tools: bool = False
     takes_long_cache: bool = False
     """Cache points of one hour."""
+    takes_audio: bool = False
     has_short_ids: bool = False
     """The ids of calls are nine letters and digits."""
 
@@ -67,6 +68,7 @@ UNKNOWN = Traits(
     takes_cache_points=True,
     caches_tools=True,
     takes_long_cache=True,
+    takes_audio=True,
 )
 _PLAIN = Traits(takes_schema=False, forced=Forced.NONE)
 _NOVA = Traits(has_top_k=True, takes_schema=False, forced=Forced.NAMED, takes_cache_points=True)
@@ -82,6 +84,7 @@ _ROWS: tuple[tuple[re.Pattern[str], Traits], ...] = tuple(
                 takes_schema=False,
                 forced=Forced.NAMED,
                 takes_cache_points=True,
+                takes_audio=True,
             ),
         ),
         (r"(^|[./])amazon\.nova|(^|/)nova-", _NOVA),
@@ -96,9 +99,10 @@ _ROWS: tuple[tuple[re.Pattern[str], Traits], ...] = tuple(
         ),
         (r"(^|[./])(moonshot|moonshotai)\.", Traits(effort=Effort.FLAT)),
         (r"(^|[./])qwen\.", Traits(effort=Effort.CONFIG)),
-        (r"(^|[./])mistral\.", Traits(has_short_ids=True)),
+        (r"(^|[./])mistral\.", Traits(has_short_ids=True, takes_audio=True)),
         (r"(^|[./])(deepseek|google|nvidia|minimax|zai)\.", Traits()),
         (r"(^|[./])(meta|cohere|ai21|writer)\.|amazon\.titan", _PLAIN),
+        (r"[a-z0-9]\.[a-z][^/]*$", Traits()),  # another vendor: it has no cache points
     )
 )
 
