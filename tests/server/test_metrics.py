@@ -14,11 +14,13 @@ from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 
 from streamweir import __version__
+from streamweir.background import BackgroundTasks
 from streamweir.core.usage import Usage
 from streamweir.core.verdict import Verdict
 from streamweir.pipeline.settlement import UsageSource
 from streamweir.server.alerts.counts import AlertCounts
 from streamweir.server.http.pressure import LagProbe
+from streamweir.server.process.reload import ConfigSource, Reloads
 from streamweir.server.request.overload import Reading
 from streamweir.server.telemetry.metrics import (
     CHUNK_GAP_S,
@@ -374,6 +376,8 @@ def test_the_documentation_names_every_metric_with_its_type_and_labels() -> None
     counts.found["provider.down"] = counts.attempts["ops", "delivered"] = 1
     counts.backlogs = [Backlog(webhook="ops", waiting=1, oldest_ms=1, next_ms=1)]
     metrics.others.append(counts.families)
+    source = ConfigSource(Path("streamweir.toml"), {})
+    metrics.others.append(Reloads(source, lambda _: None, background=BackgroundTasks()).families)
     shown = {
         family.name: (family.type, {label for sample in family.samples for label in sample.labels} - {"le"})
         for family in text_string_to_metric_families(metrics.text().decode())
