@@ -13,7 +13,7 @@ from typing import Any
 from msgspec import Struct
 
 from streamweir.core.message import AudioPart, FilePart, ImagePart, Part, RefusalPart, TextPart
-from streamweir.core.remote_content import references_remote_content
+from streamweir.core.remote_content import REMOTE_MEMBERS, references_remote_content
 from streamweir.core.request import ChatRequest
 from streamweir.wire import jsonio
 from streamweir.wire.native import NativeWire
@@ -88,7 +88,7 @@ def bound_of(
 
 def reads_elsewhere(request: ChatRequest) -> bool:
     """The request makes the provider read content that is not in it: stored content, or what its own tools find."""
-    if references_remote_content(request.body):
+    if not REMOTE_MEMBERS.isdisjoint(request.body) and references_remote_content(request.body):
         return True
     native = request.native
     if native is None or native.wire not in _WIRES_WITH_TOOLS:

@@ -81,7 +81,7 @@ class ReservationSize:
         """The operator sets members of the body, which may ask for reasoning."""
         routes = (self._route, *self._route.reachable)
         rules = [self._runtime.provider_for(entry.target).rules for route in routes for entry in route.targets]
-        return any(each is not None and (each.defaults or each.override) for each in rules)
+        return bool([each for each in rules if each is not None and (each.defaults or each.override)])
 
     async def count(self) -> int | None:
         """The maximum prompt tokens, by the tokenizers of all models that may answer. None: one is not available."""
