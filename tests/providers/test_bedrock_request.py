@@ -237,6 +237,33 @@ def test_what_claude_refuses_is_quoted(status: int, name: str, text: str, code: 
         )
 
 
+@pytest.mark.parametrize(
+    "model", ["google.gemma-4-31b", "Invalid API Key", "The security token included in the request is expired"]
+)
+@pytest.mark.parametrize("code", ["access_denied", None])
+def test_a_model_without_access_is_not_a_wrong_key(model: str, code: str | None) -> None:
+    """Callers choose names of models: none of them may make the gateway give a credential up."""
+    body = {
+        "error": {"message": f"{model} is not enabled for this account.", "type": "invalid_request_error", "code": code}
+    }
+    for provider in (MANTLE, MANTLE_CHAT, MANTLE_RESPONSES):
+        error = provider.read_error(401, {}, json.dumps(body).encode())
+        assert (error.code, error.is_of_account) == ("upstream_auth_failed", False)
+    wrong = {"error": {"message": "Invalid bearer token", "type": "authentication_error"}}
+    assert MANTLE_CHAT.read_error(401, {}, json.dumps(wrong).encode()).is_of_account
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["model `openai.gpt-5.5` isn't supported on this route", "The model 'x' does not support the '/v1/responses' API"],
+)
+def test_a_model_on_another_path_is_not_the_callers_fault(text: str) -> None:
+    body = json.dumps({"error": {"message": text, "type": "invalid_request_error"}}).encode()
+    error = MANTLE_RESPONSES.read_error(400, {}, body)
+    assert error.code == "upstream_model_not_found"
+    assert "Set another wire" in error.message
+
+
 def test_claude_at_the_second_host() -> None:
     sent = "claude-code-20250219,skills-2025-10-02,effort-2025-11-24"
     target = Target(model="anthropic.claude-opus-4-8", api_key="k")

@@ -63,7 +63,16 @@ _QUOTA = (
     "request a higher quota in Service Quotas."
 )
 
+_NOT_AT_MANTLE = (
+    "The AWS account has no access to this model at bedrock-mantle, or the model is on another path there. Enable the "
+    "model, or set another wire for the target."
+)
+
 _ROWS = (
+    # About one model, although the status is that of wrong credentials. The text begins with the model, which callers
+    # choose: these rows are the first, so that no name is taken for another failure.
+    Advice(_AUTH, _NOT_AT_MANTLE, ("access_denied",), statuses=(401, 403)),
+    Advice(_AUTH, _NOT_AT_MANTLE, text=r".{1,300} is not enabled for this account", statuses=(401, 403)),
     # Credentials. The first ones are told apart by their texts, because one exception has several causes.
     Advice(
         _AUTH,
@@ -170,7 +179,8 @@ _ROWS = (
     Advice(
         _MODEL,
         "Amazon Bedrock does not serve this model on the provider's wire. Set another wire for the target.",
-        text=r"This action doesn.t support the model",
+        text=r"(?:This action doesn.t support the model"
+        r"|(?:The )?model .{1,300} (?:isn.t supported on this route|does not support the .{1,60} API))",
     ),
     Advice(
         _MODEL,
@@ -209,9 +219,10 @@ def read_error(
     else:
         error = read(meaning, headers, body)
         text = error.report.text if error.report is not None else ""
+    code = error.report.code or "" if error.report is not None else ""
     if name:
         error.report = structs.replace(error.report or ErrorReport(), type=name)
-    return advised(_ROWS, (name.lower(),), text, meaning, error)
+    return advised(_ROWS, (name.lower(), code.lower()), text, meaning, error)
 
 
 def read_exception(name: str, data: bytes | None) -> StreamweirError:
