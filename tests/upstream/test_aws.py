@@ -255,6 +255,8 @@ async def test_profiles_that_cannot_be_used(tmp_path: Path, config: str, setting
         error = await aws.error(profiles(tmp_path, config), profile=settings)
         assert (error.code, error.is_of_account) == ("upstream_auth_failed", True)
         assert words in error.message
+        assert error.report is not None
+        assert error.report.advice == error.message, "for the record of the attempt"
         assert "geheim" not in error.message
         assert [failure.error.message for failure in aws.failures] == [error.message]
 

@@ -15,7 +15,7 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Generic, TypeVar
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from streamweir.core.errors import ErrorReport, GatewayFault, StreamweirError, UpstreamError
 
@@ -211,7 +211,9 @@ class RefreshedCredential(Generic[T]):
                 "upstream_timeout" if is_late else "upstream_connect_failed",
                 f"{self._service} gave no credential: {reason}.",
             )
-        error.report, error.trace = failure.report, failure.trace
+        # For the record of the attempt: the caller may get the answer of another target.
+        error.report = structs.replace(failure.report or ErrorReport(), advice=error.message)
+        error.trace = failure.trace
         return error
 
 

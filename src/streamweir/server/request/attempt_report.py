@@ -41,7 +41,7 @@ def note_error(
     attempt.provider_code = without_secrets(report.code, secrets)
     attempt.provider_type = without_secrets(report.type, secrets)
     attempt.provider_param = without_secrets(report.param, secrets)
-    attempt.advice = report.advice
+    attempt.advice = without_secrets(report.advice, secrets)
     if not report.text:
         return
     is_about_the_request = isinstance(error, CallerError) or attempt.status in _ABOUT_THE_REQUEST

@@ -40,6 +40,7 @@ _INSTANCE_URL = "http://169.254.169.254"
 _CONTAINER_HOSTS = frozenset({"169.254.170.2", "169.254.170.23", "fd00:ec2::23", "localhost"})
 """To which a URL of the environment may lead without TLS, beside loopback addresses."""
 _NO_KEYS = "The gateway found no AWS credentials. Configure `aws` of the provider, or run it where AWS gives it a role."
+_CHECK_PROFILE = "Check `aws.profile`, and the shared files in the home directory of the gateway's user."
 _CREDENTIAL_SOURCES = {"environment": "environment", "ec2instancemetadata": "instance", "ecscontainer": "container"}
 
 
@@ -216,7 +217,7 @@ class KeySource:
         if profile is None:
             if named is None and self._settings.source == "chain":
                 return None
-            raise refused_by("The gateway's AWS profile does not exist.", f"profile {name}")
+            raise refused_by(f"The gateway's AWS profile does not exist. {_CHECK_PROFILE}", f"profile {name}")
         keys = _pair(*(profile.get(f"aws_{each}") for each in ("access_key_id", "secret_access_key", "session_token")))
         if (role_arn := profile.get("role_arn")) is None:
             return self._own_keys(keys, profile, name)
@@ -242,7 +243,7 @@ class KeySource:
                 raise refused_by(message, f"profile {name}")
         if self._settings.source == "chain" and self._settings.profile is None:
             return None
-        raise refused_by("The gateway's AWS profile has no keys.", f"profile {name}")
+        raise refused_by(f"The gateway's AWS profile has no keys. {_CHECK_PROFILE}", f"profile {name}")
 
     async def _base_keys(
         self, profile: Mapping[str, str], name: str, own: AwsKeys | None, seen: tuple[str, ...]
