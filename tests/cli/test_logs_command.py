@@ -186,10 +186,11 @@ def test_what_a_provider_answered_is_shown_below_its_attempt(commands: Commands)
     commands.write(partial(insert_rows, rows=[request_row(0, attempts=json.dumps(attempts))]))
     lines = commands("logs", request_row(0).request_id).stdout.splitlines()
     start = next(number for number, line in enumerate(lines) if line.startswith("attempt"))
-    told = [" ".join(line.split()) for line in lines[start : start + 9]]
+    told = [" ".join(line.split()) for line in lines[start : start + 10]]
     assert told == [
         "attempt azure/gpt-4o, credential eu-2, upstream_rate_limited, 350ms",
-        "answer 429 rate_limit_exceeded (requests, param model): Limit of 5 reached. Try again later.",
+        "answer 429 rate_limit_exceeded (requests, param model): Limit of 5 reached.",
+        "advice Try again later.",
         "provider's id 0c6a7f0e-3d2b-4a51-9f3e-7f2a8d1c6b90",
         "connection proxy 192.0.2.1:3128, new (dns 2ms, connect 11ms, tls 24ms), first byte after 310ms",
         "attempt openai/gpt-4o, answered, 2.00s",

@@ -16,10 +16,11 @@ def attempt_facts(attempt: Any) -> list[tuple[str, str | None]]:
     """The attempt, and below it what is known of it."""
     if not isinstance(attempt, dict):
         return [("attempt", clean(str(attempt)))]
-    request_id = attempt.get("provider_request_id")
+    request_id, advice = attempt.get("provider_request_id"), attempt.get("advice")
     return [
         ("attempt", _summary(attempt)),
         ("  answer", _answer(attempt)),
+        ("  advice", clean(advice, MAX_RECORDED_LENGTH) if isinstance(advice, str) else None),
         ("  provider's id", clean_id(request_id) if isinstance(request_id, str) else None),
         ("  connection", _connection(attempt)),
     ]
@@ -47,9 +48,9 @@ def _answer(attempt: dict[str, Any]) -> str | None:
     if about:
         words.append(f"({about})")
     text = clean(" ".join(words))
-    said = [clean(each, MAX_RECORDED_LENGTH) for each in (message, attempt.get("advice")) if isinstance(each, str)]
-    if said:
-        return f"{text}: {' '.join(said)}" if text else " ".join(said)
+    if isinstance(message, str):
+        said = clean(message, MAX_RECORDED_LENGTH)
+        return f"{text}: {said}" if text else said
     return text or None
 
 
