@@ -192,6 +192,10 @@ def test_without_a_key_only_this_machine_is_served(tmp_path: Path, listen: str) 
             '[server.tls]\ncert_file = "FILE"\nkey_file = "FILE"\n',
             "server.tls: cert_file and key_file must be a certificate",
         ),
+        (
+            '[[providers]]\nname = "a"\nkind = "vertex"\nproject = "p"\ngoogle = { credentials_file = "/nowhere" }\n',
+            "streamweir.toml: providers.a: the file of credentials_file: it cannot be read: No such file",
+        ),
     ],
 )
 @pytest.mark.parametrize("workers", [1, 2])
@@ -199,6 +203,7 @@ def test_g25_a_configuration_that_cannot_be_used(tmp_path: Path, toml: str, told
     result = start(tmp_path, "--workers", workers, toml=toml.replace("FILE", str(tmp_path / "streamweir.toml")))
     assert told in result.stderr
     assert "sk-1234" not in result.stderr
+    assert "background task" not in result.stderr, "nothing was started"
 
 
 def test_g25_a_file_that_is_not_there(tmp_path: Path) -> None:
