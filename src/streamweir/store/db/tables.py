@@ -19,6 +19,7 @@ from sqlalchemy import (
     String,
     Table,
     Text,
+    TextClause,
     UniqueConstraint,
     false,
     text,
@@ -35,9 +36,9 @@ _Sequence = BigInteger().with_variant(Integer, "sqlite")
 """SQLite increments automatically only in a column of the type INTEGER."""
 
 
-def _index_where(condition: str, name: str, *columns: str) -> Index:
+def _index_where(condition: TextClause, name: str, *columns: str) -> Index:
     """An index of some of the rows."""
-    return Index(name, *columns, sqlite_where=text(condition), postgresql_where=text(condition))
+    return Index(name, *columns, sqlite_where=condition, postgresql_where=condition)
 
 
 workspaces = Table(
@@ -99,7 +100,7 @@ accounts = Table(
     Column("spent", BigInteger, nullable=False),
     Column("held", BigInteger, nullable=False),
     Column("until_ms", BigInteger),  # only of a rule: the end of its period, if that ends
-    _index_where("until_ms IS NOT NULL", "accounts_until", "until_ms"),
+    _index_where(text("until_ms IS NOT NULL"), "accounts_until", "until_ms"),
 )
 
 limit_rules = Table(
@@ -157,7 +158,7 @@ open_requests = Table(
     Column("tags", Text),
     Column("accounts", Text),  # JSON list: accounts of rules under [[limits]] that it is charged to
     # For the query of every second. Other queries are rare, and the table is short.
-    _index_where("cancel_ms IS NOT NULL", "open_requests_cancelled", "instance"),
+    _index_where(text("cancel_ms IS NOT NULL"), "open_requests_cancelled", "instance"),
 )
 
 
@@ -188,8 +189,8 @@ requests = Table(
     Index("requests_of_key", "key_id", "at_ms", "seq", "workspace_id", *_FILTERED),
     # The id in the chunks. For the request's own id, or its beginning, there is the unique index above.
     Index("requests_of_completion", "completion_id", "seq"),
-    _index_where("end_user IS NOT NULL", "requests_of_end_user", "end_user", "at_ms", "seq"),
-    _index_where("session IS NOT NULL", "requests_of_session", "session", "at_ms", "seq"),
+    _index_where(text("end_user IS NOT NULL"), "requests_of_end_user", "end_user", "at_ms", "seq"),
+    _index_where(text("session IS NOT NULL"), "requests_of_session", "session", "at_ms", "seq"),
     sqlite_autoincrement=True,
 )
 
@@ -257,7 +258,7 @@ attribution_days = Table(
     *(Column(each, BigInteger, nullable=False) for each in SUMS),
     Index("attribution_of_value", "workspace_id", "kind", "value", "day"),
     Index("attribution_of_kind", "kind", "day"),
-    _index_where("digest IS NOT NULL", "attribution_of_user", "workspace_id", "digest", "day"),
+    _index_where(text("digest IS NOT NULL"), "attribution_of_user", "workspace_id", "digest", "day"),
     sqlite_with_rowid=False,
 )
 
@@ -302,7 +303,9 @@ alert_deliveries = Table(
     Column("given_up_ms", BigInteger),
     Column("error", Text),  # of the last attempt
     # Those that wait: few, at the end of many.
-    _index_where("delivered_ms IS NULL AND given_up_ms IS NULL", "alert_deliveries_waiting", "webhook", "alert_seq"),
+    _index_where(
+        text("delivered_ms IS NULL AND given_up_ms IS NULL"), "alert_deliveries_waiting", "webhook", "alert_seq"
+    ),
 )
 
 alert_conditions = Table(
