@@ -196,7 +196,8 @@ async def test_bedrock_is_asked_with_signed_requests() -> None:
 async def test_the_log_says_why_a_list_cannot_be_read_and_no_secret(tmp_path: Path) -> None:
     """Once, and again only after it could be read."""
     quoting = whole(b'{"error":{"code":"BadRequest","message":"No list for sk-upstream-secret: upstream-secret"}}', 400)
-    answers = [quoting, quoting, whole(deployments("one")), BROKEN["refused"]]
+    found, missing = whole(deployments("one")), whole(b'{"error":{"code":"404","message":"Resource not found"}}', 404)
+    answers = [quoting, quoting, found, BROKEN["refused"], found, missing]
     now = 0.0
     with (tmp_path / "log").open("w") as log:
         configure_log("json", log)
@@ -210,8 +211,9 @@ async def test_the_log_says_why_a_list_cannot_be_read_and_no_secret(tmp_path: Pa
         finally:
             close_log()
     text = (tmp_path / "log").read_text()
-    first, second, third = map(json.loads, text.splitlines())
+    first, second, third, _, last = map(json.loads, text.splitlines())
     assert (first["provider"], first["error"], "No list for ***" in first["message"]) == ("az", "invalid_value", True)
     assert (second["event"], second["models"]) == ("models listed", 1)
     assert (third["error"], "key of the same resource" in third["message"]) == ("upstream_auth_failed", True)
+    assert last["message"] == "The provider has no list of models at this address (404).", "no model is meant"
     assert "upstream-secret" not in text

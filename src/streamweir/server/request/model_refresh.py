@@ -158,6 +158,8 @@ async def _read_page(
     answer = await read_whole(upstream, request, timeout_s=CALL_S, max_bytes=MAX_BYTES)
     if not answer.is_success:
         error = provider.first.provider.read_error(answer.status, answer.headers, answer.body)
+        if answer.status == 404:  # to the reader of errors, a model is missing
+            error = UpstreamError("upstream_bad_response", "The provider has no list of models at this address (404).")
         if answer.status in _LEFT_OUT:
             return error
         raise error
