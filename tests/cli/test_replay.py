@@ -12,7 +12,9 @@ from click.testing import CliRunner, Result
 
 from streamweir import __version__
 from streamweir.cli.main import main
+from streamweir.wire.amazon_messages import write_chunk
 from support import responses
+from support.amazon_body import answer
 from support.messages import documents_of, read_documents
 
 FIXTURES = Path(__file__).parent.parent / "fixtures"
@@ -68,6 +70,17 @@ def test_a_buffered_failure_is_the_error_envelope() -> None:
 @pytest.mark.parametrize(("path", "source"), [(CLAUDE, "anthropic"), (ARRAY, "gemini"), (WHOLE, "openai")])
 def test_every_form_of_body(path: Path, source: str) -> None:
     assert run(path, "--from", source, "--to", "aivene").exit_code == 0
+
+
+def test_amazons_frames(tmp_path: Path) -> None:
+    file = tmp_path / "response"
+    file.write_bytes(answer("Good ", "day."))
+    result = run(file, "--from", "bedrock", "--to", "openai", "--buffered")
+    assert (result.exit_code, json.loads(result.output)["choices"][0]["message"]["content"]) == (0, "Good day.")
+    events = (b'{"type":"ping"}', b'{"type":"message_start","message":{"id":"m","content":[]}}')
+    file.write_bytes(b"".join(map(write_chunk, events)))
+    cut = run(file, "--from", "bedrock-messages", "--to", "messages")
+    assert (cut.exit_code, "ended before it was complete" in cut.output) == (3, True)
 
 
 def test_a_vendors_row_is_a_source() -> None:

@@ -65,11 +65,12 @@ def command(
 ) -> NoReturn:
     """Convert FILE, a recorded upstream body, into the bytes that a caller would get.
 
-    FILE is an event stream, Gemini's JSON array, or a whole JSON answer. If it reports no usage and
-    the caller gets some, the tokens of the answer are estimated; the prompt is not recorded and
-    counts as 0.
+    FILE is an event stream, Amazon Bedrock's binary one too, Gemini's JSON array, or a whole JSON
+    answer. If it reports no usage and the caller gets some, the tokens of the answer are estimated;
+    the prompt is not recorded and counts as 0.
 
-    --from responses is OpenAI's Responses API, --from VENDOR-responses that of another vendor.
+    --from responses is OpenAI's Responses API, --from VENDOR-responses that of another vendor. A
+    further wire of a cloud is named as KIND-WIRE: bedrock is Converse, bedrock-messages Claude.
 
     A recording of the Messages API (--from anthropic) to messages, and one of the Responses API to
     responses, is passed on as it is, unless --id or --created is given. Their usage is always there.
