@@ -9,7 +9,7 @@ FORBIDDEN = (
     "streamweir.console", "streamweir.cli", "starlette", "sqlalchemy", "alembic", "structlog", "uvloop", "httptools",
     "click", "rich", "prometheus_client",
 )  # fmt: skip
-MOST_OF_OURS = 55
+MOST_OF_OURS = 57
 """Modules. To count them tells what time would, on any machine."""
 
 

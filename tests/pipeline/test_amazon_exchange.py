@@ -94,9 +94,9 @@ class Way(NamedTuple):
 
 WAYS = {
     "converse to openai": Way("bedrock", "openai", Mode.TRANSLATE, CONVERSE, 11, 1),
-    "converse to messages": Way("bedrock", "messages", Mode.TRANSLATE, CONVERSE, 11, 4),
-    "invoke to messages": Way("bedrock-messages", "messages", Mode.PASS, INVOKE, 6, 2),
-    "invoke to openai": Way("bedrock-messages", "openai", Mode.TRANSLATE, INVOKE, 6, 4),
+    "converse to messages": Way("bedrock", "messages", Mode.TRANSLATE, CONVERSE, 11, 12),
+    "invoke to messages": Way("bedrock-messages", "messages", Mode.PASS, INVOKE, 6, 12),
+    "invoke to openai": Way("bedrock-messages", "openai", Mode.TRANSLATE, INVOKE, 6, 12),
 }
 
 

@@ -9,7 +9,7 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from streamweir.core.request import read_request
@@ -17,6 +17,7 @@ from streamweir.providers.base import Target
 from streamweir.providers.registry import provider_named
 from streamweir.wire import jsonio
 from support.aws_shape import faults_of
+from support.soak import SOAKS
 
 TARGETS: list[tuple[str, Target]] = [
     ("openai", Target(model="gpt-5.5", api_key="k")),
@@ -183,6 +184,7 @@ BODY = st.fixed_dictionaries(
 
 @pytest.mark.parametrize(("name", "target"), TARGETS, ids=[f"{name}-{target.model}" for name, target in TARGETS])
 @given(body=BODY)
+@settings(max_examples=2000 if SOAKS else 20)
 def test_a_request(name: str, target: Target, body: dict[str, Any]) -> None:
     provider = provider_named(name)
     request = read_request(body)
@@ -211,6 +213,7 @@ BEFORE_NO_POINT = {"document", "reasoningContent", "cachePoint"}
 
 @pytest.mark.parametrize("model", [*CONVERSE, "us.meta.llama3-3-70b-instruct-v1:0", "my-own-model"])
 @given(body=BODY)
+@settings(max_examples=2000 if SOAKS else 20)
 def test_what_converse_requires(model: str, body: dict[str, Any]) -> None:
     """Its service refuses anything else, also where the caller's request is fine."""
     built = provider_named("bedrock").build_request(read_request(body), Target(model=model))

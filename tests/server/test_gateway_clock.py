@@ -25,7 +25,7 @@ ALLOWED = {
     "cli/prices.py": {"_fetch", "update"},  # the day of a price list
     # whether a key has expired; the times of limits, which some APIs write as dates
     "server/process/gateway.py": {"begin", "serve", "_may_read_metrics"},
-    "server/request/lookups.py": {"_show_models", "_show"},
+    "server/request/lookups.py": {"_send_models", "_show"},
     "server/alerts/sender.py": {"_send"},  # the time that is signed
     "server/request/attempt_setup.py": {"_now"},  # `created`
     "server/http/ids.py": {"new_id"},  # ids in the order of arrival
@@ -38,6 +38,14 @@ ALLOWED = {
     "store/db/clock.py": {"now_ms"},  # what is written down
     "store/journal/files.py": {"_remove_unfinished"},  # the age of a file
     "upstream/sim.py": {"__init__"},  # `created`
+    # what is signed, and until when a token is valid, where its service says that as a date
+    "upstream/cloud/aws.py": {"headers_for"},
+    "upstream/cloud/aws_token_service.py": {"_lease", "_signed"},
+    "upstream/cloud/entra.py": {"sign"},
+    "upstream/cloud/google.py": {"_exchange_assertion"},
+    "upstream/cloud/google_aws.py": {"signed_request"},
+    "upstream/cloud/managed_identity.py": {"_life_s"},
+    "upstream/cloud/token_answer.py": {"_life_s"},
 }
 HOUR_S = 3600.0
 
