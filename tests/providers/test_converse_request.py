@@ -144,9 +144,8 @@ BODIES: list[tuple[str, str, dict[str, Any], dict[str, Any], list[str]]] = [
     ("a schema for a model without", NOVA, {"response_format": SCHEMA}, {}, ["response_format"]),
     ("JSON without a schema", QWEN, {"response_format": {"type": "json_object"}}, {}, ["response_format"]),
     ("plain text", NOVA, {"response_format": {"type": "text"}}, {}, []),
-    ("service tier", NOVA, {"service_tier": "flex"}, {"serviceTier": {"type": "flex"}}, []),
+    ("service tier of another price", NOVA, {"service_tier": "priority"}, {}, ["service_tier"]),
     ("service tier auto", NOVA, {"service_tier": "auto"}, {}, []),
-    ("another service tier", NOVA, {"service_tier": "scale"}, {}, ["service_tier"]),
     (
         "metadata",
         NOVA,

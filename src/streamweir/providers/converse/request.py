@@ -30,7 +30,6 @@ MAX_METADATA = 16
 _METADATA_NAME = re.compile(r"[a-zA-Z0-9\s:_@$#=/+,.-]{1,256}", re.ASCII)
 _METADATA_VALUE = re.compile(r"[a-zA-Z0-9\s:_@$#=/+,.-]{0,256}", re.ASCII)
 _NOT_IN_SCHEMA_NAME = re.compile(r"[^a-zA-Z0-9_-]")
-_SERVICE_TIERS = ("default", "flex", "priority")
 _NOT_TAKEN = (
     "n",
     "seed",
@@ -153,10 +152,8 @@ def _stop_sequences(request: ChatRequest, traits: Traits, dropped: list[str]) ->
 
 def _add_other_members(request: ChatRequest, traits: Traits, body: dict[str, Any], dropped: list[str]) -> None:
     _add_format(request, traits, body, dropped)
-    if request.service_tier in _SERVICE_TIERS:
-        body["serviceTier"] = {"type": request.service_tier}
-    elif not is_default("service_tier", request.service_tier):
-        dropped.append("service_tier")
+    if not is_default("service_tier", request.service_tier):
+        dropped.append("service_tier")  # each tier has prices of its own, which the price list does not have
     metadata: dict[str, str] = {}
     for name, value in (request.metadata or {}).items():
         if len(metadata) < MAX_METADATA and _METADATA_NAME.fullmatch(name) and _METADATA_VALUE.fullmatch(value):
