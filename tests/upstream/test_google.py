@@ -317,7 +317,7 @@ def test_an_answer_without_a_usable_token(body: bytes) -> None:
 
 @pytest.mark.parametrize(
     ("life", "seconds"),
-    [(3599, 3599.0), ("3599", 3599.0), (None, 300.0), (True, 300.0), ("soon", 300.0), (-5, -5.0), (10**30, 31_622_400)],
+    [(3599, 3599.0), ("3599", 3599.0), (None, 300.0), (True, 300.0), ("soon", 300.0), (-5, 0.0), (10**400, 31_622_400)],
 )
 def test_the_life_of_a_token(life: object, seconds: float) -> None:
     body = json.dumps({"access_token": "t", "expires_in": life}).encode()

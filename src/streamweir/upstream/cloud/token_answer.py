@@ -58,7 +58,7 @@ def _life_s(life: object) -> float:
         return min(seconds, _MAX_LIFE_S)
     if isinstance(life, bool) or not isinstance(life, int | float):
         return _DEFAULT_LIFE_S
-    return min(float(life), _MAX_LIFE_S)
+    return float(max(min(life, _MAX_LIFE_S), 0))  # in this order: a number of many digits is no float
 
 
 def _failure(answer: Fetched, document: dict[str, Any], service: str, advice: str) -> UpstreamError:
