@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 
+from streamweir.core.errors import StreamweirError
 from streamweir.server.request import model_refresh
+from streamweir.server.request.model_lists import listing_for
 from streamweir.server.request.model_refresh import ModelRefresh
 from streamweir.server.request.models import model_ids
 from streamweir.server.request.runtime import RuntimeConfig, build_runtime_config
@@ -126,6 +128,19 @@ async def test_the_last_list_stays_while_it_cannot_be_read(how: str, monkeypatch
         for names in (["az/first"], ["az/first"], ["az/second"]):
             await refresh.refresh_due(runtime)
             assert model_ids(runtime) == names
+
+
+async def test_a_large_refusal_is_not_read() -> None:
+    """Two megabytes of small values took longer than a second, in which nothing else ran."""
+    text = json.dumps({"error": {"message": "no", "more": [{}] * 40_000}}).encode()
+    async with ScriptedUpstream(whole(text, 400)) as up:
+        (provider,) = runtime_of(azure(up.base_url)).providers.values()
+        listing = listing_for(provider.config)
+        assert listing is not None
+        with pytest.raises(StreamweirError) as raised:
+            await model_refresh.read_names(provider, listing)
+    assert raised.value.report is not None
+    assert raised.value.report.text == ""
 
 
 async def test_what_fails_is_tried_again_after_longer_and_longer_pauses() -> None:

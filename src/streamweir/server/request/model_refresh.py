@@ -26,7 +26,7 @@ from streamweir.server.request.target_settings import server_of
 from streamweir.server.telemetry.log import logger
 from streamweir.upstream.base import Upstream
 from streamweir.upstream.fetch import read_whole
-from streamweir.wire.jsonio import InvalidJson
+from streamweir.wire.jsonio import FAST_BYTES, InvalidJson
 
 INTERVAL_S = 3600.0
 RETRY_S = 60.0
@@ -157,7 +157,8 @@ async def _read_page(
     request = UpstreamRequest(method="GET", path=path, headers=headers, body=b"")
     answer = await read_whole(upstream, request, timeout_s=CALL_S, max_bytes=MAX_BYTES)
     if not answer.is_success:
-        error = provider.first.provider.read_error(answer.status, answer.headers, answer.body)
+        body = answer.body if len(answer.body) <= FAST_BYTES else b""  # it is read in one turn of the event loop
+        error = provider.first.provider.read_error(answer.status, answer.headers, body)
         if answer.status == 404:  # to the reader of errors, a model is missing
             error = UpstreamError("upstream_bad_response", "The provider has no list of models at this address (404).")
         if answer.status in _LEFT_OUT:
