@@ -16,7 +16,6 @@ from support.conformance_check import assert_conforms, checked, run_probe
 from support.embedded import needs_the_model, running_model
 from support.gateway import KEY, Gate, gateway, gateway_to
 from support.provider_script import KINDS, script_of
-from support.soak import part_of
 
 pytestmark = pytest.mark.diagonal
 each_dialect = pytest.mark.parametrize("dialect", DIALECTS)
@@ -96,8 +95,9 @@ def model() -> Iterator[LocalAddress]:
         yield address
 
 
+@pytest.mark.soak
 @needs_the_model
-@pytest.mark.parametrize("dialect", part_of(list(DIALECTS), len(DIALECTS)))
+@each_dialect
 async def test_on_the_embedded_model(model: LocalAddress, dialect: str) -> None:
     async with gateway(EMBEDDED, open_local=lambda _: LocalUpstream(model)) as gate:
         report = await checked(path_of(gate, dialect), dialect, "local/smollm2", KEY)

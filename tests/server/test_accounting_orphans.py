@@ -30,6 +30,7 @@ from support.raw_client import CutShort
 from support.script import End, Head, Send, Wait, stream
 from support.scripted_upstream import ScriptedUpstream
 from support.serve_process import BEGUN, REST, Program, Stream, begin, served, spread
+from support.soak import part_of
 from support.stores import each_database, migrated_url
 from support.valkey import ValkeyServer
 
@@ -243,7 +244,7 @@ def flipped(file: Path) -> None:
 
 
 @pytest.mark.diagonal
-@pytest.mark.parametrize("damage", [torn, cut, flipped])
+@pytest.mark.parametrize("damage", part_of([torn, cut, flipped], 3))
 @each_database
 async def test_a_damaged_journal_is_reported_and_kept_and_the_database_loses_nothing(
     database: str, damage: Callable[[Path], None], tmp_path: Path

@@ -52,7 +52,7 @@ from support.variants import fleet_of
 
 @pytest.mark.diagonal
 @pytest.mark.parametrize("code", ["budget_exceeded", "insufficient_quota"])
-@pytest.mark.parametrize("variant", ["alone", "workers", "nodes", "database alone"])
+@pytest.mark.parametrize("variant", part_of(["alone", "workers", "nodes", "database alone"], 2))
 async def test_c27_two_hundred_on_money_for_three(tmp_path: Path, variant: str, code: str) -> None:
     barrier, chance, times = Barrier(), Random(f"{variant} {code}"), 100 if SOAKS else 1
     async with fleet_of(variant, barrier.script, tmp_path) as ships:

@@ -28,6 +28,7 @@ from support.canary_gateway import KEPT, B, Drive, driving
 from support.deadlines import PROGRAM_TIMEOUT_S, WAIT_TIMEOUT_S
 from support.failing_disk import FailingDisk
 from support.gateway import chat_request, configured, gateway, until
+from support.soak import part_of
 
 NEVER = 2**63
 """What no column takes."""
@@ -222,7 +223,7 @@ def log() -> Iterator[io.StringIO]:
     close_log()
 
 
-@pytest.mark.parametrize(("database", "form"), [("sqlite", "json"), ("postgres", "text")])
+@pytest.mark.parametrize(("database", "form"), part_of([("sqlite", "json"), ("postgres", "text")], 2))
 async def test_no_canary_is_stored_or_shown(
     database: str, form: Literal["json", "text"], log: io.StringIO, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

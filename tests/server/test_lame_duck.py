@@ -16,6 +16,7 @@ from support.deadlines import WAIT_TIMEOUT_S
 from support.gateway import chat_request, gateway_to, text_of
 from support.script import End, Head, Send, Step, Wait
 from support.serve_process import BEGUN, REST, begin, get, served_before, spread
+from support.soak import part_of
 
 ANSWER: list[Step] = [Head(), Send(BEGUN + REST), End()]
 NEVER_S = 3600.0
@@ -83,7 +84,7 @@ async def test_it_lasts_while_there_are_probes_elsewhere() -> None:
         unused.cancel()
 
 
-@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("workers", part_of([1, 2], 2))
 async def test_sigterm_serves_on_and_the_second_signal_ends_it(tmp_path: Path, workers: int) -> None:
     toml = f"[server.timeouts]\nlame_duck_s = {NEVER_S}\n"
     arguments = ("--workers", str(workers)) if workers > 1 else ()

@@ -94,6 +94,7 @@ def fields_of(meter: Meter) -> dict[str, Any]:
 
 
 @pytest.mark.diagonal
+@pytest.mark.diagonal
 @pytest.mark.parametrize("dialect", ["openai", "opentoken"])
 @pytest.mark.parametrize(("kind", "body"), ANSWERS.values(), ids=ANSWERS)
 async def test_it_comes_out_the_same(kind: str, body: bytes, dialect: str) -> None:

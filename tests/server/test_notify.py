@@ -16,6 +16,7 @@ import pytest
 from streamweir.server.process.sd_notify import Notifier, take_notifier
 from streamweir.server.telemetry.log import close_log, configure_log
 from support.serve_process import served
+from support.soak import part_of
 from support.supervisor_process import running
 
 WAIT_TIMEOUT_S = 30.0
@@ -143,7 +144,7 @@ async def test_a_state_that_does_not_fit_into_the_queue_is_sent_later(tmp_path: 
 
 
 @pytest.mark.diagonal
-@pytest.mark.parametrize("workers", ["1", "2"])
+@pytest.mark.parametrize("workers", part_of(["1", "2"], 2))
 async def test_the_program_notifies_when_it_serves_reloads_and_stops(
     manager: Manager, tmp_path: Path, workers: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,7 +1,8 @@
 """How requests to a cloud are authorized, where the operator's file has no key: by a signature or a token.
 
-One function for each cloud turns the provider's settings into those of its `upstream.cloud` module. What such a module
-reports about a credential that could not be refreshed is logged here.
+One function for each cloud turns the provider's settings into those of its `upstream.cloud` module, which is imported
+when a provider needs it: most gateways have no cloud, and start sooner without. What such a module reports about a
+credential that could not be refreshed is logged here.
 """
 
 from collections.abc import Callable
@@ -14,7 +15,6 @@ from streamweir.config.cloud import AwsAuth, EntraAuth, GoogleAuth
 from streamweir.config.model import Provider as ProviderConfig
 from streamweir.server.telemetry.log import logger
 from streamweir.upstream.authorized import Authorizer
-from streamweir.upstream.cloud import aws, entra, google
 from streamweir.upstream.credential import RefreshFailure
 
 _AWS_SERVICES = {"bedrock": "bedrock", "bedrock-mantle": "bedrock-mantle"}
@@ -35,6 +35,8 @@ def authorizer_for(provider: ProviderConfig) -> Authorizer | None:
 
 
 def _aws(provider: ProviderConfig) -> Authorizer:
+    from streamweir.upstream.cloud import aws
+
     if provider.region is None:
         raise ValueError("region is missing: requests are signed for a region")
     own = structs.asdict(provider.aws or AwsAuth())
@@ -49,6 +51,8 @@ def _aws(provider: ProviderConfig) -> Authorizer:
 
 
 def _google(provider: ProviderConfig) -> Authorizer:
+    from streamweir.upstream.cloud import google
+
     own = provider.google or GoogleAuth()
     settings = google.GoogleSettings(
         source="file" if own.credentials_file is not None else own.source,
@@ -62,6 +66,8 @@ def _google(provider: ProviderConfig) -> Authorizer:
 
 
 def _entra(provider: ProviderConfig) -> Authorizer:
+    from streamweir.upstream.cloud import entra
+
     own = structs.asdict(provider.entra or EntraAuth())
     settings = entra.EntraSettings(**own, proxy=provider.proxy, ca_file=provider.ca_file)
     return entra.authorizer_of(settings, on_failure=partial(_log, provider.name))
