@@ -17,8 +17,10 @@ from typing import Any
 import pytest
 
 from streamweir.policy.reserve import MIN_ANSWER_TOKENS
+from streamweir.server.request import allowance
 from support.accounting_gateway import MILLI, max_prompt
 from support.answers import openai_frames
+from support.deadlines import PROGRAM_TIMEOUT_S
 from support.fleet import Fleet
 from support.gateway import frames_of
 from support.script import End, Head, Seen, Send, Step
@@ -38,6 +40,12 @@ WAIT = f"hold_tokens = {HOLD_TOKENS}\nbudget_wait_s = 600"
 
 
 SETUPS = ["alone", "alone on postgres", "nodes"]
+
+
+@pytest.fixture(autouse=True)
+def _pauses_are_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An answer whose output must wait takes the rest after a second: on a busy machine, before others have ended."""
+    monkeypatch.setattr(allowance, "_PAUSE_S", PROGRAM_TIMEOUT_S)
 
 
 class Answers:
