@@ -301,6 +301,30 @@ class ChatRequest(Prompt, frozen=True, kw_only=True):
 
 
 KNOWN_MEMBERS = frozenset(_Body.__struct_fields__) | {"stream_options", "tool_choice", "function_call"}
+_TAKEN_AS_SENT = frozenset(
+    {
+        "audio",
+        "frequency_penalty",
+        "logprobs",
+        "parallel_tool_calls",
+        "prediction",
+        "presence_penalty",
+        "prompt_cache_key",
+        "response_format",
+        "safety_identifier",
+        "seed",
+        "service_tier",
+        "store",
+        "temperature",
+        "top_k",
+        "top_logprobs",
+        "top_p",
+        "user",
+        "verbosity",
+        "web_search_options",
+    }
+)
+"""Of these a request has only a few: to name all of them for each request takes longer than to read its messages."""
 
 
 def read_request(body: dict[str, Any], rules: RequestRules = RequestRules()) -> ChatRequest:  # noqa: B008 (a frozen value)
@@ -314,34 +338,16 @@ def read_request(body: dict[str, Any], rules: RequestRules = RequestRules()) -> 
         include_usage=_read_include_usage(body.get("stream_options"), stream, rules),
         n=sent.n or 1,
         max_output_tokens=sent.max_completion_tokens or sent.max_tokens,
-        temperature=sent.temperature,
-        top_p=sent.top_p,
-        top_k=sent.top_k,
         stop=(sent.stop,) if isinstance(sent.stop, str) else tuple(sent.stop or ()),
-        seed=sent.seed,
-        presence_penalty=sent.presence_penalty,
-        frequency_penalty=sent.frequency_penalty,
         logit_bias=_read_values(sent.logit_bias, float, "logit_bias"),
-        logprobs=sent.logprobs,
-        top_logprobs=sent.top_logprobs,
-        user=sent.user,
         tools=tuple(sent.tools or [Tool("function", function) for function in sent.functions or ()]),
         tool_choice=_read_tool_choice(body),
         uses_legacy_functions=bool(sent.functions) and not sent.tools,
-        parallel_tool_calls=sent.parallel_tool_calls,
-        response_format=sent.response_format,
         modalities=tuple(sent.modalities or ()),
-        audio=sent.audio,
-        prediction=sent.prediction,
         reasoning=_merge_reasoning(sent.reasoning, sent.reasoning_effort),
-        verbosity=sent.verbosity,
-        service_tier=sent.service_tier,
-        store=sent.store,
         metadata=_read_values(sent.metadata, str, "metadata"),
-        web_search_options=sent.web_search_options,
-        prompt_cache_key=sent.prompt_cache_key,
-        safety_identifier=sent.safety_identifier,
         body=body,
+        **{name: getattr(sent, name) for name in _TAKEN_AS_SENT.intersection(body)},
     )
 
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Annotated, Any
 
 import msgspec
-from msgspec import Meta, Struct
+from msgspec import Meta, Struct, structs
 
 from streamweir.core.usage import MAX_TOKEN_COUNT, Usage, missing_output, take_at_most, take_cached, token_count
 
@@ -139,7 +139,7 @@ def read_usage(report: Report) -> Usage | None:
     searches = reported_usage.num_search_queries
     if searches is None and tools is not None:
         searches = _first(tools.web_search_requests, tools.web_search_calls)
-    return Usage(
+    usage = Usage(
         input_uncached=prompt_left,
         cache_read=cache_read,
         cache_write_5m=written_5m,
@@ -151,12 +151,14 @@ def read_usage(report: Report) -> Usage | None:
         audio_output=audio_output,
         image_output=image_output,
         searches=searches,
-        accepted_prediction=in_completion.accepted_prediction_tokens,
-        rejected_prediction=in_completion.rejected_prediction_tokens,
         openai_style=True,
         prompt_details=_details(report, "prompt_tokens_details", "prompt_token_details"),
         completion_details=_details(report, "completion_tokens_details", "completion_token_details"),
     )
+    accepted, rejected = in_completion.accepted_prediction_tokens, in_completion.rejected_prediction_tokens
+    if accepted is None and rejected is None:  # nearly always
+        return usage
+    return structs.replace(usage, accepted_prediction=accepted, rejected_prediction=rejected)
 
 
 def _cached(reported_usage: _Report, details: _PromptDetails) -> int | None:

@@ -12,7 +12,7 @@ from streamweir.core.errors import CallerError
 from streamweir.policy.access import Key
 from streamweir.policy.budget import key_account, key_accounts, period_of, workspace_account
 from streamweir.policy.key_limits import limits_of
-from streamweir.policy.limit_request import BudgetCharge
+from streamweir.policy.limit_request import BudgetCharge, LimitRequest
 from streamweir.policy.limit_rule import LimitRule, is_rule_account
 from streamweir.server.accounting.keys import KeyDirectory, Workspace
 from streamweir.server.accounting.reservation import Reservation
@@ -33,13 +33,13 @@ class AccountLimits(Struct, frozen=True):
     """Recomputed when the key, its workspace or the hour has changed. A period begins with an hour."""
 
     key: Key
-    limits: dict[str, int | None]
-    """The key's limits, by name."""
+    request: LimitRequest
+    """What every request of the key needs, without an id and a size. Its other accounts are all that the key could
+    have, for any period of its budget."""
     workspace: Workspace
     hour: int
     charges: tuple[BudgetCharge, ...]
-    other_accounts: tuple[str, ...]
-    """All other accounts that the key could have, for any period of its budget."""
+    """Those of `request`."""
     is_limited: bool
     rules: tuple[LimitRule, ...]
     """All of the file, as of then."""
@@ -89,7 +89,9 @@ class AccountLimitsCache:
         if not end_user and any(rule.anonymous == "refuse" for rule in account_limits.user_rules):
             raise Refusal(CallerError("missing_required_parameter", _NEEDS_USER, param="user"))
         of_user = _rule_charges(account_limits.user_rules, key, workspace, at_ms, end_user)
-        return structs.replace(account_limits, charges=account_limits.charges + of_user, is_limited=True)
+        charges = account_limits.charges + of_user
+        request = structs.replace(account_limits.request, charges=charges)
+        return structs.replace(account_limits, request=request, charges=charges, is_limited=True)
 
     def use_rules(self, rules: tuple[LimitRule, ...]) -> bool:
         """Whether they are others than before."""
@@ -129,11 +131,12 @@ class AccountLimitsCache:
         latest_hour = hour if before is None else max(hour, before.latest_hour)
         account_limits = self._account_limits[key.id] = AccountLimits(
             key,
-            limits_of(key),
+            LimitRequest(
+                request_id="", key_id=key.id, charges=charges, other_accounts=other_accounts, **limits_of(key)
+            ),
             workspace,
             hour,
             charges,
-            other_accounts,
             bool(charges) or key.has_limits,
             self.rules,
             tuple([rule for rule in applied if rule.per == "user"]),

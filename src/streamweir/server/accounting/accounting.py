@@ -13,11 +13,14 @@ import time
 from contextlib import suppress
 from functools import partial
 
+from msgspec import structs
+
 from streamweir.core.errors import CallerError, GatewayFault
 from streamweir.core.usage import Usage
 from streamweir.core.verdict import Verdict
 from streamweir.policy.access import Key, KeyRing
-from streamweir.policy.limit_request import LimitRequest, headers_of
+from streamweir.policy.attribution import NOTHING
+from streamweir.policy.limit_request import headers_of
 from streamweir.policy.limit_rule import LimitRule
 from streamweir.policy.limits import LEASE_S
 from streamweir.policy.reserve import Need, Size, limit_of
@@ -290,28 +293,23 @@ class Accounting:
             account=account_limits.budget_account,
             prices=request.quote_text,
             prompt_tokens=request.prompt_tokens,
-            idempotency=request.idempotency,
-            body_digest=request.body_digest,
-            end_user=request.attribution.end_user,
-            session=request.attribution.session,
-            tags=tags_text(request.attribution.tags),
-            accounts=account_limits.rule_accounts,
         )
+        hold.idempotency, hold.body_digest = request.idempotency, request.body_digest
+        hold.accounts = account_limits.rule_accounts
+        if (said := request.attribution) is not NOTHING:
+            hold.end_user, hold.session, hold.tags = said.end_user, said.session, tags_text(said.tags)
         planned = (
             request.quote.hold(size.prompt, output_tokens + size.planned, request.service_tier) if size.planned else 0
         )
         wanted = request.output_tokens if request.output_tokens is not None else self._hold_tokens
         first = min(wanted, self._hold_tokens, output_tokens)
-        limit_request = LimitRequest(
+        limit_request = structs.replace(
+            account_limits.request,
             request_id=request.request_id,
-            key_id=key.id,
             tokens=request.prompt_tokens + first,
             amount=hold.amount,
             planned=max(0, (planned or 0) - hold.amount),
             takes_rest=takes_rest,
-            charges=charges,
-            other_accounts=account_limits.other_accounts,
-            **account_limits.limits,
         )
         reservation = Reservation(
             request, hold, limit_request, hold.amount, None, size.prompt, decision_s=self._decision_s

@@ -13,6 +13,7 @@ from msgspec import Struct
 
 from streamweir.core.usage import Usage
 from streamweir.core.verdict import Verdict
+from streamweir.policy.attribution import NOTHING
 from streamweir.server.telemetry.attempt_members import known_members
 from streamweir.server.telemetry.record import AttemptRecord, RequestRecord
 from streamweir.server.telemetry.sanitize import clean, clean_id
@@ -45,60 +46,73 @@ class _Buckets(Struct, omit_defaults=True, kw_only=True):
 
 
 def row_of(record: RequestRecord, instance: str) -> Row:
-    usage, gaps, completion_id, target = record.usage, record.gaps, record.completion_id, record.target
-    said = record.attribution
-    return Row(
+    """In steps: a call with more than fifteen keyword arguments goes through a dict, and takes five times as long."""
+    row = Row(
         request_id=record.id,
         at_ms=record.at_ms,
         instance=instance,
         status=record.status,
         verdict=record.verdict.value if record.verdict is not None else "",
         duration_ms=round(record.duration_s * 1000),
-        completion_id=short(completion_id) if completion_id is not None else None,
-        workspace_id=record.workspace_id,
-        key_id=record.key_id,
-        key_name=record.key,
-        dialect=record.dialect,
-        model=_model(record),
-        target=short(target) if target is not None else None,
-        attempts=_attempts(record),
         stream=record.stream,
-        error=record.error,
-        finish=record.finish,
-        prompt_tokens=usage.prompt_tokens if usage is not None else None,
-        completion_tokens=usage.completion_tokens if usage is not None else None,
-        usage=_buckets(usage) if usage is not None else None,
-        usage_source=record.usage_source.value if record.usage_source is not None else None,
-        flags=_flags(record.flags) if record.flags else None,
-        held=record.held,
-        cost=record.cost,
-        price=record.price,
-        cost_rates=record.cost_rates,
-        charge_rule=record.charge_rule,
-        end_user=said.end_user,
-        session=said.session,
-        tags=tags_text(said.tags),
-        price_version=record.price_version,
-        ttft_ms=round(record.ttft_s * 1000) if record.ttft_s is not None else None,
-        chunks=gaps.count if gaps is not None else None,
-        gap_p50_ms=round(gaps.p50_s * 1000) if gaps is not None else None,
-        gap_p99_ms=round(gaps.p99_s * 1000) if gaps is not None else None,
-        gap_max_ms=round(gaps.max_s * 1000) if gaps is not None else None,
+        attempts=_attempts(record),
         bytes_in=record.bytes_in,
         bytes_out=record.bytes_out,
-        peer=short(record.peer) or None,
-        client=clean(record.client, MAX_NAME_LENGTH) if record.client is not None else None,
-        client_id=clean_id(record.client_id) if record.client_id is not None else None,
-        dropped=_json([clean(name, MAX_NAME_LENGTH) for name in record.dropped[:_MAX_NAMES]])
-        if record.dropped
-        else None,
         has_content=record.has_content,
-        service_tier=clean(record.service_tier, MAX_NAME_LENGTH) if record.service_tier is not None else None,
-        rates=record.rates,
-        admitted_ms=round(record.admitted_s * 1000) if record.admitted_s is not None else None,
-        settled_ms=round(record.settled_s * 1000) if record.settled_s is not None else None,
-        strip=_json(read_timeline(record.timeline, record.arrived_s)) if record.timeline is not None else None,
     )
+    row.workspace_id, row.key_id, row.key_name = record.workspace_id, record.key_id, record.key
+    row.dialect, row.model, row.error, row.finish = record.dialect, _model(record), record.error, record.finish
+    if (target := record.target) is not None:
+        row.target = short(target)
+    if record.completion_id is not None:
+        row.completion_id = short(record.completion_id)
+    _add_money(row, record)
+    _add_times(row, record)
+    _add_caller(row, record)
+    if record.flags:
+        row.flags = _flags(record.flags)
+    if record.dropped:
+        row.dropped = _json([clean(name, MAX_NAME_LENGTH) for name in record.dropped[:_MAX_NAMES]])
+    return row
+
+
+def _add_money(row: Row, record: RequestRecord) -> None:
+    row.held, row.cost, row.price, row.charge_rule = record.held, record.cost, record.price, record.charge_rule
+    row.rates, row.cost_rates, row.price_version = record.rates, record.cost_rates, record.price_version
+    if (usage := record.usage) is not None:
+        row.prompt_tokens, row.completion_tokens = usage.prompt_tokens, usage.completion_tokens
+        row.usage = _buckets(usage)
+    if record.usage_source is not None:
+        row.usage_source = record.usage_source.value
+    if record.service_tier is not None:
+        row.service_tier = clean(record.service_tier, MAX_NAME_LENGTH)
+
+
+def _add_times(row: Row, record: RequestRecord) -> None:
+    if record.admitted_s is not None:
+        row.admitted_ms = round(record.admitted_s * 1000)
+    if record.ttft_s is not None:
+        row.ttft_ms = round(record.ttft_s * 1000)
+    if record.settled_s is not None:
+        row.settled_ms = round(record.settled_s * 1000)
+    if (gaps := record.gaps) is not None:
+        row.chunks = gaps.count
+        row.gap_p50_ms, row.gap_p99_ms = round(gaps.p50_s * 1000), round(gaps.p99_s * 1000)
+        row.gap_max_ms = round(gaps.max_s * 1000)
+    if record.timeline is not None:
+        row.strip = _json(read_timeline(record.timeline, record.arrived_s))
+
+
+def _add_caller(row: Row, record: RequestRecord) -> None:
+    if record.peer:
+        row.peer = short(record.peer) or None
+    if record.client is not None:
+        row.client = clean(record.client, MAX_NAME_LENGTH)
+    if record.client_id is not None:
+        row.client_id = clean_id(record.client_id)
+    if record.attribution is not NOTHING:
+        said = record.attribution
+        row.end_user, row.session, row.tags = said.end_user, said.session, tags_text(said.tags)
 
 
 def row_of_open(request: Hold | OpenRequest, verdict: Verdict, **more: Any) -> Row:

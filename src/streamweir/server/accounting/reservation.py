@@ -44,7 +44,7 @@ class BudgetWait(NamedTuple):
     """The most that it may wait, if that is less than usual."""
 
 
-class ReservationRequest(Struct, frozen=True, kw_only=True):
+class ReservationRequest(Struct, frozen=True):
     """What accounting needs to know about a request before it is sent."""
 
     request_id: str

@@ -279,9 +279,9 @@ class RequestHandler:
         quote, quote_text = (runtime := self._runtime).quotes.of(route, self.record.at_ms, group)
         measure = ReservationSize(runtime, self._vocabularies, self._parser, route, chat, self._builder.body_bytes)
         reservation_request = ReservationRequest(
-            request_id=self._request.id,
-            at_ms=self.record.at_ms,
-            key=self.key,
+            self._request.id,
+            self.record.at_ms,
+            self.key,
             dialect=self._frontend.name,
             model=route.id,
             stream=chat.stream,

@@ -15,7 +15,14 @@ _STEPS = ("dns_s", "connect_s", "tls_s")
 
 
 def known_members(attempt: AttemptRecord) -> dict[str, Any]:
-    """All but the target, the error, the times of the attempt itself, and the resends: every attempt has these."""
+    """All but the target, the error, the times of the attempt itself, and the resends: every attempt has these.
+    Of an attempt that is over."""
+    if attempt.members is None:
+        attempt.members = _members_of(attempt)
+    return attempt.members
+
+
+def _members_of(attempt: AttemptRecord) -> dict[str, Any]:
     members: dict[str, Any] = {}
     if attempt.credential:
         members["credential"] = clean(attempt.credential)

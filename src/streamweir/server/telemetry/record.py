@@ -1,5 +1,7 @@
 """Everything that is known about one request at its end: the source of log line, metrics and row of the request log."""
 
+from typing import Any
+
 from msgspec import Struct, field
 
 from streamweir.core.call_trace import CallTrace
@@ -38,6 +40,8 @@ class AttemptRecord(Struct, kw_only=True, gc=False):
     trace: CallTrace | None = None
     first_byte_s: float | None = None
     """From the sending of the request to the head of the response."""
+    members: dict[str, Any] | None = None
+    """What `server.telemetry.attempt_members` has made of it, once for the log line and the row."""
 
 
 class Gaps(Struct, frozen=True, kw_only=True, gc=False):

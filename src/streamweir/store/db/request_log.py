@@ -91,7 +91,7 @@ class LogColumn(Struct, frozen=True, kw_only=True):
     """In characters, for a column that is in an index and is not one of the gateway's own ids."""
 
 
-class Row(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Row(Struct, kw_only=True, omit_defaults=True):
     """The row of a finished request, as it is written."""
 
     request_id: Annotated[

@@ -26,7 +26,7 @@ def short(text: str) -> str:
     return plain(text[:MAX_NAME_LENGTH])
 
 
-class Hold(Struct, frozen=True, kw_only=True, tag="hold", omit_defaults=True):
+class Hold(Struct, kw_only=True, tag="hold", omit_defaults=True):
     """A request is about to be sent to an upstream: its reservation. Opens the row of the request."""
 
     request_id: str

@@ -40,7 +40,7 @@ _Position = tuple[int, int]
 _newest_first = (_columns.at_ms.desc(), _columns.seq.desc())
 
 
-class RequestRow(Row, frozen=True, kw_only=True):
+class RequestRow(Row, kw_only=True):
     """A row as it is read: JSON columns decoded, and further values."""
 
     seq: int
