@@ -44,6 +44,8 @@ PROMPT, BEGUN_TOKENS = 3, 2
 """By the rule of thumb: what is asked, and what has come of the answer."""
 HELD = ((PROMPT + 1024) * MILLI, (max_prompt(model="m", stream=True) + 16_384) * MILLI)
 """Without a budget, and with one that has more than enough: the longest answer of the model."""
+COST = PROMPT * 2500 + BEGUN_TOKENS * 10_000
+"""Of an orphan, in nano-dollars: what the provider asks for `gpt-4o`."""
 ORPHANED = ("orphaned", 0, PROMPT, BEGUN_TOKENS, "estimate", (PROMPT + BEGUN_TOKENS) * MILLI)
 
 
@@ -105,6 +107,7 @@ class Scene:
             row = seen.rows[id]
             found = (row.verdict, row.status, row.prompt_tokens, row.completion_tokens, row.usage_source, row.price)
             assert found == ORPHANED
+            assert (row.charge_rule, row.cost) == ("cut:used", COST)
             assert row.target == "up/gpt-4o"
             assert row.held in HELD
             assert seen.kinds[id] == ["hold", "settle"]
@@ -225,6 +228,38 @@ async def test_orphans_are_found_without_the_journal_of_their_process(database: 
         heir = await scene.node("one", HURRY if database == "postgres" else {"dead_after_s": 3600.0})
         await heir.logged("orphaned requests settled", count=len(lost))
         await scene.is_orphaned(lost)
+
+
+def with_rules(toml: str, plain: str, budget: str) -> str:
+    """What is charged if a request is cut, for each of the two keys."""
+    groups = {"default": plain, "other": budget}
+    named = toml.replace('name = "budget"', 'name = "budget"\nprice_group = "other"')
+    return named + "".join(
+        f'[[price_groups]]\nname = "{name}"\ncharge = {{ cut = "{rule}" }}\n' for name, rule in groups.items()
+    )
+
+
+@each_database
+async def test_an_orphan_is_charged_by_the_rule_of_its_admission(database: str, tmp_path: Path) -> None:
+    """Whoever settles it has others."""
+    data = tmp_path / "one" / "data"
+    data.mkdir(parents=True)
+    url = await migrated_url(database, data)
+    async with scene_on(url.replace("sqlite:///", f"sqlite:///{data}/"), tmp_path) as scene:
+        plain = scene.toml
+        scene.toml = with_rules(plain, "nothing", "cost")
+        one = await scene.node("one")
+        lost = await scene.streams(one)
+        await scene.has_begun(*lost)
+        one.signal(signal.SIGKILL)
+        await one.status()
+        scene.toml = with_rules(plain, "used", "used")
+        heir = await scene.node("one")
+        await heir.logged("orphaned requests settled", count=len(lost))
+        rows = (await scene.books.look()).rows
+        found = {(row.key_name, row.charge_rule, row.price) for row in (rows[id] for id in lost)}
+        assert found == {("plain", "cut:nothing", 0), ("budget", "cut:cost", COST)}
+        assert {row.cost for row in rows.values()} == {COST}
 
 
 def torn(file: Path) -> None:
