@@ -30,6 +30,9 @@ def payments(**more: Any) -> Config:
         ({"cancel_url": "javascript:alert(1)"}, ["payments.cancel_url"]),
         ({"api_url": "ftp://example.com"}, ["payments.api_url"]),
         ({"min_usd": 5.0, "max_usd": 4.0}, ["payments.min_usd"]),
+        ({"min_usd": 0.07, "max_usd": 1_000_000.0}, []),
+        ({"min_usd": 0.015}, ["payments.min_usd"]),
+        ({"max_usd": 100.00000000001}, ["payments.max_usd"]),
     ],
 )
 def test_what_is_wrong(more: dict[str, Any], said: list[str]) -> None:

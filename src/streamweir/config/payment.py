@@ -1,12 +1,14 @@
 """Checks of `[payments]`: it needs a database, and pages to return to if the gateway opens sessions itself. Pure."""
 
 from collections.abc import Iterator
+from decimal import Decimal
 
 from streamweir.config.address import fault_of_url
 from streamweir.config.error import ConfigProblem
 from streamweir.config.model import Config
 
 MIN_SECRET_LENGTH = 16
+_CENT = Decimal("0.01")
 
 
 def check_payments(config: Config) -> Iterator[ConfigProblem]:
@@ -20,6 +22,9 @@ def check_payments(config: Config) -> Iterator[ConfigProblem]:
         yield ConfigProblem("payments.webhook_secret", reason)
     if payments.min_usd > payments.max_usd:
         yield ConfigProblem("payments.min_usd", "is above max_usd")
+    for name in ("min_usd", "max_usd"):
+        if Decimal(repr(getattr(payments, name))) % _CENT:
+            yield ConfigProblem(f"payments.{name}", "must be whole cents, as every payment is")
     fault = fault_of_url(payments.api_url, ("https", "http"))
     if fault is not None:
         yield ConfigProblem("payments.api_url", fault)
