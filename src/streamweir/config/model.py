@@ -201,58 +201,39 @@ class Provider(WithSecrets, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         )
 
 
-class PriceTier(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class PriceParts(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What providers charge for, in US dollars per million tokens, and for each request and search."""
+
+    input: Dollars | None = None
+    output: Dollars | None = None
+    cache_read: Dollars | None = None
+    cache_write: Dollars | None = None
+    cache_write_1h: Dollars | None = None
+    audio_input: Dollars | None = None
+    audio_output: Dollars | None = None
+    image_input: Dollars | None = None
+    image_output: Dollars | None = None
+    reasoning: Dollars | None = None
+    per_request: Dollars | None = None
+    per_search: Dollars | None = None
+
+
+class PriceTier(PriceParts, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What differs from a price for requests whose prompt has more tokens than `above`."""
 
     above: Annotated[int, Meta(ge=1, le=1_000_000_000)]
-    input: Dollars | None = None
-    output: Dollars | None = None
-    cache_read: Dollars | None = None
-    cache_write: Dollars | None = None
-    cache_write_1h: Dollars | None = None
-    audio_input: Dollars | None = None
-    audio_output: Dollars | None = None
-    image_input: Dollars | None = None
-    image_output: Dollars | None = None
-    reasoning: Dollars | None = None
-    per_request: Dollars | None = None
-    per_search: Dollars | None = None
 
 
-class ServiceTier(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class ServiceTier(PriceParts, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What differs from a price in a service tier of the provider."""
 
     name: Name
-    input: Dollars | None = None
-    output: Dollars | None = None
-    cache_read: Dollars | None = None
-    cache_write: Dollars | None = None
-    cache_write_1h: Dollars | None = None
-    audio_input: Dollars | None = None
-    audio_output: Dollars | None = None
-    image_input: Dollars | None = None
-    image_output: Dollars | None = None
-    reasoning: Dollars | None = None
-    per_request: Dollars | None = None
-    per_search: Dollars | None = None
     tiers: tuple[PriceTier, ...] = ()
 
 
-class Price(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """US dollars per million tokens, and for each request and search."""
-
+class Price(PriceParts, frozen=True, kw_only=True, forbid_unknown_fields=True):
     input: Dollars
     output: Dollars
-    cache_read: Dollars | None = None
-    cache_write: Dollars | None = None
-    cache_write_1h: Dollars | None = None
-    audio_input: Dollars | None = None
-    audio_output: Dollars | None = None
-    image_input: Dollars | None = None
-    image_output: Dollars | None = None
-    reasoning: Dollars | None = None
-    per_request: Dollars | None = None
-    per_search: Dollars | None = None
     tiers: tuple[PriceTier, ...] = ()
     service_tiers: tuple[ServiceTier, ...] = ()
 

@@ -9,7 +9,7 @@ from json import dumps
 from typing import Any
 
 from streamweir.config.error import ConfigProblem, entry
-from streamweir.config.model import Price, PriceTier, ServiceTier
+from streamweir.config.model import Price, PriceParts, PriceTier
 from streamweir.policy.prices import PER_UNIT, TOKEN_RATES, Rates, Service, Tier, rate_of
 
 _HOUR_TO_MINUTES = Decimal("1.6")
@@ -54,7 +54,7 @@ def _rates(amounts: Mapping[str, float], tiers: Sequence[PriceTier], services: t
     )
 
 
-def _amounts(price: Price | PriceTier | ServiceTier) -> dict[str, float]:
+def _amounts(price: PriceParts) -> dict[str, float]:
     """The members that are set."""
     found = ((name, getattr(price, name)) for name in (*TOKEN_RATES, *PER_UNIT))
     return {name: dollars for name, dollars in found if dollars is not None}
