@@ -135,6 +135,22 @@ async def test_the_operator_is_told_by_the_same_operations(tmp_path: Path) -> No
 
 
 @each_database
+async def test_the_margin_of_a_sum_is_of_requests_whose_price_and_cost_are_known(database: str, tmp_path: Path) -> None:
+    async with api_on(database, tmp_path) as api:
+        for cost, price in ((2, 5), (9, 8), (None, 700), (60, None), (None, None), (0, 4)):
+            await api.new_request(api.one, cost=cost, price=price, dialect="openai")
+        for by in ("total", "key", "api"):
+            reply = await api.ask("GET", f"/api/usage?step=day&by={by}", **api.operator)
+            total = reply.json()["total"]
+            assert [total[f"{name}_usd"] for name in ("price", "cost", "margin")] == [
+                "0.000000717",
+                "0.000000071",
+                "0.000000006",
+            ]
+            assert (total["uncosted"], total["unpriced"]) == (2, 2)
+
+
+@each_database
 async def test_only_the_operator_may_filter_by_cost(database: str, tmp_path: Path) -> None:
     async with api_on(database, tmp_path) as api:
         await filled(api)

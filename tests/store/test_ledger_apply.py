@@ -14,6 +14,7 @@ from sqlalchemy.exc import IntegrityError
 from streamweir.store.db.base import Store
 from streamweir.store.db.request_log import COLUMNS, Row
 from streamweir.store.db.tables import (
+    SUMS,
     accounts,
     idempotency,
     ledger,
@@ -384,7 +385,7 @@ async def test_streams_are_counted_by_the_time_to_their_first_token(database: st
         for rows in await store.read(lambda conn: snapshot(conn, USAGE_TABLES)):
             (row,) = rows
             assert row[5] == 5
-            assert {bucket: count for bucket, count in enumerate(row[15:]) if count} == {0: 1, 1: 1, 23: 1}
+            assert {bucket: count for bucket, count in enumerate(row[5 + len(SUMS) :]) if count} == {0: 1, 1: 1, 23: 1}
 
 
 @each_database

@@ -112,14 +112,19 @@ ENDS = {
 """Accounts, and when those of rules end."""
 
 
-def make_first_books(conn: Connection) -> None:
-    """As the first revision has them, with usage in two hours of one day and in one of another."""
+def make_revision(conn: Connection, revision: str) -> None:
+    """Empty tables as of then."""
     for table in shape(conn):
         conn.execute(text(f'DROP TABLE "{table}"'))
     config = Config()
     config.set_main_option("script_location", str(Path(streamweir.store.db.migrations.__file__).parent))
     config.attributes["connection"] = conn
-    run_upgrade(config, "0001")
+    run_upgrade(config, revision)
+
+
+def make_first_books(conn: Connection) -> None:
+    """As the first revision has them, with usage in two hours of one day and in one of another."""
+    make_revision(conn, "0001")
     names = [column.name for column in usage_hours.c if column.name not in (*TTFT, *LATER_SUMS)]
     names_of_key = ["id", "workspace_id", "name", "origin", "digest", "last4", "scopes", "log_content", "created_ms"]
     key = ("k", "w", "k", "store", b"", "last", "[]", False, 1, 1)  # as it was before there were further settings
@@ -170,11 +175,35 @@ async def test_usage_by_the_day_is_made_of_what_is_there_by_the_hour(database: s
     assert prices == [[10**15, 10**15, None, None], [10**15]], "the cost was the price"
     assert targets == [(71, "p", "a/m", "", 2, 18, 7, 10, 10**15, 1)]
     assert minutes == quarters == []
-    assert [(row[0], row[13:]) for row in hours] == [(at, (10**15, 8, *nothing)) for at in (48, 71, 72)]
+    assert [(row[0], row[13:]) for row in hours] == [(at, (10**15, 8, 0, *nothing)) for at in (48, 71, 72)]
     assert days == [
-        (2, "w", "k", "m", "p", 2, 4, 6, 8, 10, 12, 2 * 10**15, 16, 2 * 10**15, 16, *nothing),
-        (3, "w", "k", "m", "p", 1, 2, 3, 4, 5, 6, 10**15, 8, 10**15, 8, *nothing),
+        (2, "w", "k", "m", "p", 2, 4, 6, 8, 10, 12, 2 * 10**15, 16, 2 * 10**15, 16, 0, *nothing),
+        (3, "w", "k", "m", "p", 1, 2, 3, 4, 5, 6, 10**15, 8, 10**15, 8, 0, *nothing),
     ]
+
+
+def make_sums_without_margin(conn: Connection) -> None:
+    make_revision(conn, "0005")
+    for table in MARGIN_TABLES:
+        names = [column.name for column in table.c if column.name not in (*TTFT, "margin", "digest")]
+        values = {name: "x" if name in PLACES else 1 for name in names} | {"price": 10, "cost": 13}
+        conn.execute(insert_columns(table, names), [values])
+
+
+def margins_of(conn: Connection) -> list[int]:
+    return [conn.execute(select(table.c.margin)).scalar_one() for table in MARGIN_TABLES]
+
+
+MARGIN_TABLES = (usage_minutes, usage_quarters, usage_hours, usage_days, attribution_days)
+PLACES = ("workspace_id", "key_id", "model", "provider", "kind", "value")
+
+
+@each_database
+async def test_old_sums_keep_the_margin_that_was_shown_for_them(database: str, tmp_path: Path) -> None:
+    async with store_on(database, tmp_path) as store:
+        await store.write(make_sums_without_margin)
+        await store.write(migrate)
+        assert await store.read(margins_of) == [-3] * len(MARGIN_TABLES)
 
 
 def test_the_constants_name_every_revision() -> None:

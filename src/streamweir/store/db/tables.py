@@ -207,11 +207,18 @@ SUMS = (
     "unpriced",  # requests without a price, which are not in `price`
     "price",
     "uncosted",  # requests whose cost is not known, which are not in `cost`
+    "margin",  # price without cost, of the requests that have both
 )
-LATER_SUMS = ("price", "uncosted")
+LATER_SUMS = ("price", "uncosted", "margin")
 """Sums that were added later: 0 in a row that has none."""
 TTFT = tuple(f"ttft_{bucket:02}" for bucket in range(BUCKETS))
 """The number of streams with their first token within each of the buckets of `policy.latency`."""
+
+
+def _sum_columns(later: tuple[str, ...]) -> list[Column[int]]:
+    return [
+        Column(each, BigInteger, nullable=False, server_default=text("0") if each in later else None) for each in SUMS
+    ]
 
 
 def _usage(name: str, unit: str, *more: Index) -> Table:
@@ -226,10 +233,7 @@ def _usage(name: str, unit: str, *more: Index) -> Table:
         metadata,
         Column(unit, BigInteger, primary_key=True),
         *(Column(each, String, primary_key=True) for each in USAGE),
-        *(
-            Column(each, BigInteger, nullable=False, server_default=text("0") if each in LATER_SUMS else None)
-            for each in SUMS
-        ),
+        *_sum_columns(LATER_SUMS),
         *(Column(each, BigInteger, nullable=False, server_default=text("0")) for each in TTFT),
         *more,
         sqlite_with_rowid=False,  # so that a period is contiguous: a quarter faster
@@ -255,7 +259,7 @@ attribution_days = Table(
     Column("day", BigInteger, primary_key=True),
     *(Column(each, String, primary_key=True) for each in ATTRIBUTION),  # kind: end_user | tag | session | api
     Column("digest", String),  # of an end user, as accounts have it (`policy.end_user`)
-    *(Column(each, BigInteger, nullable=False) for each in SUMS),
+    *_sum_columns(("margin",)),
     Index("attribution_of_value", "workspace_id", "kind", "value", "day"),
     Index("attribution_of_kind", "kind", "day"),
     _index_where(text("digest IS NOT NULL"), "attribution_of_user", "workspace_id", "digest", "day"),

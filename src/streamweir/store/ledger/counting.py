@@ -51,6 +51,7 @@ class UsageCounts:
             row.price is None,
             row.price or 0,
             row.cost is None,
+            row.price - row.cost if row.price is not None and row.cost is not None else 0,
         ]
         _add(self._sums, (minute, credential, end_user, api, row.session, row.tags), counted)
         if row.stream and row.ttft_ms is not None:

@@ -67,6 +67,8 @@ class UsageSum(Struct, frozen=True, kw_only=True):
     price: int = 0
     uncosted: int = 0
     """Requests whose cost is not known."""
+    margin: int = 0
+    """Price without cost, of the requests that have both."""
     ttft: tuple[int, ...] = (0,) * BUCKETS
     """Streams by the time to their first token, in the buckets of `policy.latency`."""
 

@@ -132,4 +132,7 @@ test("the margin's share of the price, which may be negative", () => {
   const share = (price: string, margin: string) => marginShare(usage(1, { price_usd: price, margin_usd: margin }));
   assert.deepEqual([share("10", "2.5"), share("10", "0.51"), share("10", "0"), share("2", "-1"), share("0", "-1")], ["25 %", "5.1 %", "0 %", "−50 %", "–"]);
   assert.equal(marginShare(usage(1)), "–", "it is not shown to everyone");
+  const known = { price_usd: "100", cost_usd: "6", margin_usd: "2" };
+  assert.equal(marginShare(usage(2, { ...known, uncosted: 1 })), "25 %", "of the requests whose cost is known");
+  assert.equal(marginShare(usage(1, { price_usd: "100", cost_usd: "0", margin_usd: "0", uncosted: 1 })), "–");
 });

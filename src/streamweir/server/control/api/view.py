@@ -304,7 +304,7 @@ class UsageView(Struct, kw_only=True):
     uncosted: int | UnsetType = UNSET
     """For the operator: requests whose cost is not known; it is not in `cost_usd`."""
     margin_usd: str | UnsetType = UNSET
-    """For the operator: the price without the cost, as far as they are known."""
+    """For the operator: the price without the cost, of the requests whose price and cost are known."""
     ttft_p50_ms: int | None
     """The median time to the first token of streams. Computed from buckets: wrong by a factor of 1.5 at most."""
     ttft_p95_ms: int | None
@@ -327,7 +327,7 @@ def view_usage(found: UsageSum, sees_cost: bool) -> UsageView:
     )
     if sees_cost:
         view.cost_usd, view.uncosted = usd(found.cost), found.uncosted
-        view.margin_usd = usd(found.price - found.cost)
+        view.margin_usd = usd(found.margin)
     return view
 
 

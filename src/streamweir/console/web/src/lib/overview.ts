@@ -113,9 +113,10 @@ export function errorRate(usage: Usage): number | null {
   return usage.requests ? usage.errors / usage.requests : null;
 }
 
-// Of the price, in points of a hundred. It may be negative.
+// Of the price, in points of a hundred. It may be negative. Both are of the requests whose cost is known.
 export function marginShare(usage: Usage): string {
-  const [price, margin] = [Number(usage.price_usd), Number(usage.margin_usd ?? NaN)];
+  const margin = Number(usage.margin_usd ?? NaN);
+  const price = usage.uncosted ? Number(usage.cost_usd) + margin : Number(usage.price_usd);
   if (!price || Number.isNaN(margin)) return NONE;
   const share = (100 * margin) / price;
   const size = Math.abs(share);

@@ -74,7 +74,7 @@ export function Groups(props: { view: Overview; within: Narrowing }) {
         ]}
       />
       <p class="muted note">
-        {Boolean(total.uncosted) && "* The cost of some requests is not known. "}
+        {Boolean(total.uncosted) && "* Of the requests whose cost is known. "}
         Requests refused before a provider was called cost nothing and are not counted:{" "}
         <a href={href("/requests", { ...within, verdict: "rejected", since_ms, until_ms })}>refused requests</a>
       </p>
@@ -92,10 +92,10 @@ function CacheReads(props: { usage: Usage }) {
   return <span title={`${count(cached_tokens)} of ${count(prompt_tokens)} prompt tokens were read from a cache.`}>{percent(cached_tokens, prompt_tokens)}</span>;
 }
 
-// What is left of the price. Without the costs of some requests it looks larger than it is.
+// What is left of the price, of the requests whose cost is known.
 export function Margin(props: { usage: Usage }) {
   const { usage } = props;
-  const lacks = usage.uncosted ? `, without the cost of ${plural(usage.uncosted, "request")}` : "";
+  const lacks = usage.uncosted ? `, without ${plural(usage.uncosted, "request")} of unknown cost` : "";
   return (
     <span class={usage.margin_usd?.startsWith("-") ? "bad" : ""} title={`${exactDollars(usage.margin_usd)}${lacks}`}>
       {marginShare(usage)}
