@@ -12,6 +12,7 @@ import pytest
 from sqlalchemy import Connection, Table, func, insert, select, text
 
 from conftest import SOAKS
+from streamweir.policy.payment import CENT, CURRENCY, Effect, PaymentReport
 from streamweir.policy.redact import Redactor
 from streamweir.store.db.base import Store, StoreUnavailable
 from streamweir.store.db.counter import release_lease, take_lease
@@ -31,12 +32,14 @@ from streamweir.store.db.tables import (
     usage_minutes,
     usage_quarters,
 )
+from streamweir.store.keys.payments import Payment, Result, apply_report, create_payment, list_payments
 from streamweir.store.requests import retention
 from streamweir.store.requests.content import PackedContent, pack, write_contents
 from streamweir.store.requests.instances import now_of
 from streamweir.store.requests.requests import RequestFilter, list_requests
 from streamweir.store.requests.retention import LEASE, Erased, Purged, erase_key, purge, purge_regularly
 from support.contents import dump, file_bytes, make_content
+from support.key_store import new_workspace
 from support.query_plan import explained
 from support.request_rows import DAY_MS, NOW_MS, insert_key, insert_open, insert_rows, request_row
 from support.stores import each_database, migrated_url, store_on
@@ -137,6 +140,35 @@ async def test_old_data_is_deleted_and_the_ledger_stays(database: str, tmp_path:
         assert await purge(store, "me", now, days=28.5, pause_s=0) == Purged(
             requests=1, contents=1, sessions=1, instances=2
         )
+
+
+@each_database
+async def test_a_payment_that_nobody_pays_expires_and_gives_credit_if_it_is_paid_later(
+    database: str, tmp_path: Path
+) -> None:
+    async with store_on(database, tmp_path) as store:
+        team = await new_workspace(store, "team")
+        make = partial(create_payment, workspace_id=team.id, amount_nano=CENT, actor="test")
+        old, young, paid = [await store.write(partial(make, at_ms=at_ms)) for at_ms in (OLD_MS, YOUNG_MS, OLD_MS)]
+
+        async def pay(payment: Payment) -> Result:
+            report = PaymentReport(
+                event_id=f"evt_{payment.id}",
+                kind="x",
+                effect=Effect.PAID,
+                reference=payment.id,
+                session_id=payment.id,
+                amount_cents=1,
+                currency=CURRENCY,
+            )
+            return (await store.write(partial(apply_report, report=report, at_ms=NOW_MS))).result
+
+        assert await pay(paid) is Result.CREDITED
+        assert await purge(store, "me", now, pause_s=0) == Purged(payments=1)
+        listed = await store.read(partial(list_payments, workspace_id=team.id))
+        assert {each.id: each.status for each in listed} == {old.id: "expired", young.id: "open", paid.id: "paid"}
+        assert await purge(store, "me", now, pause_s=0) == Purged()
+        assert await pay(old) is Result.CREDITED
 
 
 @each_database

@@ -27,6 +27,10 @@ _TIME = re.compile(r"[0-9]{1,12}")
 _Text = Annotated[str, Meta(min_length=1, max_length=255)]
 
 
+OPEN, PAID, EXPIRED = "open", "paid", "expired"
+"""What has become of a payment that was asked for."""
+
+
 class Effect(StrEnum):
     """What a report says about a payment."""
 

@@ -13,7 +13,7 @@ from typing import Any
 from msgspec import Struct
 from sqlalchemy import Connection, RowMapping, func, insert, select, tuple_, update
 
-from streamweir.policy.payment import CENT, Effect, PaymentReport
+from streamweir.policy.payment import CENT, EXPIRED, OPEN, PAID, Effect, PaymentReport
 from streamweir.policy.secret import ID_BYTES, make_id
 from streamweir.store.db.errors import Conflict, Invalid, NotFound, quoted
 from streamweir.store.db.tables import payment_events, payments
@@ -25,7 +25,6 @@ from streamweir.store.keys.workspaces import find_workspace
 ACTOR = "stripe"
 MAX_OPEN = 1000
 """Payments of a workspace that were asked for and neither paid nor given up."""
-OPEN, PAID, EXPIRED = "open", "paid", "expired"
 
 
 class Result(StrEnum):

@@ -3,7 +3,7 @@
 One process at a time purges, in small transactions with pauses between them, so that other writers wait for one of them
 at most. Deleted are requests, their contents, expired idempotency keys, sessions, alerts, the names of processes, and
 usage by the minute, by the quarter of an hour, by session, and (much later) by tag; and accounts of rules whose period
-is over, which can be computed from the rest. The ledger, other usage by the hour
+is over, which can be computed from the rest. Payments that nobody has paid expire. The ledger, other usage by the hour
 and by the day, and the audit log are kept permanently. Erasing a key keeps its requests without personal data: the
 caller, its address, what it says about requests, and the content. The sums of its end users are kept under their
 digests.
@@ -19,6 +19,7 @@ from msgspec import Struct
 from sqlalchemy import Column, ColumnElement, Connection, delete, exists, func, select, tuple_, update
 
 from streamweir.policy.end_user import ANONYMOUS, PREFIX
+from streamweir.policy.payment import EXPIRED, OPEN
 from streamweir.store.db.base import Store, StoreUnavailable
 from streamweir.store.db.counter import release_lease, take_lease
 from streamweir.store.db.tables import (
@@ -32,6 +33,7 @@ from streamweir.store.db.tables import (
     idempotency,
     instances,
     open_requests,
+    payments,
     provider_signs,
     requests,
     sessions,
@@ -76,6 +78,8 @@ class Purged(Struct, frozen=True, kw_only=True):
     usage_sessions: int = 0
     usage_tags: int = 0
     accounts: int = 0
+    payments: int = 0
+    """Expired, not deleted."""
 
 
 class Erased(Struct, frozen=True, kw_only=True):
@@ -248,6 +252,14 @@ def _purge_accounts(conn: Connection, now_ms: int, _before_ms: int) -> int:
     return conn.execute(delete(accounts).where(accounts.c.id.in_(ids))).rowcount if ids else 0
 
 
+def _expire_payments(conn: Connection, _now_ms: int, before_ms: int) -> int:
+    """A workspace can have so many open ones. It gives credit all the same if it is paid later."""
+    columns = payments.c
+    old = select(columns.id).where(columns.status == OPEN, columns.created_ms < before_ms).limit(MAX_ROWS)
+    unpaid = update(payments).where(columns.id.in_(old), columns.status == OPEN)
+    return conn.execute(unpaid.values(status=EXPIRED)).rowcount
+
+
 _Step = Callable[[Connection, int, int], int]
 _STEPS: dict[str, _Step] = {
     "requests": _purge_requests,
@@ -263,6 +275,7 @@ _STEPS: dict[str, _Step] = {
     "usage_sessions": partial(_purge_attribution, kind="session", days=None),
     "usage_tags": partial(_purge_attribution, kind="tag", days=TAG_DAYS),
     "accounts": _purge_accounts,
+    "payments": _expire_payments,
 }
 
 
