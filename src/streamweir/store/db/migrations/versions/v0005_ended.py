@@ -20,9 +20,10 @@ def upgrade() -> None:
 
 
 def _fill() -> None:
-    conn, last = op.get_bind(), "rule:"
+    conn, last = op.get_bind(), ""
     accounts = sa.table("accounts", sa.column("id", sa.String), sa.column("until_ms", sa.BigInteger))
-    page = sa.select(accounts.c.id).where(accounts.c.id > sa.bindparam("last"), accounts.c.id < "rule;")
+    # Not `< "rule;"`: with the collation of many databases a colon comes after a semicolon, or does not count.
+    page = sa.select(accounts.c.id).where(accounts.c.id > sa.bindparam("last"), accounts.c.id.startswith("rule:"))
     change = accounts.update().where(accounts.c.id == sa.bindparam("account"))
     while ids := list(conn.scalars(page.order_by(accounts.c.id).limit(_PAGE), {"last": last})):
         ends = [{"account": id, "until": _end_of(id.rpartition(":")[2])} for id in ids]
