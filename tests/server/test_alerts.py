@@ -260,8 +260,8 @@ async def test_thresholds_of_a_budget_reach_the_receiver_in_order(database: str,
 
 
 @each_database
-async def test_the_budget_of_a_rule_for_a_workspace(database: str, tmp_path: Path) -> None:
-    """Those of rules per end user are not reported."""
+async def test_the_budgets_of_rules(database: str, tmp_path: Path) -> None:
+    """Those per end user are reported if the rule says so."""
     script = stream(openai_stream(usage=(500, 300)))
     rules = """
 [[limits]]
@@ -273,20 +273,28 @@ budget_period = "day"
 name = "each-user"
 per = "user"
 budget_usd = 1
+[[limits]]
+name = "reported-user"
+per = "user"
+budget_usd = 2
+budget_period = "month"
+alert_percent = [40]
 """
     async with ScriptedUpstream(OK) as receiver:
         toml = MODEL + rules + webhook(receiver)
         async with fleet(script, tmp_path, database=database, toml=toml, intervals=BRISK) as ships:
             (gate,) = ships.gates
             assert (await gate.ask(model="m", stream=True, max_tokens=64, user="ann")).status == 200
-            await receiver.seen(2)
-            await all_delivered(ships.setups[0].storage.store, 2)
+            await receiver.seen(3)
+            await all_delivered(ships.setups[0].storage.store, 3)
         found = [verified(seen)["data"] for seen in receiver.requests]
-        assert [(each["percent"], each["rule"], each["key"]) for each in found] == [
-            (50, "team-budget", None),
-            (80, "team-budget", None),
+        assert [(each["percent"], each["rule"], each["key"], each.get("end_user", "-")) for each in found] == [
+            (50, "team-budget", None, "-"),
+            (80, "team-budget", None, "-"),
+            (40, "reported-user", None, "ann"),
         ]
         assert (found[0]["limit_usd"], found[0]["spent_usd"], found[0]["period"]) == ("1", "0.8", "day")
+        assert (found[2]["limit_usd"], found[2]["spent_usd"], found[2]["period"]) == ("2", "0.8", "month")
 
 
 @each_database

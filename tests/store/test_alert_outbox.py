@@ -1,14 +1,19 @@
 """The outbox and what is found for it, on both databases: order, claims, leases, conditions, and what is read."""
 
 import asyncio
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+import pytest
 from sqlalchemy import Connection, insert, select, update
 
 from streamweir.policy.alert import Alert, Change, Condition, Finding, ProviderSigns, changes_of
 from streamweir.policy.budget import NANO, key_account
+from streamweir.policy.end_user import digest_of_user
+from streamweir.policy.limit_rule import LimitRule
+from streamweir.store.alerts import rules as alert_rules
 from streamweir.store.alerts.conditions import conditions_of, read_conditions, read_signs, save_changes, write_signs
 from streamweir.store.alerts.findings import ERRORS, Thresholds, find_errors, find_money
 from streamweir.store.alerts.outbox import (
@@ -25,10 +30,12 @@ from streamweir.store.alerts.outbox import (
 )
 from streamweir.store.db.base import Store
 from streamweir.store.db.counter import has_lease, release_lease, take_lease
-from streamweir.store.db.tables import SUMS, accounts, alert_conditions, keys, usage_minutes
+from streamweir.store.db.tables import SUMS, accounts, alert_conditions, attribution_days, keys, usage_minutes
 from streamweir.store.keys.credit import add_credit
 from streamweir.store.keys.keys import change_key
 from streamweir.store.keys.spec import KeyChange
+from streamweir.store.ledger import rule_accounts
+from streamweir.store.ledger.period import HOUR_MS, span_of
 from streamweir.store.requests.instances import retire, write_heartbeat
 from streamweir.store.requests.retention import Purged, purge
 from support.key_store import NOW, new_key, new_workspace
@@ -216,6 +223,75 @@ async def test_budgets_of_the_current_period(database: str, tmp_path: Path) -> N
             "refused, and little is left"
         )
         assert (await levels(store, since_ms=NOW + 1))[ids["much"]] == 80
+
+
+def each_user(budget_nano: int, **more: Any) -> Thresholds:
+    rule = LimitRule(name="a_b", per="user", budget_nano=budget_nano, budget_period="day", **more)
+    return Thresholds(rules=(rule,))
+
+
+def spend(users: Mapping[str, int], day: str, conn: Connection) -> None:
+    """And as much in accounts that are not of this rule."""
+    rule_accounts.add_scopes(conn, ["rule:default:a_b:user:-::total", "rule:default:axb:user:-::total"])
+    for user, spent in users.items():
+        digest = digest_of_user(user)
+        for id in (f"rule:default:{name}:user:{digest}::{day}" for name in ("a_b", "axb")):
+            row = {"id": id, "workspace_id": "default", "granted": 0, "spent": spent, "held": 0}
+            conn.execute(insert(accounts).values(**row, until_ms=span_of(day)[1] * HOUR_MS))
+        values = dict.fromkeys(SUMS, 1) | {"kind": "end_user", "value": user, "digest": digest, "day": 1}
+        conn.execute(insert(attribution_days).values(**values, workspace_id="default", key_id="k"))
+
+
+@each_database
+async def test_end_users_are_reported_if_the_rule_says_at_which_percentages(database: str, tmp_path: Path) -> None:
+    async with store_on(database, tmp_path) as store:
+        await new_key(store, "k")
+        users = {"": 500, "ann": 799, "bob": 800, "cid": 1000, "dan": 499, "eve": 950}
+        await store.write(partial(spend, users, "2025-11-15"))
+        await store.write(partial(spend, dict.fromkeys(("flo",), 1000), "2025-11-14"))
+        refused = {"at_ms": NOW, "workspace_id": "default", "error": "budget_exceeded"}
+        rows = [request_row(n, **refused, end_user=user) for n, user in enumerate(("ann", "eve", "none"))]
+        await store.write(lambda conn: insert_rows(conn, rows))
+
+        async def found(rules: Thresholds) -> dict[str | None, int]:
+            """What is reported."""
+            news = await store.read(lambda conn: find_money(conn, rules, NOW, NOW))
+            known = await store.read(lambda conn: read_conditions(conn, [each.subject for each in news]))
+            alerts = await store.write(lambda conn: save_changes(conn, changes_of(known, news, NOW)))
+            return {each.data["end_user"]: each.data["percent"] for each in alerts}
+
+        assert await found(each_user(1000)) == {}
+        assert await found(each_user(1000, alert_percent=())) == {}
+        assert await found(each_user(1000, alert_percent=(80, 50))) == {
+            None: 50,
+            "ann": 50,
+            "bob": 80,
+            "cid": 80,
+            "eve": 80,
+        }
+        assert await found(each_user(1000, alert_percent=(80, 50))) == {}, "once"
+        assert await found(each_user(1000, alert_percent=(50, 80, 100))) == {"cid": 100, "eve": 100}, (
+            "refused, and little is left; not who was refused and has more"
+        )
+        assert await found(each_user(2000, alert_percent=(50,))) == {}, "the limit was raised"
+        assert await found(each_user(1600, alert_percent=(50,))) == {"bob": 50, "eve": 50}
+        assert await found(each_user(1598, alert_percent=(50,))) == {"ann": 50}
+
+
+@each_database
+async def test_some_end_users_of_very_many_at_a_time(
+    database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(alert_rules, "MAX_USERS", 2)
+    async with store_on(database, tmp_path) as store:
+        await new_key(store, "k")
+        await store.write(partial(spend, {f"user {number}": 1000 for number in range(5)}, "2025-11-15"))
+        counts: list[int] = []
+        while not counts or counts[-1]:
+            news = await store.read(lambda conn: find_money(conn, each_user(1000, alert_percent=(100,)), NOW, NOW))
+            changes = changes_of({}, news, NOW)
+            counts.append(len(await store.write(partial(save_changes, changes=changes))))
+        assert counts == [2, 2, 1, 0]
 
 
 @each_database

@@ -26,6 +26,7 @@ SecondsOrNone = Annotated[float, Meta(ge=0, le=86_400)]
 Bytes = Annotated[int, Meta(ge=1024, le=2**30)]
 Dollars = Annotated[float, Meta(ge=0, le=1_000_000)]
 Percent = Annotated[float, Meta(ge=-100, le=100_000)]
+BudgetPercent = Annotated[int, Meta(ge=1, le=100)]
 Name = Annotated[str, Meta(min_length=1, max_length=64)]
 Wire = Literal["chat", "responses", "messages", "converse", "gemini"]
 Weight = Annotated[int, Meta(ge=1, le=1_000_000)]
@@ -338,6 +339,7 @@ class LimitRule(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     workspace: Name | None = None
     key: Name | None = None
     anonymous: Anonymous | None = None
+    alert_percent: tuple[BudgetPercent, ...] | None = None
 
 
 class Routing(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -362,7 +364,7 @@ class Webhook(WithSecrets, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 
 class Alerts(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    budget_percent: tuple[Annotated[int, Meta(ge=1, le=100)], ...] = (50, 80, 100)
+    budget_percent: tuple[BudgetPercent, ...] = (50, 80, 100)
     credit_low_usd: Dollars = 5.0
     provider_down_s: Seconds = 30.0
     error_percent: Annotated[float, Meta(ge=0, le=100)] = 20.0

@@ -33,6 +33,8 @@ class LimitRule(Struct, frozen=True, kw_only=True):
     """By id or name. None: each."""
     anonymous: Anonymous = "share"
     """Requests without an end user, if it is per user: refused, or counted together."""
+    alert_percent: tuple[int, ...] | None = None
+    """At which percentages an alert is sent. None: at those of all budgets; of a rule per user, at none."""
 
     def applies_to(self, key: Key, workspace_id: str, workspace_name: str) -> bool:
         return self.workspace in (None, workspace_id, workspace_name) and self.key in (None, key.id, key.name)

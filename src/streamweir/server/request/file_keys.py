@@ -23,6 +23,7 @@ def limit_rules_of(config: Config) -> tuple[LimitRule, ...]:
                 workspace=rule.workspace,
                 key=rule.key,
                 anonymous=rule.anonymous or "share",
+                alert_percent=rule.alert_percent,
             )
             for rule in config.limits
         ]

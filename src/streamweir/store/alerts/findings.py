@@ -24,15 +24,18 @@ from streamweir.policy.alert import (
     moment_text,
 )
 from streamweir.policy.budget import PERIODS, ends_at, period_of
+from streamweir.policy.end_user import digest_of_user
 from streamweir.policy.limit_rule import LimitRule
 from streamweir.store.alerts.amount import REFUSED_PERCENT, usd
-from streamweir.store.alerts.rules import find_rules
+from streamweir.store.alerts.rules import Refused, find_rules
 from streamweir.store.db.sql import LookupByIds
 from streamweir.store.db.tables import accounts, alert_conditions, keys, requests, usage_minutes, workspaces
 
 MINUTE_MS = 60_000
 ERRORS = "errors:"
 _REFUSALS = ("budget_exceeded", "insufficient_quota")
+_MAX_REFUSALS = 10_000
+"""Callers choose the names of end users."""
 _ALL = ""
 """In a subject: all workspaces together."""
 _LOW, _USED_UP = 1, 2
@@ -57,8 +60,7 @@ class Refusals(Struct, frozen=True):
     keys: frozenset[str] = frozenset()
     workspaces: frozenset[str] = frozenset()
     """Of credit."""
-    of_budgets: frozenset[str] = frozenset()
-    """Workspaces of the keys, or of other budgets."""
+    of_budgets: Refused = Refused()
 
 
 def find_money(conn: Connection, thresholds: Thresholds, now_ms: int, since_ms: int) -> list[Finding]:
@@ -172,15 +174,20 @@ def _credits(conn: Connection, thresholds: Thresholds) -> Iterator[Any]:
 def _refusals(conn: Connection, since_ms: int) -> Refusals:
     columns = requests.c
     statement = (
-        select(columns.key_id, columns.workspace_id, columns.error)
+        select(columns.key_id, columns.workspace_id, columns.error, columns.end_user)
         .where(columns.at_ms >= since_ms, columns.error.in_(_REFUSALS))
         .distinct()
+        .limit(_MAX_REFUSALS)
     )
     found = conn.execute(statement).all()
+    of_budgets = [row for row in found if row.error == "budget_exceeded"]
     return Refusals(
-        frozenset(row.key_id for row in found if row.error == "budget_exceeded"),
+        frozenset(row.key_id for row in of_budgets),
         frozenset(row.workspace_id for row in found if row.error == "insufficient_quota"),
-        frozenset(row.workspace_id for row in found if row.error == "budget_exceeded"),
+        Refused(
+            frozenset(row.workspace_id for row in of_budgets),
+            frozenset((row.workspace_id, digest_of_user(row.end_user)) for row in of_budgets),
+        ),
     )
 
 

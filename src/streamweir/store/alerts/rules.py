@@ -1,75 +1,154 @@
-"""Budgets of rules under [[limits]], per key or per workspace: which of their thresholds are reached.
+"""Budgets of rules under [[limits]]: which of their thresholds are reached.
 
-Accounts of these rules are few, and their ids follow from the table of rules. Rules per end user are left out: there
-are as many accounts as end users, and nobody would read what is said about each.
+The accounts of a rule per key or workspace are few, and their ids follow from the table of rules. A rule per end user
+has as many as there are end users: they are looked at only if the rule says at which percentages (`alert_percent`),
+and only those are read that have reached the next of them, or whose user was refused.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from msgspec import Struct
-from sqlalchemy import Connection, Row, select
+from sqlalchemy import ColumnElement, Connection, Row, Select, and_, case, func, or_, select
 
 from streamweir.policy.alert import BUDGET, Finding, budget_level, moment_text
 from streamweir.policy.budget import ends_at, period_of
 from streamweir.policy.end_user import ANONYMOUS
-from streamweir.policy.limit_rule import LimitRule, RuleScope
+from streamweir.policy.limit_rule import LimitRule, RuleScope, read_rule_account
 from streamweir.store.alerts.amount import REFUSED_PERCENT, usd
 from streamweir.store.db.sql import LookupByIds
-from streamweir.store.db.tables import accounts, keys, limit_rules, workspaces
+from streamweir.store.db.tables import accounts, alert_conditions, attribution_days, keys, limit_rules, workspaces
 
-_accounts_by_id = LookupByIds(
-    lambda ids: select(accounts.c.id, accounts.c.spent, accounts.c.held).where(accounts.c.id.in_(ids))
-)
+MAX_USERS = 200
+"""Of a rule, in one look: the next one finds the rest."""
+_columns = (accounts.c.id, accounts.c.spent, accounts.c.held)
+_accounts_by_id = LookupByIds(lambda ids: select(*_columns).where(accounts.c.id.in_(ids)))
+
+
+class Refused(Struct, frozen=True):
+    """For want of a budget, lately."""
+
+    workspaces: frozenset[str] = frozenset()
+    users: frozenset[tuple[str, str]] = frozenset()
+    """Workspace, and digest of the end user."""
 
 
 class _Charged(Struct, frozen=True):
     """A rule in a workspace, or for a key."""
 
     rule: LimitRule
+    percents: tuple[int, ...]
     row: Row[Any]
+
+    @property
+    def scope(self) -> RuleScope:
+        return RuleScope(self.row.workspace_id, self.row.name, self.row.per, self.row.key_id)
 
 
 def find_rules(
-    conn: Connection, rules: Sequence[LimitRule], percents: Sequence[int], refused: frozenset[str], now_ms: int
+    conn: Connection, rules: Sequence[LimitRule], percents: tuple[int, ...], refused: Refused, now_ms: int
 ) -> list[Finding]:
-    """`refused`: workspaces in which requests were refused for want of money lately."""
-    limited = [rule for rule in rules if rule.per != "user" and rule.budget_nano > 0]
-    if not limited or not percents:
+    """`percents`: of rules that have none of their own."""
+    own = [(rule, _percents(rule, percents)) for rule in rules if rule.budget_nano > 0]
+    limited = [(rule, each) for rule, each in own if each]
+    if not limited:
         return []
-    charged = {_account(each, now_ms): each for each in _charged(conn, limited)}
-    return [
-        _finding(row, charged[row.id], percents, refused, now_ms) for row in _accounts_by_id.run(conn, list(charged))
+    charged = list(_charged(conn, limited))
+    few = {_account(each, now_ms): each for each in charged if each.rule.per != "user"}
+    found = [
+        _finding(row, few[row.id], now_ms, is_refused=few[row.id].row.workspace_id in refused.workspaces)
+        for row in _accounts_by_id.run(conn, list(few))
     ]
+    for each in charged:
+        if each.rule.per == "user":
+            found += _find_users(conn, each, refused, now_ms)
+    return found
 
 
-def _charged(conn: Connection, rules: Sequence[LimitRule]) -> Iterator[_Charged]:
+def _percents(rule: LimitRule, percents: tuple[int, ...]) -> tuple[int, ...]:
+    if rule.alert_percent is not None:
+        return rule.alert_percent
+    return () if rule.per == "user" else percents
+
+
+def _charged(conn: Connection, rules: Sequence[tuple[LimitRule, tuple[int, ...]]]) -> Iterator[_Charged]:
     statement = (
         select(limit_rules, workspaces.c.name.label("workspace"), keys.c.name.label("key"))
         .join(workspaces, workspaces.c.id == limit_rules.c.workspace_id)
         .outerjoin(keys, keys.c.id == limit_rules.c.key_id)
-        .where(limit_rules.c.per != "user")
     )
     for row in conn.execute(statement):
-        for rule in rules:
+        for rule, percents in rules:
             is_here = rule.workspace in (None, row.workspace_id, row.workspace)
             is_of_key = rule.key in (None, row.key_id, row.key)
             if (rule.name, rule.per) == (row.name, row.per) and is_here and is_of_key:
-                yield _Charged(rule, row)
+                yield _Charged(rule, percents, row)
 
 
-def _account(charged: _Charged, now_ms: int) -> str:
-    row = charged.row
-    scope = RuleScope(row.workspace_id, row.name, row.per, row.key_id)
-    return scope.account(ANONYMOUS, period_of(charged.rule.budget_period, now_ms / 1000))
+def _account(charged: _Charged, now_ms: int, digest: str = ANONYMOUS) -> str:
+    return charged.scope.account(digest, period_of(charged.rule.budget_period, now_ms / 1000))
+
+
+def _find_users(conn: Connection, charged: _Charged, refused: Refused, now_ms: int) -> list[Finding]:
+    workspace_id = charged.row.workspace_id
+    users = {digest for workspace, digest in refused.users if workspace == workspace_id}
+    stopped = {_account(charged, now_ms, digest) for digest in users}
+    rows = {row.id: row for row in conn.execute(_users_with_news(charged, now_ms))}
+    rows |= {row.id: row for row in _accounts_by_id.run(conn, sorted(stopped - rows.keys()))}
+    if not rows:
+        return []
+    names = _names(conn, workspace_id, {read_rule_account(id).digest for id in rows})
+    return [
+        _finding(row, charged, now_ms, is_refused=id in stopped, end_user=(names.get(read_rule_account(id).digest),))
+        for id, row in sorted(rows.items())
+    ]
+
+
+def _users_with_news(charged: _Charged, now_ms: int) -> Select[Any]:
+    """Accounts that have reached the next percentage, or about which something was reported with another limit."""
+    limit, percents = charged.rule.budget_nano, sorted(charged.percents)
+    before, _, after = _account(charged, now_ms, "*").partition("*")
+    level, basis = func.coalesce(alert_conditions.c.level, 0), alert_conditions.c.basis
+    steps = [(level < each, -(-limit * each // 100)) for each in percents]
+    is_reached = and_(level < percents[-1], accounts.c.spent >= case(*steps, else_=limit))
+    return (
+        select(*_columns)
+        .outerjoin(alert_conditions, alert_conditions.c.subject == accounts.c.id)
+        .where(*_of_period(charged, now_ms, before, after), or_(is_reached, basis != limit))
+        .order_by(accounts.c.id)
+        .limit(MAX_USERS)
+    )
+
+
+def _of_period(charged: _Charged, now_ms: int, before: str, after: str) -> Iterable[ColumnElement[bool]]:
+    """By indexes of few accounts, and then by id."""
+    ends_s = ends_at(charged.rule.budget_period, now_ms / 1000)
+    yield accounts.c.until_ms.is_(None) if ends_s is None else accounts.c.until_ms == int(ends_s * 1000)
+    yield accounts.c.workspace_id == charged.row.workspace_id
+    yield accounts.c.id.startswith(before, autoescape=True)
+    yield accounts.c.id.endswith(after, autoescape=True)
+
+
+def _names(conn: Connection, workspace_id: str, digests: Iterable[str]) -> dict[str, str]:
+    """End users by digest, as they are recorded."""
+    columns = attribution_days.c
+    within = (columns.workspace_id == workspace_id, columns.kind == "end_user", columns.digest.in_(sorted(digests)))
+    statement = select(columns.digest, func.max(columns.value)).where(*within).group_by(columns.digest)
+    return {digest: value for digest, value in conn.execute(statement) if value}
 
 
 def _finding(
-    account: Row[Any], charged: _Charged, percents: Sequence[int], refused: frozenset[str], now_ms: int
+    account: Row[Any],
+    charged: _Charged,
+    now_ms: int,
+    *,
+    is_refused: bool,
+    end_user: tuple[str | None] | None = None,
 ) -> Finding:
-    rule, row = charged.rule, charged.row
+    """`end_user`: of a rule per end user. In it, None: the requests without one."""
+    rule, row, percents = charged.rule, charged.row, charged.percents
     level = budget_level(account.spent, rule.budget_nano, percents)
-    if row.workspace_id in refused and account.spent * 100 >= rule.budget_nano * REFUSED_PERCENT:
+    if is_refused and account.spent * 100 >= rule.budget_nano * REFUSED_PERCENT:
         level = max(percents)
     ends_s = ends_at(rule.budget_period, now_ms / 1000)
     until_ms = int(ends_s * 1000) if ends_s is not None else None
@@ -82,6 +161,7 @@ def _finding(
         data={
             "workspace": {"id": row.workspace_id, "name": row.workspace},
             "key": {"id": row.key_id, "name": row.key} if row.key_id else None,
+            **({"end_user": end_user[0]} if end_user is not None else {}),
             "rule": rule.name,
             "period": rule.budget_period,
             "limit_usd": usd(rule.budget_nano),
