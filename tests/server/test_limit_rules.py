@@ -17,6 +17,7 @@ from support.answers import openai_stream, openai_whole
 from support.gateway import configured, providers
 from support.raw_client import Reply
 from support.script import End, Head, Seen, Send, Step, Wait, stream, whole
+from support.stores import each_database
 from support.variants import VARIANTS, fleet_of
 
 USERS = '[[limits]]\nname = "users"\nper = "user"\nbudget_usd = {}\nbudget_period = "day"\n'
@@ -38,8 +39,11 @@ def rule_accounts(conn: Connection) -> dict[str, int]:
     return {id.rpartition(":")[0]: spent for id, spent in rows}
 
 
-async def test_each_end_user_has_a_budget_of_its_own(tmp_path: Path) -> None:
-    async with keeping(answers(False, usage=(7, 493)), tmp_path, MODEL + USERS.format("0.51")) as setup:
+@each_database
+async def test_each_end_user_has_a_budget_of_its_own(database: str, tmp_path: Path) -> None:
+    async with keeping(
+        answers(False, usage=(7, 493)), tmp_path, MODEL + USERS.format("0.51"), database=database
+    ) as setup:
         secret = await setup.new_key()
         assert (await ask(setup, secret, "ann")).status == 200
         refused = await ask(setup, secret, "ann")
@@ -55,7 +59,8 @@ async def test_each_end_user_has_a_budget_of_its_own(tmp_path: Path) -> None:
         }
 
 
-async def test_budgets_are_nested_and_all_must_fit(tmp_path: Path) -> None:
+@each_database
+async def test_budgets_are_nested_and_all_must_fit(database: str, tmp_path: Path) -> None:
     """A workspace, two keys, and end users: each is refused by the first that it has used up."""
     rules = (
         USERS.format("100")
@@ -64,7 +69,7 @@ async def test_budgets_are_nested_and_all_must_fit(tmp_path: Path) -> None:
         + '[[limits]]\nname = "other"\nper = "workspace"\nworkspace = "other"\nbudget_usd = 0\n'
         + '[[limits]]\nname = "trial"\nper = "user"\nkey = "trial"\nbudget_usd = 0.01\n'
     )
-    async with keeping(answers(False, usage=(7, 493)), tmp_path, MODEL + rules) as setup:
+    async with keeping(answers(False, usage=(7, 493)), tmp_path, MODEL + rules, database=database) as setup:
         first, second, third = [await setup.new_key(name) for name in ("first", "second", "third")]
         trial = await setup.new_key("trial")
         statuses = [(await ask(setup, key, "ann")).status for key in (first, first, second, third, trial)]
@@ -75,8 +80,11 @@ async def test_budgets_are_nested_and_all_must_fit(tmp_path: Path) -> None:
         assert spent[f"rule:default:per-key:key:-:{setup.key_id(first)}"] == 500 * MILLI
 
 
-async def test_a_rule_can_require_an_end_user(tmp_path: Path) -> None:
-    async with keeping(answers(False), tmp_path, MODEL + USERS.format("1") + 'anonymous = "refuse"\n') as setup:
+@each_database
+async def test_a_rule_can_require_an_end_user(database: str, tmp_path: Path) -> None:
+    async with keeping(
+        answers(False), tmp_path, MODEL + USERS.format("1") + 'anonymous = "refuse"\n', database=database
+    ) as setup:
         secret = await setup.new_key()
         refused = await ask(setup, secret)
         assert (refused.status, error(refused)["code"], error(refused)["param"]) == (
@@ -98,7 +106,10 @@ async def test_what_was_spent_before_a_restart_counts(tmp_path: Path) -> None:
         assert (await ask(setup, secret, "bob")).status == 200
 
 
-async def test_a_rule_that_a_reload_adds_counts_what_was_spent_and_what_is_running(tmp_path: Path) -> None:
+@each_database
+async def test_a_rule_that_a_reload_adds_counts_what_was_spent_and_what_is_running(
+    database: str, tmp_path: Path
+) -> None:
     """And one that it takes away for a while misses nothing. In the end memory and database agree (`keeping`)."""
     go_on = asyncio.Event()
 
@@ -106,7 +117,7 @@ async def test_a_rule_that_a_reload_adds_counts_what_was_spent_and_what_is_runni
         body = openai_whole(usage=(7, 93))
         return [Head(200, "application/json"), *([Wait(go_on)] if seen.json.get("seed") else []), Send(body), End()]
 
-    async with keeping(script, tmp_path) as setup:
+    async with keeping(script, tmp_path, database=database) as setup:
         secret = await setup.new_key()
 
         def reload(rules: str) -> None:

@@ -11,6 +11,7 @@ from streamweir.store.db.clock import now_ms
 from streamweir.store.keys.workspaces import WorkspaceChange, change_workspace
 from support.accounting_gateway import MILLI, MODEL, AccountingSetup, answers, error_of, keeping
 from support.gateway import KEY, configured, providers
+from support.stores import each_database
 
 
 def group(name: str, dollars: int, more: str = "") -> str:
@@ -33,8 +34,9 @@ async def models(setup: AccountingSetup, path: str, key: str) -> Any:
         return json.loads((await client.response()).body)
 
 
-async def test_the_groups_of_key_and_workspace_and_the_default(tmp_path: Path) -> None:
-    async with keeping(answers(is_streamed=False, usage=(7, 5)), tmp_path, MODEL + BOTH) as setup:
+@each_database
+async def test_the_groups_of_key_and_workspace_and_the_default(database: str, tmp_path: Path) -> None:
+    async with keeping(answers(is_streamed=False, usage=(7, 5)), tmp_path, MODEL + BOTH, database=database) as setup:
         workspace = await setup.new_workspace("paid", 10**15)
         secret = await setup.new_key("k", workspace)
         count = 0
@@ -54,7 +56,7 @@ async def test_the_groups_of_key_and_workspace_and_the_default(tmp_path: Path) -
         await setup.change(secret, price_group="two")
         assert await price_of() == (36 * MILLI, "group:two")
         assert await price_of(KEY) == (12 * MILLI, "config"), "of another workspace"
-        store = '[store]\nurl = "sqlite:///streamweir.db"\n'
+        store = f'[store]\nurl = "{setup.gate.gateway.runtime.config.store.url}"\n'
         setup.gate.gateway.reload(configured(providers(up=setup.up.base_url) + store + MODEL + BOTH + DEFAULT))
         assert await price_of(KEY) == (48 * MILLI, "group:default")
         await setup.change(secret, price_group=None)
@@ -63,8 +65,9 @@ async def test_the_groups_of_key_and_workspace_and_the_default(tmp_path: Path) -
         assert await price_of() == (48 * MILLI, "group:default")
 
 
-async def test_a_group_that_the_file_lacks_refuses_and_says_so(tmp_path: Path) -> None:
-    async with keeping(answers(is_streamed=False), tmp_path, MODEL) as setup:
+@each_database
+async def test_a_group_that_the_file_lacks_refuses_and_says_so(database: str, tmp_path: Path) -> None:
+    async with keeping(answers(is_streamed=False), tmp_path, MODEL, database=database) as setup:
         secret = await setup.new_key(price_group="resale")
         directory, groups = setup.storage.accounting.directory, setup.gate.gateway.runtime.quotes.groups
         assert directory.price_groups() - groups.keys() == {"resale"}, "what is warned of"
@@ -83,20 +86,22 @@ async def test_a_group_that_the_file_lacks_refuses_and_says_so(tmp_path: Path) -
         assert (await setup.gate.ask(key=secret, model="m")).status == 200
 
 
-async def test_callers_see_what_models_are_sold_to_them_for(tmp_path: Path) -> None:
-    async with keeping(answers(is_streamed=False), tmp_path, MODEL + BOTH) as setup:
+@each_database
+async def test_callers_see_what_models_are_sold_to_them_for(database: str, tmp_path: Path) -> None:
+    async with keeping(answers(is_streamed=False), tmp_path, MODEL + BOTH, database=database) as setup:
         found = {}
         for name, secret in (("own", KEY), ("two", await setup.new_key(price_group="two"))):
             found[name] = (await models(setup, "/v1/models/m", secret))["pricing"]["input"]
         assert found == {"own": 1000, "two": 3000}
 
 
-async def test_a_price_that_begins_later_and_a_markup(tmp_path: Path) -> None:
+@each_database
+async def test_a_price_that_begins_later_and_a_markup(database: str, tmp_path: Path) -> None:
     toml = MODEL.replace("price = {", "price = [{ from = 2099-01-01, input = 5.0, output = 5.0 }, {").replace(
         "1000.0 }\n", "1000.0 }]\n"
     )
     toml += '\n[[price_groups]]\nname = "cheap"\nmarkup_percent = 50\n'
-    async with keeping(answers(is_streamed=False, usage=(7, 5)), tmp_path, toml) as setup:
+    async with keeping(answers(is_streamed=False, usage=(7, 5)), tmp_path, toml, database=database) as setup:
         assert (await setup.gate.ask(model="m")).status == 200
         assert (await setup.row(1)).price == 12 * MILLI
         secret = await setup.new_key(price_group="cheap")
