@@ -301,29 +301,8 @@ class ChatRequest(Prompt, frozen=True, kw_only=True):
 
 
 KNOWN_MEMBERS = frozenset(_Body.__struct_fields__) | {"stream_options", "tool_choice", "function_call"}
-_TAKEN_AS_SENT = frozenset(
-    {
-        "audio",
-        "frequency_penalty",
-        "logprobs",
-        "parallel_tool_calls",
-        "prediction",
-        "presence_penalty",
-        "prompt_cache_key",
-        "response_format",
-        "safety_identifier",
-        "seed",
-        "service_tier",
-        "store",
-        "temperature",
-        "top_k",
-        "top_logprobs",
-        "top_p",
-        "user",
-        "verbosity",
-        "web_search_options",
-    }
-)
+_READ = {"model", "messages", "stream", "n", "stop", "logit_bias", "tools", "modalities", "reasoning", "metadata"}
+_TAKEN_AS_SENT = frozenset(_Body.__struct_fields__).intersection(ChatRequest.__struct_fields__) - _READ
 """Of these a request has only a few: to name all of them for each request takes longer than to read its messages."""
 
 
