@@ -58,6 +58,7 @@ SHORT = {
     "store/limits/valkey.py Valkey._wake": "lasts while somebody waits for an answer; the next call starts another",
     # Threads.
     "client/watchdog.py Watchdog.set_timeout": "of the client library, in the caller's process; each call sees to it",
+    "upstream/cloud/file.py FileReads.run": "reads one file, one at a time of each credential",
     "server/control/health_port.py HealthPort.__init__": "answers probes: its end is logged, and probes show it",
     "server/telemetry/sink.py Sink.__init__": "writes the log: without it lines are dropped, and counted",
     "store/journal/threads.py _Worker.__init__": "its end makes the journal fail, and the process not ready",

@@ -14,7 +14,7 @@ from streamweir.providers.base import UpstreamRequest
 from streamweir.upstream.authorized import AuthorizedUpstream
 from streamweir.upstream.base import Endpoint
 from streamweir.upstream.cloud.aws import authorizer_of
-from streamweir.upstream.cloud.aws_source import AwsSettings, KeySource
+from streamweir.upstream.cloud.aws_source import AwsSettings
 from streamweir.upstream.credential import RefreshFailure
 from streamweir.upstream.fetch import Fetched, read_whole
 from streamweir.upstream.http1 import Http1Upstream
@@ -22,7 +22,7 @@ from support.aws_server import CONTAINER_PATH, AwsAccount, IssuedKeys, origin_of
 from support.deadlines import WAIT_TIMEOUT_S
 from support.script import Hang, Script, Step, whole
 from support.scripted_upstream import ScriptedUpstream
-from support.upstream_server import refusing, turns
+from support.upstream_server import refusing
 
 ROLE_ARN = "arn:aws:iam::123456789012:role/gateway"
 REQUEST = UpstreamRequest(
@@ -245,7 +245,7 @@ external_id = x y
         ("[profile p]\nrole_arn = r\ncredential_source = Environment", "p", "no keys to assume it with"),
         ("aws_secret_access_key = geheim", "p", "not valid"),
         ("[profile p]\nrole_arn = r\nweb_identity_token_file = /nonexistent/geheim", "p", "does not exist"),
-        ("\x00" * 1_100_000, "p", "too large"),
+        ("\x00" * 1_100_000, "p", "cannot be used: it has more than 1048576 bytes"),
         ("", None, "no AWS credentials"),
     ],
     ids=lambda value: value[-20:] if isinstance(value, str) else None,
@@ -266,39 +266,16 @@ async def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     (tmp_path / ".aws" / "config").unlink()
     (tmp_path / ".aws" / "config").mkdir()
     async with cloud() as aws:
-        assert "cannot be read" in (await aws.error(environment)).message
+        message = "A file with AWS credentials cannot be used: it is not a file."
+        assert (await aws.error(environment)).message == message
         (tmp_path / ".aws" / "config").rmdir()
+        os.mkfifo(tmp_path / ".aws" / "config")  # reading it would wait for a writer
+        assert (await aws.error(environment)).message == message
+        (tmp_path / ".aws" / "config").unlink()
         (tmp_path / ".aws" / "config").write_bytes(b"[default]\nx = \xff")
-        assert "cannot be read" in (await aws.error(environment)).message
-
-
-async def test_a_file_system_that_hangs_keeps_one_thread(tmp_path: Path) -> None:
-    file = tmp_path / "token"
-    os.mkfifo(file)  # reading it waits for a writer
-    settings: dict[str, Any] = {
-        "role_arn": ROLE_ARN,
-        "web_identity_token_file": str(file),
-        "sts_url": "http://127.0.0.1:1",
-    }
-    source = KeySource(AwsSettings(region="r", **settings), {})
-
-    async def code() -> str:
-        with pytest.raises(UpstreamError) as caught:
-            await source.fetch()
-        return caught.value.code
-
-    first = asyncio.ensure_future(source.fetch())
-    await turns()
-    first.cancel()
-    assert [await code() for _ in range(3)] == ["upstream_timeout"] * 3
-    writer = os.open(file, os.O_WRONLY)
-    file.unlink()
-    file.write_text("token")
-    os.close(writer)
-    async with asyncio.timeout(WAIT_TIMEOUT_S):  # it is read again once the thread is free
-        while (found := await code()) == "upstream_timeout":
-            await turns()
-    assert found == "upstream_connect_failed"  # of STS
+        error = await aws.error(environment)
+        assert error.message == "A file with AWS credentials cannot be used: it is not text."
+        assert error.__context__ is None, "it has the content of the file"
 
 
 async def test_keys_of_a_file_are_read_again_when_they_are_refused(tmp_path: Path) -> None:

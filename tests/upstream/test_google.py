@@ -18,8 +18,9 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from streamweir.core.errors import StreamweirError, UpstreamError
 from streamweir.providers.base import UpstreamRequest
 from streamweir.upstream.cloud import jwt
+from streamweir.upstream.cloud.file import FileFault
 from streamweir.upstream.cloud.google import GoogleAuthorizer, GoogleSettings, authorizer_of
-from streamweir.upstream.cloud.google_file import FileFault, is_allowed, read_credentials
+from streamweir.upstream.cloud.google_file import is_allowed, read_credentials
 from streamweir.upstream.cloud.token_answer import token_in
 from streamweir.upstream.credential import RefreshFailure
 from streamweir.upstream.fetch import Fetched

@@ -8,13 +8,12 @@ run, and nothing is asked of a person: such a profile is refused, with what can 
 names no file, account or address: such details are in the error's report, for the operator.
 """
 
-import asyncio
+import os
 import re
 from collections.abc import Mapping
 from configparser import Error as InvalidFile
 from configparser import RawConfigParser
 from ipaddress import ip_address
-from pathlib import Path
 from typing import Literal
 from urllib.parse import urlsplit
 
@@ -27,6 +26,7 @@ from streamweir.upstream.cloud.aws_token_service import (
     container_keys,
     instance_keys,
 )
+from streamweir.upstream.cloud.file import FileFault, FileMissing, FileReads, read_file
 from streamweir.upstream.cloud.sigv4 import AwsKeys
 from streamweir.upstream.credential import Lease, refused_by
 
@@ -319,41 +319,24 @@ def _seconds(text: str | None) -> int | None:
 
 
 class _Files:
-    """Reads files in a thread, one at a time: on a file system that hangs, each further read would keep a thread that
-    others need."""
-
     def __init__(self) -> None:
-        self._running: asyncio.Future[bytes] | None = None
+        self._reads = FileReads()
 
     async def read(self, file: str, max_bytes: int, missing: str | None = None) -> str:
         """`missing`: the text if it does not exist; None: that is an error."""
-        if self._running is not None and not self._running.done():
-            raise UpstreamError("upstream_timeout", "A file with AWS credentials could not be read in time.")
-        self._running = asyncio.get_running_loop().run_in_executor(None, _start_of, file, max_bytes + 1)
-        self._running.add_done_callback(_note_end)
         try:
-            data = await asyncio.shield(self._running)
-            if len(data) > max_bytes:
-                raise refused_by("A file with AWS credentials is too large.", file)
-            return data.decode()
-        except (FileNotFoundError, NotADirectoryError) as reason:
+            data = await self._reads.run(lambda: read_file(os.path.expanduser(file), max_bytes))
+        except FileMissing as reason:
             if missing is not None:
                 return missing
-            raise refused_by("A file with AWS credentials does not exist.", f"{file}: {reason.strerror}") from None
-        except (OSError, RuntimeError, UnicodeDecodeError) as reason:  # RuntimeError: there is no home
-            name = type(reason).__name__
-            raise refused_by("A file with AWS credentials cannot be read.", f"{file}: {name}") from None
-
-
-def _note_end(reading: asyncio.Future[bytes]) -> None:
-    """Nobody may wait for it any more: its failure is not reported as unnoticed."""
-    if not reading.cancelled():
-        reading.exception()
-
-
-def _start_of(file: str, max_bytes: int) -> bytes:
-    with Path(file).expanduser().open("rb") as opened:
-        return opened.read(max_bytes)
+            raise refused_by("A file with AWS credentials does not exist.", f"{file}: {reason}") from None
+        except FileFault as reason:
+            raise refused_by(f"A file with AWS credentials cannot be used: {reason}.", f"{file}: {reason}") from None
+        try:
+            return data.decode()
+        except UnicodeDecodeError:
+            pass  # the exception contains the file
+        raise refused_by("A file with AWS credentials cannot be used: it is not text.", file)
 
 
 def _parse(text: str, file: str) -> dict[str, dict[str, str]]:

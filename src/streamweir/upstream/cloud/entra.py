@@ -15,13 +15,14 @@ import re
 import time
 import uuid
 from collections.abc import Callable
+from functools import partial
 from typing import Literal
 from urllib.parse import quote, urlencode
 
 from msgspec import Struct
 
 from streamweir.upstream.authorized import BearerAuthorizer
-from streamweir.upstream.cloud.google_file import FileFault, read_file
+from streamweir.upstream.cloud.file import FileFault, FileReads, read_file
 from streamweir.upstream.cloud.jwt import NO_LIBRARY, KeyFault, base64url, can_sign, rsa_key, signed_token
 from streamweir.upstream.cloud.managed_identity import METADATA_SERVICE, ManagedIdentity
 from streamweir.upstream.cloud.token_answer import token_in
@@ -148,10 +149,11 @@ class Certificate(Struct, frozen=True):
 
 
 class EntraTokens:
-    """Where tokens of applications come from. Without state: what was fetched is kept by the caller."""
+    """Where tokens of applications come from. What was fetched is kept by the caller."""
 
     def __init__(self, settings: EntraSettings, scope: str) -> None:
         self._settings = settings
+        self._files = FileReads()
         self._scope = scope
 
     async def fetch(self) -> Lease[str]:
@@ -187,10 +189,10 @@ class EntraTokens:
             return {"client_secret": settings.client_secret or ""}
         try:
             if settings.source == "certificate":
-                certificate = await asyncio.to_thread(Certificate.read, settings)
+                certificate = await self._files.run(partial(Certificate.read, settings))
                 assertion = await asyncio.to_thread(certificate.sign, url, client_id)
             else:
-                assertion = await asyncio.to_thread(self._federated_token)
+                assertion = await self._files.run(self._federated_token)
         except (FileFault, KeyFault) as reason:
             raise refused_by(f"The credential for {_SERVICE} cannot be used: {reason}.") from None
         return {"client_assertion_type": _ASSERTION_TYPE, "client_assertion": assertion}

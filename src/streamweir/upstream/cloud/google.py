@@ -13,6 +13,7 @@ import os
 import re
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Literal
 from urllib.parse import urlencode
 
@@ -20,11 +21,11 @@ from msgspec import Struct
 
 from streamweir.core.errors import StreamweirError
 from streamweir.providers.base import UpstreamRequest
+from streamweir.upstream.cloud.file import FileFault, FileReads
 from streamweir.upstream.cloud.google_file import (
     AuthorizedUser,
     Credentials,
     ExternalAccount,
-    FileFault,
     ImpersonatedAccount,
     ServiceAccount,
     WorkforceUser,
@@ -115,10 +116,11 @@ def _signs(credentials: Credentials) -> bool:
 
 
 class GoogleTokens:
-    """Where tokens come from. Without state: what was fetched is kept by the caller."""
+    """Where tokens come from. What was fetched is kept by the caller."""
 
     def __init__(self, settings: GoogleSettings) -> None:
         self._settings = settings
+        self._files = FileReads()
 
     async def fetch(self) -> Lease[GoogleToken]:
         """Raises `StreamweirError`."""
@@ -127,11 +129,11 @@ class GoogleTokens:
             return await self._ask_metadata()
         path = settings.credentials_file
         if settings.source == "adc" and path is None:
-            path = await asyncio.to_thread(default_file)
+            path = await self._files.run(default_file)
             if path is None:
                 return await self._ask_metadata_last()
         try:
-            credentials = await asyncio.to_thread(read_credentials, path or "")
+            credentials = await self._files.run(partial(read_credentials, path or ""))
         except FileFault as reason:
             message = f"The file of Google's credentials cannot be used: {reason}."
             raise refused_by(message, f"{path}: {reason}") from None
@@ -191,7 +193,7 @@ class GoogleTokens:
 
     async def _exchange_subject(self, account: ExternalAccount) -> Lease[str]:
         subject = await subject_token(
-            account, timeout_s=_METADATA_S, proxy=self._settings.proxy, ca_file=self._settings.ca_file
+            account, self._files, timeout_s=_METADATA_S, proxy=self._settings.proxy, ca_file=self._settings.ca_file
         )
         impersonates = account.service_account_impersonation_url
         form = {

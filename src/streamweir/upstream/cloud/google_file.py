@@ -10,7 +10,6 @@ nothing of the file.
 """
 
 import os
-import stat
 from collections.abc import Mapping
 from ipaddress import ip_address
 from pathlib import Path
@@ -20,15 +19,12 @@ from urllib.parse import urlsplit
 import msgspec
 from msgspec import Struct
 
-MAX_BYTES = 64 * 1024
+from streamweir.upstream.cloud.file import FileFault, read_file
+
 TOKEN_URL = "https://oauth2.googleapis.com/token"  # noqa: S105 (an address)
 _ENVIRONMENT = "GOOGLE_APPLICATION_CREDENTIALS"
 _WELL_KNOWN = "application_default_credentials.json"
 _METADATA_HOSTS = ("metadata.google.internal", "169.254.169.254", "fd00:ec2::254")
-
-
-class FileFault(Exception):
-    """The file cannot be used. The text is the reason."""
 
 
 class _Secret(Struct, frozen=True):
@@ -142,21 +138,6 @@ def read_credentials(path: str) -> Credentials:
         ) from None
     _check(credentials)
     return credentials
-
-
-def read_file(path: str) -> bytes:
-    """Raises `FileFault`."""
-    try:
-        if not stat.S_ISREG(os.stat(path).st_mode):  # a pipe could be waited for without end
-            raise FileFault("it is not a file")
-        with open(path, "rb") as file:
-            data = file.read(MAX_BYTES + 1)
-    except (OSError, ValueError) as reason:  # ValueError: a null character in the path
-        kind = reason.strerror if isinstance(reason, OSError) and reason.strerror else "it is not a path"
-        raise FileFault(f"it cannot be read: {kind}") from None
-    if len(data) > MAX_BYTES:
-        raise FileFault(f"it has more than {MAX_BYTES} bytes")
-    return data
 
 
 def is_allowed(url: str, *, is_metadata: bool = False) -> bool:

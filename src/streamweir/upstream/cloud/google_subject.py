@@ -4,11 +4,12 @@ It is in a file (Kubernetes writes and replaces one), it is the answer to a GET 
 cloud, or of a program beside the gateway), or it is a signed request of AWS (`google_aws`).
 """
 
-import asyncio
+from functools import partial
 
 from streamweir.core.errors import UpstreamError
+from streamweir.upstream.cloud.file import FileFault, FileReads, read_file
 from streamweir.upstream.cloud.google_aws import signed_request
-from streamweir.upstream.cloud.google_file import ExternalAccount, FileFault, TokenFormat, read_file
+from streamweir.upstream.cloud.google_file import ExternalAccount, TokenFormat
 from streamweir.upstream.credential import refused_by
 from streamweir.upstream.fetch import fetch
 from streamweir.wire import jsonio
@@ -17,7 +18,12 @@ _MAX_LENGTH = 32 * 1024
 
 
 async def subject_token(
-    account: ExternalAccount, *, timeout_s: float, proxy: str | None = None, ca_file: str | None = None
+    account: ExternalAccount,
+    files: FileReads,
+    *,
+    timeout_s: float,
+    proxy: str | None = None,
+    ca_file: str | None = None,
 ) -> str:
     """`proxy`, `ca_file`: for AWS's token service; other servers are in the machine's own network. Raises
     `StreamweirError`."""
@@ -26,7 +32,7 @@ async def subject_token(
         return await signed_request(account, timeout_s=timeout_s, proxy=proxy, ca_file=ca_file)
     if source.file is not None:
         try:
-            data = await asyncio.to_thread(read_file, source.file)
+            data = await files.run(partial(read_file, source.file))
         except FileFault as reason:
             message = f"The file with the token for Google's workload identity cannot be used: {reason}."
             raise refused_by(message, f"{source.file}: {reason}") from None

@@ -8,16 +8,16 @@ All of them are on the machine or next to it: no proxy is used, and redirects ar
 instance metadata service, and then the variables of the environment do not count.
 """
 
-import asyncio
 import os
 import re
 import time
+from functools import partial
 from pathlib import Path
 from urllib.parse import urlencode
 
 from msgspec import structs
 
-from streamweir.upstream.cloud.google_file import FileFault, read_file
+from streamweir.upstream.cloud.file import FileFault, FileReads, read_file
 from streamweir.upstream.cloud.token_answer import token_in
 from streamweir.upstream.credential import Lease, refused_by
 from streamweir.upstream.fetch import Fetched, fetch
@@ -45,6 +45,7 @@ class ManagedIdentity:
         self._query = {"resource": resource} | ({"client_id": client_id} if client_id else {})
         self._metadata_url = metadata_url
         self._arc_folder = arc_folder
+        self._files = FileReads()
 
     async def fetch(self) -> Lease[str]:
         """Raises `StreamweirError`."""
@@ -72,7 +73,7 @@ class ManagedIdentity:
         if answer.status != 401:
             return answer
         try:
-            key = await asyncio.to_thread(self._arc_key, answer.headers.get("www-authenticate", ""))
+            key = await self._files.run(partial(self._arc_key, answer.headers.get("www-authenticate", "")))
         except FileFault as reason:
             raise refused_by(
                 f"The file that Azure Arc names cannot be used: {reason}. Let the gateway's user be in the group himds."
