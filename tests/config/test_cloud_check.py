@@ -30,6 +30,19 @@ def provider(**aws: Any) -> Provider:
         ({"sts_url": "http://sts.example"}, ["sts_url"]),
         ({"sts_url": "http://127.0.0.1:1", "metadata_url": "http://169.254.169.254"}, []),
         ({"metadata_url": "169.254.169.254"}, ["metadata_url"]),
+        ({"role_arn": f"{ROLE}\n"}, ["role_arn"]),
+        ({"profile": "p", "access_key_id": "id", "secret_access_key": "s"}, []),
+        ({"source": "profile", "profile": "p"}, []),
+        ({"source": "instance", "profile": "p"}, ["profile"]),
+        (
+            {"source": "environment", "access_key_id": "id", "secret_access_key": "s", "session_token": "t"},
+            ["access_key_id", "secret_access_key", "session_token"],
+        ),
+        ({"source": "static", "access_key_id": "id\n", "secret_access_key": "s"}, ["access_key_id"]),
+        (
+            {"access_key_id": "id", "secret_access_key": "s s", "session_token": "t\r\nx: y"},
+            ["secret_access_key", "session_token"],
+        ),
     ],
 )
 def test_the_table_of_aws(aws: dict[str, Any], places: list[str]) -> None:

@@ -137,6 +137,19 @@ async def test_keys_of_the_environment() -> None:
         assert (await aws.error(source="environment")).code == "upstream_auth_failed"
 
 
+@pytest.mark.parametrize("name", ["AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"])
+async def test_variables_that_end_with_a_line_or_cannot_be_sent(name: str) -> None:
+    async with cloud() as aws:
+        keys = static(aws.account.issue())
+        environment = {f"AWS_{each.upper()}": text for each, text in keys.items()}
+        ended = {**environment, name: f"{environment[name]}\r\n"}
+        assert (await aws.ask(ended, source="environment")).status == 200
+        for more in ("\r\nx: y", " x", "é"):
+            error = await aws.error({**environment, name: environment[name] + more}, source="environment")
+            assert error.code == "upstream_auth_failed"
+            assert "in the gateway's environment contains a character that cannot be sent" in error.message
+
+
 async def test_web_identity(tmp_path: Path) -> None:
     file = tmp_path / "token"
     file.write_text("web-identity-token\n")
@@ -244,6 +257,7 @@ external_id = x y
         ("[profile p]\nrole_arn = r\ncredential_source = Other", "p", "no keys to assume it with"),
         ("[profile p]\nrole_arn = r\ncredential_source = Environment", "p", "no keys to assume it with"),
         ("aws_secret_access_key = geheim", "p", "not valid"),
+        ("[profile p]\naws_access_key_id = i\naws_secret_access_key = geheim x", "p", "cannot be sent"),
         ("[profile p]\nrole_arn = r\nweb_identity_token_file = /nonexistent/geheim", "p", "does not exist"),
         ("\x00" * 1_100_000, "p", "cannot be used: it has more than 1048576 bytes"),
         ("", None, "no AWS credentials"),

@@ -56,7 +56,24 @@ def _region(provider: Provider, has_key: bool, where: str) -> Iterator[ConfigPro
         yield ConfigProblem(f"{where}.region", "expected the name of a region such as eu-central-1")
 
 
+_AWS_SOURCES = {
+    "access_key_id": "static",
+    "secret_access_key": "static",
+    "session_token": "static",
+    "profile": "profile",
+    "web_identity_token_file": "web_identity",
+}
+"""Settings that only one source uses, beside the chain of all."""
+
+
 def _aws(table: AwsAuth, where: str) -> Iterator[ConfigProblem]:
+    for name, source in _AWS_SOURCES.items():
+        if getattr(table, name) is not None and table.source not in ("chain", source):
+            yield ConfigProblem(f"{where}.{name}", f"has no effect with the source {dumps(table.source)}")
+    for name in ("access_key_id", "secret_access_key", "session_token"):
+        if not re.fullmatch(r"[!-~]*", getattr(table, name) or ""):
+            reason = "contains a character that cannot be sent, such as a space or a line break"
+            yield ConfigProblem(f"{where}.{name}", reason)
     has_id, has_secret = table.access_key_id is not None, bool(table.secret_access_key)
     if has_id != has_secret:
         missing = "secret_access_key" if has_id else "access_key_id"
@@ -67,7 +84,7 @@ def _aws(table: AwsAuth, where: str) -> Iterator[ConfigProblem]:
         for name in ("external_id", "session_name", "web_identity_token_file"):
             if getattr(table, name) is not None and not (name == "session_name" and table.source == "web_identity"):
                 yield ConfigProblem(f"{where}.{name}", "has no effect without role_arn")
-    elif not table.role_arn.startswith("arn:"):
+    elif not re.fullmatch(r"arn:[!-~]+", table.role_arn):
         yield ConfigProblem(f"{where}.role_arn", "expected the ARN of a role: arn:aws:iam::ACCOUNT:role/NAME")
     if table.session_name is not None and not _SESSION_NAME.fullmatch(table.session_name):
         yield ConfigProblem(f"{where}.session_name", "must be 2 to 64 letters, digits and characters of +=,.@_-")

@@ -39,6 +39,9 @@ _CONTAINER_URL = "http://169.254.170.2"
 _INSTANCE_URL = "http://169.254.169.254"
 _CONTAINER_HOSTS = frozenset({"169.254.170.2", "169.254.170.23", "fd00:ec2::23", "localhost"})
 """To which a URL of the environment may lead without TLS, beside loopback addresses."""
+_NAMES = ("access_key_id", "secret_access_key", "session_token")
+_SENDABLE = re.compile(r"[!-~]*")
+_NOT_SENDABLE = "contains a character that cannot be sent, such as a space or a line break"
 _NO_KEYS = "The gateway found no AWS credentials. Configure `aws` of the provider, or run it where AWS gives it a role."
 _CHECK_PROFILE = "Check `aws.profile`, and the shared files in the home directory of the gateway's user."
 _CREDENTIAL_SOURCES = {"environment": "environment", "ec2instancemetadata": "instance", "ecscontainer": "container"}
@@ -67,6 +70,10 @@ class AwsSettings(Struct, frozen=True, kw_only=True):
         return f"AwsSettings({self.source!r})"
 
 
+class UnusableKeys(Exception):
+    """They cannot be sent: they become headers."""
+
+
 class KeySource:
     def __init__(self, settings: AwsSettings, environment: Mapping[str, str]) -> None:
         """Raises `ValueError` for settings that contradict each other."""
@@ -81,7 +88,10 @@ class KeySource:
         self._files = _Files()
         self._is_on_instance = False
         """Its metadata service has given keys before."""
-        self._static = _pair(settings.access_key_id, settings.secret_access_key, settings.session_token)
+        try:
+            self._static = _keys_of(settings.access_key_id, settings.secret_access_key, settings.session_token)
+        except UnusableKeys:
+            raise ValueError(f"the access key {_NOT_SENDABLE}") from None
         if (settings.access_key_id is None) != (settings.secret_access_key is None):
             raise ValueError("access_key_id and secret_access_key are needed together")
         if settings.source == "static" and self._static is None:
@@ -218,7 +228,12 @@ class KeySource:
             if named is None and self._settings.source == "chain":
                 return None
             raise refused_by(f"The gateway's AWS profile does not exist. {_CHECK_PROFILE}", f"profile {name}")
-        keys = _pair(*(profile.get(f"aws_{each}") for each in ("access_key_id", "secret_access_key", "session_token")))
+        try:
+            keys = _keys_of(*(profile.get(f"aws_{each}") for each in _NAMES))
+        except UnusableKeys:
+            raise refused_by(
+                f"The access key of the gateway's AWS profile {_NOT_SENDABLE}.", f"profile {name}"
+            ) from None
         if (role_arn := profile.get("role_arn")) is None:
             return self._own_keys(keys, profile, name)
         role = RoleRequest(
@@ -292,14 +307,21 @@ def _unlimited(keys: AwsKeys) -> Keys:
     return Lease(value=keys, lives_s=None)
 
 
-def _pair(id: str | None, secret: str | None, token: str | None) -> AwsKeys | None:
+def _keys_of(id: str | None, secret: str | None, token: str | None) -> AwsKeys | None:
+    """Without the line end that variables often have. Raises `UnusableKeys`."""
+    id, secret, token = ((each or "").strip() for each in (id, secret, token))
     if not id or not secret:
         return None
+    if not all(_SENDABLE.fullmatch(each) for each in (id, secret, token)):
+        raise UnusableKeys
     return AwsKeys(access_key_id=id, secret_access_key=secret, session_token=token or None)
 
 
 def _from_environment(environment: Mapping[str, str]) -> Keys | None:
-    keys = _pair(*(environment.get(f"AWS_{each}") for each in ("ACCESS_KEY_ID", "SECRET_ACCESS_KEY", "SESSION_TOKEN")))
+    try:
+        keys = _keys_of(*(environment.get(f"AWS_{each.upper()}") for each in _NAMES))
+    except UnusableKeys:
+        raise refused_by(f"The AWS access key in the gateway's environment {_NOT_SENDABLE}.") from None
     return _unlimited(keys) if keys is not None else None
 
 
