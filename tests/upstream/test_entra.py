@@ -231,6 +231,14 @@ async def test_a_managed_identity_that_is_not_there() -> None:
         assert setup.failures[-1].service == "Azure's metadata service"
 
 
+async def test_a_managed_identity_whose_variable_cannot_be_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("IDENTITY_ENDPOINT", "http://127.0.0.1:1")
+    monkeypatch.setenv("IDENTITY_HEADER", "canary\n")
+    with pytest.raises(StreamweirError, match="IDENTITY_HEADER contains a character") as raised:
+        await ManagedIdentity(resource="r", client_id=None, metadata_url=None).fetch()
+    assert raised.value.code == "upstream_auth_failed"
+
+
 @pytest.mark.parametrize(
     "realm", ["", "/etc/passwd", "{folder}/../x.key", "{folder}/sub/x.key", "{folder}/x.txt", "{folder}/link.key"]
 )

@@ -353,6 +353,8 @@ GOOGLE = "https://sts.googleapis.com"
         (external(GOOGLE, {}), "needs either file or url"),
         (external(GOOGLE, {**SOURCE, "url": "https://x"}), "needs either file or url"),
         (external(GOOGLE, {"url": "http://10.0.0.1/x"}), "must begin with https://"),
+        (external(GOOGLE, {"url": "https://x", "headers": {"a": "b\r\nc: d"}}), "a header of its credential_source"),
+        (external(GOOGLE, {"url": "https://x", "headers": {"a b": "c"}}), "a header of its credential_source"),
         (external(GOOGLE, {**SOURCE, "format": {"type": "xml"}}), "an unknown format"),
         (external(GOOGLE, {**SOURCE, "format": {"type": "json"}}), "no subject_token_field_name"),
         (external(GOOGLE, {"environment_id": "azure1"}), "an environment_id that is not supported"),

@@ -10,6 +10,7 @@ nothing of the file.
 """
 
 import os
+import re
 from collections.abc import Mapping
 from ipaddress import ip_address
 from pathlib import Path
@@ -24,6 +25,8 @@ from streamweir.upstream.cloud.file import FileFault, read_file
 TOKEN_URL = "https://oauth2.googleapis.com/token"  # noqa: S105 (an address)
 _ENVIRONMENT = "GOOGLE_APPLICATION_CREDENTIALS"
 _WELL_KNOWN = "application_default_credentials.json"
+_HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_HEADER_VALUE = re.compile(r"[ -~]*")
 _METADATA_HOSTS = ("metadata.google.internal", "169.254.169.254", "fd00:ec2::254")
 
 
@@ -189,6 +192,9 @@ def _check_source(source: SubjectSource) -> None:
     for url in (source.url, source.region_url, source.imdsv2_session_token_url):
         if url is not None and not is_allowed(url, is_metadata=True):
             raise FileFault("an address of its credential_source must begin with https://")
+    for name, value in source.headers.items():
+        if not _HEADER_NAME.fullmatch(name) or not _HEADER_VALUE.fullmatch(value):
+            raise FileFault("a header of its credential_source contains a character that cannot be sent")
     if source.format.type not in ("text", "json"):
         raise FileFault("its credential_source has an unknown format")
     if source.format.type == "json" and not source.format.subject_token_field_name:

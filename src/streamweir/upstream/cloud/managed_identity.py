@@ -54,6 +54,8 @@ class ManagedIdentity:
             base = (self._metadata_url or _METADATA_URL).rstrip("/")
             answer = await self._get(f"{base}{_PATH}", "2018-02-01", (("metadata", "true"),))
         elif secret:
+            if re.fullmatch(r"[!-~]+", secret) is None:
+                raise refused_by("IDENTITY_HEADER contains a character that cannot be sent.")
             answer = await self._get(endpoint, "2019-08-01", (("x-identity-header", secret),))
         elif os.environ.get("IMDS_ENDPOINT"):
             answer = await self._get_from_arc(endpoint)
