@@ -5,20 +5,22 @@
 
 `config.schema` reads the table where the types have a secret, and `SecretValues` has the values: of one process, for
 all configurations that it loads. A value that could be read once stays in use when it cannot be read again. A command
-is run without a shell, in the folder of the configuration file; its process group is killed when its time is over. What
-it writes to standard error is discarded, so no reason contains more than the exit status. This module waits for files
-and processes: a process that serves calls it in a thread (`server.process.reload`).
+is run without a shell, in the folder of the configuration file; its process group is killed when its time is over, and
+what it has left running when it ends. What it writes to standard error is discarded, so no reason contains more than
+the exit status. This module waits for files and processes: a process that serves calls it in a thread
+(`server.process.reload`).
 """
 
 import os
 import selectors
 import signal
 import subprocess
+import sys
 from collections.abc import Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
-from time import monotonic
+from time import monotonic, sleep
 from typing import Annotated
 
 from msgspec import Meta, Struct
@@ -30,6 +32,8 @@ _AT_ONCE = 8
 """So many files and commands are read at the same time."""
 _CHECK_S = 0.2
 """So often a running command is looked at, in case that the process ends."""
+_POLL_S = 0.005
+"""So often one whose output has ended is."""
 _STOPPING = "the process is stopping"
 _REFRESH = Meta(ge=0, le=86_400)
 """0: only when the configuration is loaded."""
@@ -161,9 +165,9 @@ class SecretValues:
                 if self._is_stopped:
                     raise Unresolved(_STOPPING)
                 if not is_open:
-                    with suppress(subprocess.TimeoutExpired):
-                        process.wait(min(left_s, _CHECK_S))
+                    if _has_ended(process):
                         return data
+                    sleep(min(left_s, _POLL_S))
                 elif selector.select(min(left_s, _CHECK_S)):
                     piece = os.read(output, MAX_BYTES + 1 - len(data))
                     is_open, data = bool(piece), data + piece
@@ -188,6 +192,13 @@ def _start(reference: SecretCommand, folder: Path) -> "subprocess.Popen[bytes]":
     except (OSError, ValueError) as reason:
         why = getattr(reason, "strerror", None) or "not a command"
     raise Unresolved(f"the command cannot be run: {why}")  # outside of the handler, whose exception may name arguments
+
+
+def _has_ended(process: "subprocess.Popen[bytes]") -> bool:
+    """Without reaping it where the system can tell: as long as it is not, what it has left running can be killed."""
+    if sys.platform == "darwin":
+        return process.poll() is not None
+    return os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
 
 
 def _read(file: str) -> str:
