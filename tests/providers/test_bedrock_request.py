@@ -8,6 +8,7 @@ import pytest
 
 from streamweir.core.request import ChatRequest, read_request
 from streamweir.frontends.messages.request import read_messages_request
+from streamweir.frontends.responses.request import read_responses_request
 from streamweir.providers.base import Target, UpstreamRequest, count_request
 from streamweir.providers.bedrock import claude
 from streamweir.providers.bedrock.inference_id import foundation_model, model_path
@@ -307,6 +308,22 @@ def test_openais_paths(model: str, prefix: str) -> None:
     assert CHAT.build_request(asked(), target).path == "/openai/v1/chat/completions"
     assert RESPONSES.build_request(asked(), target).path == "/openai/v1/responses"
     assert CHAT.build_request(asked(service_tier="priority"), target).dropped == ("service_tier",)
+
+
+@pytest.mark.parametrize(("tier", "is_named"), [("priority", True), ("flex", True), ("auto", False), (None, False)])
+def test_no_caller_chooses_a_service_tier(tier: str | None, is_named: bool) -> None:
+    """The price of another one is not in the price list."""
+    target, dropped = Target(model="openai.gpt-5.5", api_key="k"), ("service_tier",) if is_named else ()
+    native = read_responses_request({"model": "m", "input": "Hi", "service_tier": tier})
+    for provider in (RESPONSES, MANTLE_RESPONSES):
+        for request in (native, asked(service_tier=tier)):
+            made = provider.build_request(request, target)
+            assert body_of(made).get("service_tier") in (None, "auto")
+            assert made.dropped == dropped
+        assert body_of(provider.build_request(native, target))["input"] == "Hi"
+    made = MANTLE.build_request(passed(service_tier=tier), CLAUDE)
+    assert body_of(made).get("service_tier") in (None, "auto")
+    assert made.dropped == dropped
 
 
 def test_betas_of_members_are_named_by_their_members() -> None:

@@ -58,7 +58,7 @@ _TOOL_SEARCH = re.compile(r"tool_search_tool_\w+")
 _TOOL_SEARCH_BETA = "tool-search-tool-2025-10-19"
 
 _NOT_TAKEN = ("cache_control", "container", "mcp_servers")
-_STANDARD_TIERS = (None, "auto", "default", "standard_only")
+STANDARD_TIERS = (None, "auto", "default", "standard_only")
 _RUN_BY_ANTHROPIC = re.compile(r"(web_search|web_fetch|code_execution|advisor)(_\d{8})?|mcp_toolset")
 
 
@@ -94,7 +94,7 @@ def invoke_body(call: MessagesCall, request: ChatRequest) -> tuple[dict[str, Any
     for name in _NOT_TAKEN:
         if body.pop(name, None) is not None:
             dropped.append(name)
-    if body.pop("service_tier", None) is not None and request.service_tier not in _STANDARD_TIERS:
+    if body.pop("service_tier", None) is not None and request.service_tier not in STANDARD_TIERS:
         dropped.append("service_tier")
     _move_format(body)
     _leave_out_tools(body, request, dropped)

@@ -11,7 +11,7 @@ from streamweir.core.request import ChatRequest
 from streamweir.providers.anthropic import Anthropic, error
 from streamweir.providers.anthropic.request import plan_call
 from streamweir.providers.base import Target, UpstreamRequest, json_headers
-from streamweir.providers.bedrock.claude import betas_of, named_betas, without_cache_scope
+from streamweir.providers.bedrock.claude import STANDARD_TIERS, betas_of, named_betas, without_cache_scope
 from streamweir.providers.bedrock.error import read_error
 from streamweir.wire import jsonio
 
@@ -29,12 +29,16 @@ class MantleMessages(Anthropic):
         sent = [beta for beta in betas if not _REFUSED.fullmatch(beta)]
         others = [(name, value) for name, value in call.headers if name != "anthropic-beta"]
         key = [("authorization", f"Bearer {target.api_key}")] if target.api_key else []
+        body, dropped = dict(call.body), list(call.dropped)
+        if body.get("service_tier") not in STANDARD_TIERS:
+            del body["service_tier"]  # the price of another one is not in the list
+            dropped.append("service_tier")
         beta = [("anthropic-beta", ",".join(sent))] if sent else []
         return UpstreamRequest(
             path="/anthropic/v1/messages",
             headers=(*key, ("anthropic-version", call.version), *json_headers(request), *others, *beta),
-            body=jsonio.encode(without_cache_scope(call.body, betas)),
-            dropped=(*call.dropped, *named_betas([beta for beta in betas if beta not in sent], request)),
+            body=jsonio.encode(without_cache_scope(body, betas)),
+            dropped=(*dropped, *named_betas([beta for beta in betas if beta not in sent], request)),
         )
 
     def read_error(self, status: int, headers: Mapping[str, str], body: bytes, /) -> StreamweirError:

@@ -173,8 +173,8 @@ def _add_other_members(request: ChatRequest, body: dict[str, Any], refused: froz
         value = getattr(request, name)
         if is_default(name, value) and name != "service_tier":
             continue
-        if value is not None and name in refused:
-            dropped.append(name)
+        if name in refused:
+            dropped += [] if is_default(name, value) else [name]
         elif value is not None and (name != "parallel_tool_calls" or "tools" in body):
             body[name] = value
     for name in request.unknown_members:
