@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from streamweir.config.error import ConfigError
+from streamweir.core.errors import GatewayFault
 from support.answers import (
     TEXTS,
     anthropic_error_body,
@@ -207,6 +208,35 @@ async def test_a_reload_keeps_the_token_and_a_key_ends_its_use(tmp_path: Path) -
         assert (await ask(gate, model=CLAUDE)).status == 200
         assert up.requests[-1].headers["authorization"] == "Bearer ya29.of-the-file"
         await gate.settled(3)
+
+
+async def test_a_reload_and_a_stop_while_a_token_is_fetched(tmp_path: Path) -> None:
+    """A request keeps the provider with which it began, and gets its token; one that is cut leaves nothing."""
+    go = asyncio.Event()
+
+    async def wait(_: object) -> None:
+        await go.wait()
+
+    known = Google(answer=answers, steps=lambda _: [wait])
+    async with vertex_gateway(tmp_path, known) as (gate, _, up, toml):
+        first = asyncio.create_task(ask(gate, model=CLAUDE))
+        await up.seen(1)
+        gate.gateway.reload(configured(toml.replace("us-east5", "global")))
+        second = asyncio.create_task(ask(gate, model=CLAUDE))
+        await up.seen(2)
+        go.set()
+        assert ((await first).status, (await second).status) == (200, 200)
+        paths = sorted(request.path.partition("/publishers")[0] for request in up.requests)
+        folder = "/v1/projects/acme/locations"
+        assert paths == ["/token", "/token", f"{folder}/global", f"{folder}/us-east5"]
+        await gate.settled(2)
+    async with vertex_gateway(tmp_path, Google(steps=lambda _: [Hang()])) as (gate, _, up, _):
+        waiting = asyncio.create_task(ask(gate, model=CLAUDE))
+        await up.seen(1)
+        gate.gateway.end_streams(GatewayFault("server_shutting_down", "The server is shutting down."))
+        assert (await waiting).status == 503
+        (record,) = await gate.settled()
+        assert (record.error, record.usage) == ("server_shutting_down", None)
 
 
 async def test_errors_of_claude_are_anthropics_for_callers_of_the_same_api(tmp_path: Path) -> None:
