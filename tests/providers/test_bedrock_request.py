@@ -310,6 +310,20 @@ def test_openais_paths(model: str, prefix: str) -> None:
     assert CHAT.build_request(asked(service_tier="priority"), target).dropped == ("service_tier",)
 
 
+@pytest.mark.parametrize(
+    ("model", "version"),
+    [
+        ("anthropic.claude-opus-4-7", "2026-10-21"),
+        ("anthropic.claude-mythos-preview", "2026-10-21"),
+        ("anthropic.claude-haiku-4-5", "2023-06-01"),
+        ("anthropic.claude-sonnet-4-6", "2023-06-01"),
+    ],
+)
+def test_older_models_at_the_second_host_get_the_version_that_they_take(model: str, version: str) -> None:
+    request = MANTLE.build_request(passed({"anthropic-version": "2026-10-21"}), Target(model=model))
+    assert dict(request.headers)["anthropic-version"] == version
+
+
 @pytest.mark.parametrize(("tier", "is_named"), [("priority", True), ("flex", True), ("auto", False), (None, False)])
 def test_no_caller_chooses_a_service_tier(tier: str | None, is_named: bool) -> None:
     """The price of another one is not in the price list."""

@@ -9,11 +9,13 @@ from collections.abc import Mapping
 from streamweir.core.errors import StreamweirError
 from streamweir.core.request import ChatRequest
 from streamweir.providers.anthropic import Anthropic, error
+from streamweir.providers.anthropic.model import traits_of
 from streamweir.providers.anthropic.request import plan_call
 from streamweir.providers.base import Target, UpstreamRequest, json_headers
 from streamweir.providers.bedrock.claude import STANDARD_TIERS, betas_of, named_betas, without_cache_scope
 from streamweir.providers.bedrock.error import read_error
 from streamweir.wire import jsonio
+from streamweir.wire.messages import VERSION
 
 _REFUSED = re.compile(
     r"(advisor-tool|code-execution|fast-mode|files-api|mcp-client|mcp-servers|prompt-caching-scope|skills|web-fetch)-.*"
@@ -29,6 +31,7 @@ class MantleMessages(Anthropic):
         sent = [beta for beta in betas if not _REFUSED.fullmatch(beta)]
         others = [(name, value) for name, value in call.headers if name != "anthropic-beta"]
         key = [("authorization", f"Bearer {target.api_key}")] if target.api_key else []
+        version = _version_for(target.model, call.version)
         body, dropped = dict(call.body), list(call.dropped)
         if body.get("service_tier") not in STANDARD_TIERS:
             del body["service_tier"]  # the price of another one is not in the list
@@ -36,13 +39,19 @@ class MantleMessages(Anthropic):
         beta = [("anthropic-beta", ",".join(sent))] if sent else []
         return UpstreamRequest(
             path="/anthropic/v1/messages",
-            headers=(*key, ("anthropic-version", call.version), *json_headers(request), *others, *beta),
+            headers=(*key, ("anthropic-version", version), *json_headers(request), *others, *beta),
             body=jsonio.encode(without_cache_scope(body, betas)),
             dropped=(*dropped, *named_betas([beta for beta in betas if beta not in sent], request)),
         )
 
     def read_error(self, status: int, headers: Mapping[str, str], body: bytes, /) -> StreamweirError:
         return read_error(status, headers, body, error.read_error)
+
+
+def _version_for(model: str, asked: str) -> str:
+    """At Bedrock, models before 4.7 refuse newer versions of the API: they are the ones that take sampling. What a
+    newer version allows, the older one allows as well."""
+    return VERSION if traits_of(model).takes_sampling else asked
 
 
 PROVIDER = MantleMessages()
