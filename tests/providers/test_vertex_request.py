@@ -155,13 +155,28 @@ def test_tools_that_vertex_does_not_run() -> None:
     assert provider_named("vertex-messages").refusal_of(several, "m") is not None
 
 
+@pytest.mark.parametrize(
+    ("tool", "beta"),
+    [
+        (WEB, "web-search-2025-03-05"),
+        ({"type": "tool_search_tool_regex_20251119", "name": "search"}, "tool-search-tool-2025-10-19"),
+        (OWN, None),
+        ({"type": "bash_20250124", "name": "bash"}, None),
+    ],
+)
+def test_tools_for_which_vertex_wants_a_beta_that_anthropic_does_not(tool: dict[str, Any], beta: str | None) -> None:
+    for sent in ({}, {"anthropic-beta": beta or ""}):
+        assert dict(built(messages(sent, tools=[tool])).headers).get("anthropic-beta") == beta
+
+
 def test_the_count_of_a_prompt() -> None:
-    request = messages({"anthropic-beta": "web-search-2025-03-05,context-1m-2025-08-07"})
+    betas = "web-search-2025-03-05,context-1m-2025-08-07,interleaved-thinking-2025-05-14,advanced-tool-use-2025-11-20"
+    request = messages({"anthropic-beta": betas})
     count = count_request(provider_named("vertex-messages"), built(request), CLAUDE)
     assert count is not None
     assert count.path == f"{FOLDER}/publishers/anthropic/models/count-tokens:rawPredict"
     assert body_of(count) == {**HELLO, "anthropic_version": "vertex-2023-10-16", "model": CLAUDE.model}
-    assert dict(count.headers)["anthropic-beta"] == "context-1m-2025-08-07"
+    assert dict(count.headers)["anthropic-beta"] == "interleaved-thinking-2025-05-14", "the others are refused there"
     only = count_request(
         provider_named("vertex-messages"), built(messages({"anthropic-beta": "web-search-2025-03-05"})), CLAUDE
     )

@@ -59,6 +59,12 @@ class CloudRules(Struct, frozen=True, kw_only=True):
     """Members of the first level that it does not take at all."""
     refused_tools: str = ""
     """A pattern of the kinds of tools that Anthropic runs itself, and this cloud does not."""
+    tool_betas: Mapping[str, str] = {}
+    """By patterns of the kinds of tools: the beta that this cloud wants for them, and Anthropic does not."""
+
+    def betas_for(self, tools: object) -> Iterable[str]:
+        kinds = [str(tool.get("type")) for tool in tools] if isinstance(tools, list) else []
+        return [beta for pattern, beta in self.tool_betas.items() if any(re.fullmatch(pattern, kind) for kind in kinds)]
 
     def refuses_tool(self, kind: object) -> bool:
         return bool(self.refused_tools) and re.fullmatch(self.refused_tools, str(kind)) is not None
@@ -79,6 +85,7 @@ def adapt(call: MessagesCall, request: ChatRequest, rules: CloudRules) -> CloudC
     if is_native:
         dropped += _named(beta for beta in asked if beta not in rules.betas and beta not in _WITHOUT_EFFECT)
     body = _with_taken_tools(call.body, request, rules, is_native, dropped)
+    taken |= dict.fromkeys(rules.betas_for(body.get("tools")))
     for name in sorted(rules.refuses & body.keys()):
         body = {each: value for each, value in body.items() if each != name}
         if not is_default(name, (call.body if is_native else request.body).get(name)):

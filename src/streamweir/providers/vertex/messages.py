@@ -22,10 +22,14 @@ from streamweir.wire import jsonio
 VERSION = "vertex-2023-10-16"
 _PUBLISHER = "anthropic"
 _WEB_SEARCH = "web-search-2025-03-05"
+_TOOL_SEARCH = "tool-search-tool-2025-10-19"
+_LONG_CONTEXT = "context-1m-2025-08-07"
+_NOT_FOR_COUNTING = (_WEB_SEARCH, _TOOL_SEARCH, _LONG_CONTEXT)
+"""Refused there, and without an effect on the count."""
 
 RULES = CloudRules(
     betas={
-        "advanced-tool-use-2025-11-20": "tool-search-tool-2025-10-19",
+        "advanced-tool-use-2025-11-20": _TOOL_SEARCH,
         **{
             beta: beta
             for beta in (
@@ -33,19 +37,20 @@ RULES = CloudRules(
                 "compact-2026-09-04",
                 "computer-use-2025-01-24",
                 "computer-use-2025-11-24",
-                "context-1m-2025-08-07",
+                _LONG_CONTEXT,
                 "context-management-2025-06-27",
                 "dangerous-tool-use-2026-09-03",
                 "interleaved-thinking-2025-05-14",
                 "per-turn-control-2026-07-01",
                 "thinking-binding-controls-2026-08-01",
                 "thinking-display-updates-2026-08-18",
-                "tool-search-tool-2025-10-19",
+                _TOOL_SEARCH,
                 _WEB_SEARCH,
             )
         },
     },
     refuses=frozenset({"diagnostics", "service_tier"}),
+    tool_betas={r"web_search(_\d{8})?": _WEB_SEARCH, r"tool_search_tool_\w+": _TOOL_SEARCH},
     refused_tools=r"(web_fetch|code_execution|advisor)(_\d{8})?|mcp_toolset",
 )
 
@@ -90,10 +95,9 @@ class VertexMessages:
 
 
 def _for_counting(name: str, value: str) -> tuple[str, str]:
-    """This beta is refused there."""
     if name != "anthropic-beta":
         return name, value
-    return name, ",".join(beta for beta in value.split(",") if beta != _WEB_SEARCH)
+    return name, ",".join(beta for beta in value.split(",") if beta not in _NOT_FOR_COUNTING)
 
 
 PROVIDER: Provider = VertexMessages()
