@@ -343,4 +343,7 @@ def test_no_caller_chooses_a_service_tier(tier: str | None, is_named: bool) -> N
 def test_betas_of_members_are_named_by_their_members() -> None:
     request = asked(mcp_servers=[{"type": "url", "name": "x", "url": "https://x.test"}])
     assert INVOKE.build_request(request, CLAUDE).dropped == ("mcp_servers",)
+    made = MANTLE.build_request(request, Target(model="anthropic.claude-opus-4-8"))
+    assert made.dropped == ("mcp_servers",)
+    assert "mcp_servers" not in body_of(made)
     assert claude.split_betas(["unknown-2099-01-01"]) == ([], ["unknown-2099-01-01"])

@@ -20,6 +20,8 @@ from streamweir.wire.messages import VERSION
 _REFUSED = re.compile(
     r"(advisor-tool|code-execution|fast-mode|files-api|mcp-client|mcp-servers|prompt-caching-scope|skills|web-fetch)-.*"
 )
+_WITH_REFUSED_BETAS = ("container", "mcp_servers")
+"""Members that are refused without one of these."""
 
 
 class MantleMessages(Anthropic):
@@ -36,6 +38,9 @@ class MantleMessages(Anthropic):
         if body.get("service_tier") not in STANDARD_TIERS:
             del body["service_tier"]  # the price of another one is not in the list
             dropped.append("service_tier")
+        for name in _WITH_REFUSED_BETAS:
+            if body.pop(name, None) is not None:
+                dropped.append(name)
         beta = [("anthropic-beta", ",".join(sent))] if sent else []
         return UpstreamRequest(
             path="/anthropic/v1/messages",
