@@ -112,6 +112,15 @@ def test_betas_that_vertex_does_not_know_are_left_out_and_named() -> None:
     assert marked["scope"] == "global", "the caller's body is never touched"
 
 
+def test_betas_in_the_body_are_betas_as_well() -> None:
+    sent = ["context-1m-2025-08-07", "fast-mode-2026-02-01", "claude-code-20250219", 5]
+    made = built(messages({"anthropic-beta": "interleaved-thinking-2025-05-14"}, anthropic_beta=sent))
+    assert dict(made.headers)["anthropic-beta"] == "interleaved-thinking-2025-05-14,context-1m-2025-08-07"
+    assert made.dropped == ("anthropic-beta.fast-mode-2026-02-01",)
+    assert "anthropic_beta" not in body_of(made)
+    assert "anthropic_beta" not in body_of(built(messages(anthropic_beta="context-1m-2025-08-07")))
+
+
 @pytest.mark.parametrize(
     ("beta", "member", "dropped"),
     [

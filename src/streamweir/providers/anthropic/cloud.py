@@ -79,12 +79,14 @@ class CloudCall(NamedTuple):
 
 def adapt(call: MessagesCall, request: ChatRequest, rules: CloudRules) -> CloudCall:
     is_native = request.native is not None and request.native.wire == NativeWire.ANTHROPIC_MESSAGES
-    asked = _betas_in(call.headers)
+    own = call.body.get("anthropic_beta")  # of a caller that has written its request for a cloud
+    asked = [*_betas_in(call.headers), *(beta for beta in (own if isinstance(own, list) else ()) if type(beta) is str)]
     taken = dict.fromkeys(rules.betas[beta] for beta in asked if beta in rules.betas)
     dropped = list(call.dropped)
     if is_native:
         dropped += _named(beta for beta in asked if beta not in rules.betas and beta not in _WITHOUT_EFFECT)
-    body = _with_taken_tools(call.body, request, rules, is_native, dropped)
+    body = {name: value for name, value in call.body.items() if name != "anthropic_beta"}
+    body = _with_taken_tools(body, request, rules, is_native, dropped)
     taken |= dict.fromkeys(rules.betas_for(body.get("tools")))
     for name in sorted(rules.refuses & body.keys()):
         body = {each: value for each, value in body.items() if each != name}
