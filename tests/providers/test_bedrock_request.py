@@ -310,6 +310,16 @@ def test_openais_paths(model: str, prefix: str) -> None:
     assert CHAT.build_request(asked(service_tier="priority"), target).dropped == ("service_tier",)
 
 
+def test_betas_in_the_body_are_in_the_header_at_the_second_host() -> None:
+    sent = ["context-1m-2025-08-07", "skills-2025-10-02", 5, "a\r\nb: c", "a,b"]
+    request = passed({"anthropic-beta": "effort-2025-11-24"}, anthropic_beta=sent)
+    made = MANTLE.build_request(request, Target(model="anthropic.claude-opus-4-8"))
+    assert dict(made.headers)["anthropic-beta"] == "effort-2025-11-24,context-1m-2025-08-07"
+    left_out = ("skills-2025-10-02", "a\r\nb: c", "a,b")
+    assert made.dropped == tuple(f"anthropic-beta.{beta}" for beta in left_out)
+    assert "anthropic_beta" not in body_of(made)
+
+
 @pytest.mark.parametrize(
     ("model", "version"),
     [

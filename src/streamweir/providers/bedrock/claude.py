@@ -98,8 +98,7 @@ def invoke_body(call: MessagesCall, request: ChatRequest) -> tuple[dict[str, Any
         dropped.append("service_tier")
     _move_format(body)
     _leave_out_tools(body, request, dropped)
-    own = body.pop("anthropic_beta", None)  # of a caller that has written its request for Bedrock
-    sent = [*betas_of(call), *([beta for beta in own if isinstance(beta, str)] if isinstance(own, list) else [])]
+    sent = [*betas_of(call), *take_betas(body)]
     body = without_cache_scope(body, sent)
     taken, refused = split_betas(sent)
     if any(_TOOL_SEARCH.fullmatch(str(tool.get("type"))) for tool in body.get("tools") or ()):
@@ -113,6 +112,12 @@ def betas_of(call: MessagesCall) -> list[str]:
     values = [value for name, value in call.headers if name == "anthropic-beta"]
     betas = [beta.strip() for value in values for beta in value.split(",")]
     return [beta for beta in dict.fromkeys(betas) if beta]
+
+
+def take_betas(body: dict[str, Any]) -> list[str]:
+    """Those of a caller that has written its request for Bedrock; they are removed from the body."""
+    own = body.pop("anthropic_beta", None)
+    return [beta for beta in own if isinstance(beta, str)] if isinstance(own, list) else []
 
 
 def named_betas(refused: list[str], request: ChatRequest) -> list[str]:

@@ -12,11 +12,13 @@ from streamweir.providers.anthropic import Anthropic, error
 from streamweir.providers.anthropic.model import traits_of
 from streamweir.providers.anthropic.request import plan_call
 from streamweir.providers.base import Target, UpstreamRequest, json_headers
-from streamweir.providers.bedrock.claude import STANDARD_TIERS, betas_of, named_betas, without_cache_scope
+from streamweir.providers.bedrock.claude import STANDARD_TIERS, betas_of, named_betas, take_betas, without_cache_scope
 from streamweir.providers.bedrock.error import read_error
 from streamweir.wire import jsonio
 from streamweir.wire.messages import VERSION
 
+_NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
+"""Of a beta: nothing else from a body comes into a header."""
 _REFUSED = re.compile(
     r"(advisor-tool|code-execution|fast-mode|files-api|mcp-client|mcp-servers|prompt-caching-scope|skills|web-fetch)-.*"
 )
@@ -29,12 +31,12 @@ class MantleMessages(Anthropic):
 
     def build_request(self, request: ChatRequest, target: Target, /) -> UpstreamRequest:
         call = plan_call(request, target)
-        betas = betas_of(call)
-        sent = [beta for beta in betas if not _REFUSED.fullmatch(beta)]
+        body, dropped = dict(call.body), list(call.dropped)
+        betas = list(dict.fromkeys((*betas_of(call), *take_betas(body))))
+        sent = [beta for beta in betas if _NAME.fullmatch(beta) and not _REFUSED.fullmatch(beta)]
         others = [(name, value) for name, value in call.headers if name != "anthropic-beta"]
         key = [("authorization", f"Bearer {target.api_key}")] if target.api_key else []
         version = _version_for(target.model, call.version)
-        body, dropped = dict(call.body), list(call.dropped)
         if body.get("service_tier") not in STANDARD_TIERS:
             del body["service_tier"]  # the price of another one is not in the list
             dropped.append("service_tier")
