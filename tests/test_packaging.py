@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from streamweir.config.load import load_config
+
 ROOT = Path(__file__).parents[1]
 PINNED = sorted(ROOT.glob("requirements/*.txt"))
 APART = sorted([*ROOT.glob("sdks/*/requirements.txt"), *ROOT.glob("bench/*/requirements.txt")])
@@ -20,6 +22,8 @@ LOCKED = sorted(
 NATIVE = ("@rolldown/binding", "@typescript/typescript", "lightningcss")
 """What the console is built with and is there once for each platform."""
 PLATFORMS = {(system, cpu) for system in ("linux", "darwin") for cpu in ("x64", "arm64")}
+DESCRIPTION = ROOT / "docs" / "package.md"
+"""What a package index shows."""
 VITE_RUNS_ON = "^20.19.0 || >=22.12.0"
 LINE = re.compile(
     r"""
@@ -75,3 +79,30 @@ def test_one_pin_for_one_package() -> None:
     pins = {line.split(" ")[0] for path in PINNED for line in path.read_text().splitlines() if "==" in line}
     names = [pin.split("==")[0] for pin in pins]
     assert sorted(names) == sorted(set(names)), "the files would install over each other"
+
+
+def test_the_extra_all_names_every_other_but_the_large_one() -> None:
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    (named,) = extras["all"]
+    assert set(named.removeprefix("streamweir[").rstrip("]").split(",")) == set(extras) - {"all", "local"}
+
+
+def test_the_page_of_the_package_lists_every_extra_and_what_it_installs() -> None:
+    rows = dict(re.findall(r"^\| `(\w+)` \|.*\| ([\w-]*) ?\|$", DESCRIPTION.read_text(), re.MULTILINE))
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    assert rows == {"all": ""} | {name: re.split("[<>=]", each[0])[0] for name, each in extras.items() if name != "all"}
+
+
+def test_the_page_of_the_package_has_no_link_into_the_repository() -> None:
+    """A package index shows it without the files beside it."""
+    assert re.findall(r"\]\(([^)]*)\)", DESCRIPTION.read_text()) == []
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert ROOT / project["readme"] == DESCRIPTION
+
+
+def test_the_configuration_on_the_page_of_the_package_can_be_used(tmp_path: Path) -> None:
+    (example,) = re.findall(r"^```toml\n(.*?)^```$", DESCRIPTION.read_text(), re.MULTILINE | re.DOTALL)
+    file = tmp_path / "streamweir.toml"
+    file.write_text(example)
+    key = "sk-Qx7vLmZ2pKd9RtYw4HbNc8Jf"
+    assert [model.id for model in load_config(file, {"OPENAI_API_KEY": key, "MY_APP_KEY": key}).models] == ["best"]
