@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from streamweir import __version__
 from streamweir.config.load import load_config
 
 ROOT = Path(__file__).parents[1]
@@ -106,3 +107,8 @@ def test_the_configuration_on_the_page_of_the_package_can_be_used(tmp_path: Path
     file.write_text(example)
     key = "sk-Qx7vLmZ2pKd9RtYw4HbNc8Jf"
     assert [model.id for model in load_config(file, {"OPENAI_API_KEY": key, "MY_APP_KEY": key}).models] == ["best"]
+
+
+def test_the_changelog_and_the_upgrade_notes_have_the_version() -> None:
+    assert f"\n## [{__version__}] - " in (ROOT / "CHANGELOG.md").read_text()
+    assert f"\n## {__version__}\n" in (ROOT / "docs/upgrading.md").read_text()

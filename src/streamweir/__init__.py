@@ -1,3 +1,3 @@
 """Streamweir: a streaming-first LLM gateway."""
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
