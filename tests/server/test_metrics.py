@@ -22,16 +22,12 @@ from streamweir.server.alerts.counts import AlertCounts
 from streamweir.server.http.pressure import LagProbe
 from streamweir.server.process.reload import ConfigSource, Reloads
 from streamweir.server.request.overload import Reading
-from streamweir.server.telemetry.metrics import (
-    CHUNK_GAP_S,
-    MAX_HISTOGRAMS,
-    MAX_NAMES,
-    AccountingReading,
-    Histogram,
-    Metrics,
-)
+from streamweir.server.telemetry.metric_families import Histogram
+from streamweir.server.telemetry.metric_labels import MAX_NAMES
+from streamweir.server.telemetry.metrics import CHUNK_GAP_S, MAX_HISTOGRAMS, Metrics
 from streamweir.server.telemetry.metrics_merge import merge, merge_gone
 from streamweir.server.telemetry.money_metrics import without_money
+from streamweir.server.telemetry.process_metrics import AccountingReading
 from streamweir.server.telemetry.record import AttemptRecord, RequestRecord
 from streamweir.store.alerts.outbox import Backlog
 

@@ -33,7 +33,7 @@ from streamweir.server.accounting.target_limiter import TargetLimiter
 from streamweir.server.process.background import background_tasks
 from streamweir.server.request.file_keys import key_ring, limit_rules_of
 from streamweir.server.telemetry.log import log_fault, logger
-from streamweir.server.telemetry.metrics import AccountingReading
+from streamweir.server.telemetry.process_metrics import AccountingReading
 from streamweir.store.db.base import Store, StoreError, StoreUnavailable
 from streamweir.store.db.clock import now_ms
 from streamweir.store.db.engine import first_line, open_store

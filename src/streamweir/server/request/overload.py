@@ -34,7 +34,7 @@ from streamweir.server.http.pressure import retry_after_s
 from streamweir.server.http.response import http_date
 from streamweir.server.request.admission import Resource, own_frontend, parse_path
 from streamweir.server.telemetry.log import logger
-from streamweir.server.telemetry.metrics import Histogram
+from streamweir.server.telemetry.metric_families import Histogram
 
 MEASURE_INTERVAL_S = 0.01
 LOG_INTERVAL_S = 10.0

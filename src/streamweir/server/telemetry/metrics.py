@@ -8,28 +8,30 @@ decided here, and there is no global registry. Those about money are declared in
 """
 
 import platform
-from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from math import inf
-from typing import Protocol
 
 from msgspec import Struct
 from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
-from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
 from streamweir import __version__
 from streamweir.core.verdict import Verdict
 from streamweir.server.telemetry.log import dropped_lines
+from streamweir.server.telemetry.metric_families import Histogram, counter, gauge, histogram
+from streamweir.server.telemetry.metric_labels import OTHER, LabelNames
 from streamweir.server.telemetry.money_metrics import MONEY, MoneyMetric
+from streamweir.server.telemetry.process_metrics import (
+    AccountingReading,
+    OverloadReading,
+    accounting_families,
+    overload_families,
+)
 from streamweir.server.telemetry.record import RequestRecord
 from streamweir.server.telemetry.sanitize import clean
 
-MAX_NAMES = 300
-"""Distinct models, and distinct targets, that can be added to the configured ones."""
 MAX_HISTOGRAMS = 100
 """Each has about twenty lines in the text."""
-OTHER = "other"
 
 FIRST_TOKEN_S = (0.05, 0.1, 0.2, 0.3, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 5.0, 10.0, 20.0, 30.0, 60.0, 120.0)
 DURATION_S = (0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 20.0, 30.0, 60.0, 120.0, 300.0, 600.0)
@@ -40,66 +42,6 @@ _ANSWERED = frozenset({Verdict.COMPLETED, Verdict.LENGTH, Verdict.FILTERED})
 
 _Kind = tuple[str | None, str, str | None, str | None, str | None, bool]
 """Model, target, dialect, verdict and usage source of a request, and whether a provider answered."""
-
-
-class Histogram:
-    """Counts by upper bounds, as cheap as possible in Python. For one thread only."""
-
-    __slots__ = ("_bounds", "_counts", "_sum")
-
-    def __init__(self, bounds: tuple[float, ...]) -> None:
-        self._bounds = bounds
-        self._counts = [0] * (len(bounds) + 1)
-        self._sum = 0.0
-
-    def observe(self, seconds: float) -> None:
-        self._counts[bisect_left(self._bounds, seconds)] += 1
-        self._sum += seconds
-
-    @property
-    def total(self) -> float:
-        return self._sum
-
-    def buckets(self) -> list[tuple[str, float]]:
-        """Cumulative, as in the text format."""
-        buckets, below = [], 0
-        for bound, count in zip((*self._bounds, inf), self._counts, strict=True):
-            below += count
-            buckets.append(("+Inf" if bound == inf else str(bound), float(below)))
-        return buckets
-
-
-class AccountingReading(Struct, frozen=True, kw_only=True):
-    """The current state of accounting."""
-
-    waiting: int
-    """Journal entries that the database does not have yet."""
-    lag_s: float
-    """The age of the oldest of them."""
-    journal_bytes: int
-    refused: int
-    content_dropped: int
-    is_degraded: bool
-    """Limits are counted without the other processes, because Valkey is unavailable."""
-
-
-class OverloadReading(Protocol):
-    """See `server.request.overload.Reading`."""
-
-    @property
-    def opening(self) -> int: ...
-
-    @property
-    def limit(self) -> float: ...
-
-    @property
-    def in_flight(self) -> int: ...
-
-    @property
-    def refusals(self) -> Mapping[str, int]: ...
-
-    @property
-    def turns(self) -> Histogram: ...
 
 
 class Metrics:
@@ -132,8 +74,8 @@ class Metrics:
         """Of parts of the program that count by themselves."""
         self.chunk_gap = Histogram(CHUNK_GAP_S)
         self.loop_lag = Histogram(LOOP_LAG_S)
-        self._models = _Names()
-        self._targets = _Names()
+        self._models = LabelNames()
+        self._targets = LabelNames()
         self._open_streams = 0
         self._admitted = 0
         self._rejected: dict[tuple[str, ...], float] = {}
@@ -228,52 +170,52 @@ class Metrics:
         return self._targets.label(target, has_answered) or f"{clean(target.partition('/')[0])}/{OTHER}"
 
     def _families(self) -> Iterator[Metric]:
-        yield _counter(
+        yield counter(
             "requests",
             "Finished requests by model, target, dialect and verdict.",
             ("model", "target", "dialect", "verdict"),
             self._requests(),
         )
-        yield _counter("requests_admitted", "Requests admitted.", (), {(): self._admitted})
-        yield _counter(
+        yield counter("requests_admitted", "Requests admitted.", (), {(): self._admitted})
+        yield counter(
             "requests_rejected", "Requests refused before any upstream was called.", ("code",), self._rejected
         )
-        yield _gauge("open_streams", "Chat requests in progress.", (), [((), self._open_streams)])
-        yield _gauge("request_body_bytes", "Bytes of request bodies held in memory.", (), [((), self._body_bytes())])
-        yield _histogram(
+        yield gauge("open_streams", "Chat requests in progress.", (), [((), self._open_streams)])
+        yield gauge("request_body_bytes", "Bytes of request bodies held in memory.", (), [((), self._body_bytes())])
+        yield histogram(
             "time_to_first_token_seconds",
             "Seconds from a request's arrival to its first token sent.",
             "target",
             self._first_tokens,
         )
-        yield _histogram(
+        yield histogram(
             "request_duration_seconds",
             "Seconds from a request's arrival to its end, if an upstream was called.",
             "target",
             self._durations,
         )
-        yield _histogram(
+        yield histogram(
             "time_between_chunks_seconds", "Seconds between two chunks of one answer.", None, {"": self.chunk_gap}
         )
-        yield _counter(
+        yield counter(
             "tokens",
             "Tokens by kind; each token is counted in one kind only.",
             ("model", "kind", "source"),
             self._tokens(),
         )
         for each in MONEY:
-            yield _counter(each.name, each.about, ("model", "target"), self._money(each))
-        yield _counter("upstream_attempts", "Attempts by target and outcome.", ("target", "outcome"), self._attempts)
-        yield _counter("ejections", "Times a failing target was ejected.", ("target",), self._ejections)
-        yield _counter(
+            yield counter(each.name, each.about, ("model", "target"), self._money(each))
+        yield counter("upstream_attempts", "Attempts by target and outcome.", ("target", "outcome"), self._attempts)
+        yield counter("ejections", "Times a failing target was ejected.", ("target",), self._ejections)
+        yield counter(
             "target_skips", "Times a target at its configured limit was left out.", ("target", "reason"), self._skips
         )
         if self.credentials is not None:
             rows = [((provider, clean(name)), int(is_available)) for provider, name, is_available in self.credentials()]
             about = "Whether a credential of a provider with several gets requests (1) or is ejected (0)."
-            yield _gauge("credential_available", about, ("provider", "credential"), rows)
+            yield gauge("credential_available", about, ("provider", "credential"), rows)
         about = "Times the provider refused a credential, which was ejected."
-        yield _counter("credential_ejections", about, ("provider", "credential"), self._credential_ejections)
+        yield counter("credential_ejections", about, ("provider", "credential"), self._credential_ejections)
         yield from self._process_families()
 
     def _requests(self) -> dict[tuple[str, ...], float]:
@@ -296,17 +238,17 @@ class Metrics:
         return {labels: each / wanted.unit for labels, each in sums.items()}
 
     def _process_families(self) -> Iterator[Metric]:
-        yield _histogram(
+        yield histogram(
             "loop_lag_seconds", "Seconds by which the event loop ran a timer late.", None, {"": self.loop_lag}
         )
         if self.overload is not None:
-            yield from _overload_families(self.overload())
+            yield from overload_families(self.overload())
         if self.queued is not None:
             queued = list(self.queued())
             waiting = [((name,), count) for name, count, _ in queued]
-            yield _gauge("listen_queue", "Connections waiting in the kernel to be accepted.", ("listener",), waiting)
+            yield gauge("listen_queue", "Connections waiting in the kernel to be accepted.", ("listener",), waiting)
             limits = [((name,), count) for name, _, count in queued]
-            yield _gauge(
+            yield gauge(
                 "listen_queue_limit",
                 "Maximum of connections waiting in the kernel to be accepted.",
                 ("listener",),
@@ -316,56 +258,24 @@ class Metrics:
             readings = list(self.connections())
             rows = [((name, "in_use"), used) for name, used, _ in readings]
             rows += [((name, "idle"), idle) for name, _, idle in readings]
-            yield _gauge("upstream_connections", "Open connections to providers.", ("provider", "state"), rows)
+            yield gauge("upstream_connections", "Open connections to providers.", ("provider", "state"), rows)
         if self._accounting is not None:
-            yield from _accounting_families(self._accounting())
+            yield from accounting_families(self._accounting())
         for families in self.others:
             yield from families()
         ends: dict[tuple[str, ...], float] = {(name,): float(count) for name, count in self._task_ends.items()}
-        yield _counter("background_task_ends", "Background tasks that ended unexpectedly.", ("task",), ends)
-        yield _counter("faults", "Bugs that ended an attempt or a request, by kind.", ("fault",), self._faults)
-        yield _counter(
+        yield counter("background_task_ends", "Background tasks that ended unexpectedly.", ("task",), ends)
+        yield counter("faults", "Bugs that ended an attempt or a request, by kind.", ("fault",), self._faults)
+        yield counter(
             "log_lines_dropped",
             "Log lines dropped because the log reader is too slow.",
             (),
             {(): self._lines_dropped()},
         )
         labels = (__version__, platform.python_version())
-        yield _gauge(
+        yield gauge(
             "build_info", "Version of the program and of Python; always 1.", ("version", "python"), [(labels, 1)]
         )
-
-
-def _overload_families(reading: OverloadReading) -> Iterator[Metric]:
-    refusals: dict[tuple[str, ...], float] = {(reason,): count for reason, count in reading.refusals.items()}
-    yield _counter("overload_refusals", "Requests refused with 503 overloaded, by reason.", ("reason",), refusals)
-    about = "Requests admitted for which no upstream is called yet."
-    yield _gauge("opening_requests", about, (), [((), reading.opening)])
-    about = "Limit of streamweir_opening_requests. +Inf: no limit at the moment."
-    yield _gauge("opening_limit", about, (), [((), reading.limit)])
-    about = "Duration in seconds of one turn of the event loop."
-    yield _histogram("loop_turn_seconds", about, None, {"": reading.turns})
-
-
-def _accounting_families(accounting: AccountingReading) -> Iterator[Metric]:
-    yield _gauge("books_waiting", "Journal entries not yet in the database.", (), [((), accounting.waiting)])
-    about = "Age in seconds of the oldest journal entry not yet in the database."
-    yield _gauge("books_lag_seconds", about, (), [((), accounting.lag_s)])
-    yield _gauge("journal_bytes", "Bytes of the journal not yet in the database.", (), [((), accounting.journal_bytes)])
-    yield _counter(
-        "books_refused",
-        "Accounting entries refused because the journal was full or could not be written.",
-        (),
-        {(): accounting.refused},
-    )
-    yield _counter(
-        "content_dropped",
-        "Request contents not stored because too many were waiting for the database.",
-        (),
-        {(): accounting.content_dropped},
-    )
-    about = "1 if Valkey is unavailable and this process counts limits alone."
-    yield _gauge("shared_degraded", about, (), [((), int(accounting.is_degraded))])
 
 
 class _Tally(Struct):
@@ -388,25 +298,6 @@ class _Tally(Struct):
     uncosted: int = 0
 
 
-class _Names:
-    """The names that can be labels."""
-
-    def __init__(self) -> None:
-        self.configured: frozenset[str] = frozenset()
-        self._learned: set[str] = set()
-
-    def label(self, name: str, has_answered: bool) -> str | None:
-        if name in self.configured:
-            return name
-        name = clean(name)
-        if name in self._learned:
-            return name
-        if has_answered and len(self._learned) < MAX_NAMES:
-            self._learned.add(name)
-            return name
-        return None
-
-
 class _Readings(Collector):
     def __init__(self, families: Callable[[], Iterator[Metric]]) -> None:
         self._families = families
@@ -427,24 +318,3 @@ def _histogram_of(histograms: dict[str, Histogram], label: str, bounds: tuple[fl
     if histogram is None:
         histogram = histograms[label] = Histogram(bounds)
     return histogram
-
-
-def _counter(name: str, about: str, labels: tuple[str, ...], counts: Mapping[tuple[str, ...], float]) -> Metric:
-    family = CounterMetricFamily(f"streamweir_{name}", about, labels=labels)
-    for values, count in counts.items():
-        family.add_metric(values, count)
-    return family
-
-
-def _gauge(name: str, about: str, labels: tuple[str, ...], rows: Iterable[tuple[tuple[str, ...], float]]) -> Metric:
-    family = GaugeMetricFamily(f"streamweir_{name}", about, labels=labels)
-    for values, reading in rows:
-        family.add_metric(values, reading)
-    return family
-
-
-def _histogram(name: str, about: str, label: str | None, histograms: dict[str, Histogram]) -> Metric:
-    family = HistogramMetricFamily(f"streamweir_{name}", about, labels=(label,) if label is not None else ())
-    for value, histogram in histograms.items():
-        family.add_metric((value,) if label is not None else (), histogram.buckets(), histogram.total)
-    return family
