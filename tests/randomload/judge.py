@@ -20,7 +20,7 @@ from support.serve_process import Program, get
 
 STANDING = re.compile(r"_(info|limit|capacity|max|workers)$")
 """Gauges that say what there is, and not what is under way."""
-NEVER = re.compile(r"_(background_task_ends|books_refused)_total$")
+NEVER = re.compile(r"_(background_task_ends|journal_entries_refused)_total$")
 """What must not have been counted: a task of the gateway that ended unasked, an entry that found no room."""
 END_S = 60.0
 FORESEEN = {"alert", "target ejected", "orphaned requests settled", "worker ended", "accounting: journal torn"}

@@ -216,14 +216,14 @@ async def test_g8_the_database_is_locked_by_another_process(tmp_path: Path) -> N
                 async with heartbeat() as heart:
                     assert_unavailable(await ask(gate, unknown))
                     assert heart.beats > 5
-                assert metric(gate, "books_waiting") >= 50
-                assert metric(gate, "books_lag_seconds") > 0
+                assert metric(gate, "journal_entries_waiting") >= 50
+                assert metric(gate, "journal_oldest_seconds") > 0
                 stage.go_on.set()
                 assert text_of((await running.rest()).body) == "".join(TEXTS)
         await gate.vacated()
         rows = await ships.rows()
         assert sorted(row.request_id for row in rows) == sorted(record.id for record in gate.records)
-        assert metric(gate, "books_waiting") == 0
+        assert metric(gate, "journal_entries_waiting") == 0
         assert (await ask(gate, unknown)).status == 200
 
 

@@ -91,8 +91,8 @@ async def test_g9_the_database_becomes_unavailable_under_load(
                     assert (await ask(gate)).status == 200
                 served = await _ask_for_money(setup, secret, has_valkey)
                 assert_unavailable(await ask(gate, headers=(("idempotency-key", "once"),)))
-                assert metric(gate, "books_waiting") >= 20
-                assert metric(gate, "books_lag_seconds") > 0
+                assert metric(gate, "journal_entries_waiting") >= 20
+                assert metric(gate, "journal_oldest_seconds") > 0
                 stage.go_on.set()
                 assert text_of((await running.rest()).body) == "".join(TEXTS)
             await gate.vacated()
@@ -103,7 +103,7 @@ async def test_g9_the_database_becomes_unavailable_under_load(
             assert [row.verdict for row in rows].count("completed") == len(ships.up.requests)
             key_rows = [row for row in rows if row.key_id == setup.key_id(secret) and row.price]
             assert len(key_rows) == 2 + served
-            assert metric(gate, "books_waiting") == metric(gate, "books_lag_seconds") == 0
+            assert metric(gate, "journal_entries_waiting") == metric(gate, "journal_oldest_seconds") == 0
             assert (await ask(gate)).status == 200
             assert (await ask(gate, secret)).status in (200, 429)
 
@@ -139,7 +139,7 @@ async def test_g9_without_space_in_the_journal_no_request_is_admitted(
                     pass
             assert_unavailable(reply)
             assert metric(gate, "journal_bytes") >= 20_000
-            assert metric(gate, "books_refused_total") >= 1
+            assert metric(gate, "journal_entries_refused_total") >= 1
             stage.go_on.set()
             assert text_of((await running.rest()).body) == "".join(TEXTS)
         await asyncio.to_thread(server.start)

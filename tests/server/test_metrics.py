@@ -314,10 +314,10 @@ def test_the_sum_over_workers() -> None:
 def test_the_accounting_lag_of_several_workers_is_the_largest() -> None:
     texts = [Metrics(accounting=partial(books_of, number)).text() for number in (1, 2)]
     readings = read(merge(texts))
-    assert readings["streamweir_books_waiting",] == 3
-    assert readings["streamweir_books_lag_seconds",] == 1
+    assert readings["streamweir_journal_entries_waiting",] == 3
+    assert readings["streamweir_journal_oldest_seconds",] == 1
     assert readings["streamweir_journal_bytes",] == 300
-    assert readings["streamweir_books_refused_total",] == 3
+    assert readings["streamweir_journal_entries_refused_total",] == 3
     assert readings["streamweir_content_dropped_total",] == 6
     assert readings["streamweir_shared_degraded",] == 1
 

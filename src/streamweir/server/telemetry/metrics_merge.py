@@ -17,7 +17,7 @@ _EARLIEST = frozenset({"process_start_time_seconds"})
 _GREATEST = frozenset(
     {
         "streamweir_build_info",
-        "streamweir_books_lag_seconds",
+        "streamweir_journal_oldest_seconds",
         "streamweir_listen_queue",
         "streamweir_listen_queue_limit",
     }

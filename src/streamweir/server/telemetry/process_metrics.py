@@ -57,12 +57,12 @@ def overload_families(reading: OverloadReading) -> Iterator[Metric]:
 
 
 def accounting_families(accounting: AccountingReading) -> Iterator[Metric]:
-    yield gauge("books_waiting", "Journal entries not yet in the database.", (), [((), accounting.waiting)])
+    yield gauge("journal_entries_waiting", "Journal entries not yet in the database.", (), [((), accounting.waiting)])
     about = "Age in seconds of the oldest journal entry not yet in the database."
-    yield gauge("books_lag_seconds", about, (), [((), accounting.lag_s)])
+    yield gauge("journal_oldest_seconds", about, (), [((), accounting.lag_s)])
     yield gauge("journal_bytes", "Bytes of the journal not yet in the database.", (), [((), accounting.journal_bytes)])
     yield counter(
-        "books_refused",
+        "journal_entries_refused",
         "Accounting entries refused because the journal was full or could not be written.",
         (),
         {(): accounting.refused},
