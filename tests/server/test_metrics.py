@@ -115,18 +115,35 @@ def test_time_to_first_token_and_duration_by_target() -> None:
 
 def test_tokens_are_counted_in_kinds_that_do_not_overlap() -> None:
     metrics = Metrics()
-    usage = Usage(input_uncached=100, cache_read=20, cache_write_5m=5, output=30, reasoning=7)
+    usage = Usage(
+        input_uncached=100,
+        cache_read=20,
+        cache_write_5m=5,
+        cache_write_1h=6,
+        audio_input=3,
+        image_input=2,
+        output=30,
+        reasoning=7,
+        audio_output=4,
+        image_output=1,
+    )
     for source in (UsageSource.PROVIDER, UsageSource.PROVIDER, UsageSource.ESTIMATE):
         metrics.request_ended(request(usage=usage, usage_source=source))
     readings = read(metrics.text())
     name = "streamweir_tokens_total"
     assert {key: value for key, value in readings.items() if key[0] == name and key[3] == "provider"} == {
-        (name, "input", "fast", "provider"): 210,
-        (name, "cached", "fast", "provider"): 40,
+        (name, "input_uncached", "fast", "provider"): 200,
+        (name, "cache_read", "fast", "provider"): 40,
+        (name, "cache_write", "fast", "provider"): 22,
+        (name, "audio_input", "fast", "provider"): 6,
+        (name, "image_input", "fast", "provider"): 4,
         (name, "output", "fast", "provider"): 60,
         (name, "reasoning", "fast", "provider"): 14,
+        (name, "audio_output", "fast", "provider"): 8,
+        (name, "image_output", "fast", "provider"): 2,
     }
-    assert readings[name, "input", "fast", "estimate"] == 105
+    assert sum(value for key, value in readings.items() if key[0] == name) == 3 * usage.total_tokens
+    assert readings[name, "input_uncached", "fast", "estimate"] == 100
 
 
 def test_money_by_model_and_target_for_the_operator_alone() -> None:

@@ -38,6 +38,18 @@ DURATION_S = (0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 20.0, 30.0, 60.0, 120.0
 CHUNK_GAP_S = (0.001, 0.0025, 0.005, 0.01, 0.02, 0.03, 0.05, 0.075, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0)
 LOOP_LAG_S = (0.001, 0.0025, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5)
 
+TOKEN_KINDS = (
+    "input_uncached",
+    "cache_read",
+    "cache_write",
+    "output",
+    "reasoning",
+    "audio_input",
+    "audio_output",
+    "image_input",
+    "image_output",
+)
+"""They do not overlap: see `core.usage`."""
 _ANSWERED = frozenset({Verdict.COMPLETED, Verdict.LENGTH, Verdict.FILTERED})
 
 _Kind = tuple[str | None, str, str | None, str | None, str | None, bool]
@@ -137,12 +149,15 @@ class Metrics:
         if attempts:
             _histogram_of(self._durations, tally.target, DURATION_S).observe(record.duration_s)
         if usage is not None:
-            # In categories that do not overlap: cached tokens are not in input, reasoning tokens not in output.
-            cached, reasoning = usage.cache_read or 0, usage.reasoning or 0
-            tally.input += usage.prompt_tokens - cached
-            tally.cached += cached
-            tally.output += usage.completion_tokens - reasoning
-            tally.reasoning += reasoning
+            tally.input_uncached += usage.input_uncached
+            tally.output += usage.output
+            tally.cache_read += usage.cache_read or 0
+            tally.cache_write += (usage.cache_write_5m or 0) + (usage.cache_write_1h or 0)
+            tally.reasoning += usage.reasoning or 0
+            tally.audio_input += usage.audio_input or 0
+            tally.audio_output += usage.audio_output or 0
+            tally.image_input += usage.image_input or 0
+            tally.image_output += usage.image_output or 0
         if record.price_version is not None:  # it was settled
             tally.price += record.price or 0
             tally.cost += record.cost or 0
@@ -227,7 +242,7 @@ class Metrics:
     def _tokens(self) -> dict[tuple[str, ...], float]:
         counts: dict[tuple[str, ...], float] = {}
         for tally in self._tallies.values():
-            for kind in ("input", "cached", "output", "reasoning"):
+            for kind in TOKEN_KINDS:
                 _add(counts, tally.model, kind, tally.source, by=getattr(tally, kind))
         return counts
 
@@ -288,10 +303,15 @@ class _Tally(Struct):
     source: str
     """The source of the token counts."""
     requests: int = 0
-    input: int = 0
-    cached: int = 0
+    input_uncached: int = 0
+    cache_read: int = 0
+    cache_write: int = 0
     output: int = 0
     reasoning: int = 0
+    audio_input: int = 0
+    audio_output: int = 0
+    image_input: int = 0
+    image_output: int = 0
     price: int = 0
     cost: int = 0
     unpriced: int = 0
