@@ -136,6 +136,22 @@ def test_success_and_failure_reach_the_target() -> None:
     assert router_.order(route(), 90.0, NO_CHANCE) == [A, B, C]
 
 
+def test_the_state_of_each_target_with_a_route() -> None:
+    router_ = router()
+    eject(router_, A, B, named("q", "no route"))
+    router_.failed(C, 0.0, UpstreamError("upstream_rate_limited", "m", retry_after_s=90.0))
+    assert list(router_.target_states(1.0)) == [
+        ("p", "p/a", "ejected"),
+        ("p", "p/b", "ejected"),
+        ("p", "p/c", "paused"),
+    ]
+    probe, *_ = router_.order(route(), 30.0, NO_CHANCE)
+    states = [("p", "p/a", "ejected"), ("p", "p/b", "probing"), ("p", "p/c", "paused")]
+    assert list(router_.target_states(30.0)) == states, "one is tried again by one request alone, the other may be"
+    router_.succeeded(probe, 31.0, 0.5)
+    assert [state for _, _, state in router_.target_states(91.0)] == ["available", "probing", "available"]
+
+
 def all_orders(weights: tuple[int, ...]) -> Counter[tuple[Candidate, ...]]:
     """How often each order comes when every chance comes equally often: exactly, by trying them all."""
     targets = tuple(entry(named("p", str(at)), weight) for at, weight in enumerate(weights))

@@ -25,6 +25,7 @@ NEVER_HEALTHY = Backoff(first_s=0.001, max_delay_s=0.004, healthy_s=3600.0)
 TASKS = [
     "alert check",
     "alert sending",
+    "budget use",
     "content writer",
     "heartbeat",
     "key refresh",

@@ -3,6 +3,7 @@
 import asyncio
 import re
 import time
+from collections import Counter
 from functools import partial
 from math import inf
 from pathlib import Path
@@ -14,22 +15,21 @@ from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 
 from streamweir import __version__
-from streamweir.background import BackgroundTasks
+from streamweir.core.errors import UpstreamError
 from streamweir.core.usage import Usage
 from streamweir.core.verdict import Verdict
 from streamweir.pipeline.settlement import UsageSource
-from streamweir.server.alerts.counts import AlertCounts
+from streamweir.policy.health import MAX_FAILURES, Candidate, TargetId
+from streamweir.policy.router import TARGET_STATES
 from streamweir.server.http.pressure import LagProbe
-from streamweir.server.process.reload import ConfigSource, Reloads
-from streamweir.server.request.overload import Reading
+from streamweir.server.telemetry.key_metrics import MAX_KEYS, MAX_WORKSPACES
 from streamweir.server.telemetry.metric_families import Histogram
 from streamweir.server.telemetry.metric_labels import MAX_NAMES
 from streamweir.server.telemetry.metrics import CHUNK_GAP_S, MAX_HISTOGRAMS, Metrics
 from streamweir.server.telemetry.metrics_merge import merge, merge_gone
-from streamweir.server.telemetry.money_metrics import without_money
-from streamweir.server.telemetry.process_metrics import AccountingReading
+from streamweir.server.telemetry.money_metrics import NAMES_OF_KEYS, without_money
 from streamweir.server.telemetry.record import AttemptRecord, RequestRecord
-from streamweir.store.alerts.outbox import Backlog
+from support.all_metrics import accounting_of, every_metric, full_metrics, router_of
 
 Readings = dict[tuple[str, ...], float]
 
@@ -55,17 +55,6 @@ def request(**members: Any) -> RequestRecord:
         "verdict": Verdict.COMPLETED,
     }
     return RequestRecord(**{**basis, **members})
-
-
-def books_of(number: int) -> AccountingReading:
-    return AccountingReading(
-        waiting=number,
-        lag_s=number / 2,
-        journal_bytes=100 * number,
-        refused=number,
-        content_dropped=2 * number,
-        is_degraded=number > 1,
-    )
 
 
 def test_requests_by_dialect_model_target_and_verdict() -> None:
@@ -165,6 +154,72 @@ def test_money_by_model_and_target_for_the_operator_alone() -> None:
     assert [line for line in metrics.text().splitlines() if b"streamweir_tokens" in line] == [
         line for line in shown.splitlines() if b"streamweir_tokens" in line
     ]
+
+
+def test_money_by_workspace_and_key_for_the_operator_alone() -> None:
+    metrics = Metrics()
+    metrics.keys.workspace_name = {"ws_1": "acme"}.__getitem__
+    one = {"key": "ci", "key_id": "key_1", "workspace_id": "ws_1", "price_version": "v"}
+    metrics.request_ended(request(price=2_500_000_000, cost=1_000_000_000, **one))
+    metrics.request_ended(request(price=500_000_000, **one))
+    metrics.request_ended(request(price=1_000_000_000, **{**one, "key_id": "key_2"}))  # the next one of this name
+    metrics.request_ended(request(attempts=[], verdict=Verdict.REJECTED, error="invalid_api_key"))
+    found = {key: value for key, value in read(metrics.text()).items() if key[0].startswith("streamweir_key_")}
+    assert found == {
+        ("streamweir_key_requests_total", "ci", "acme"): 3,
+        ("streamweir_key_price_usd_total", "ci", "acme"): 4.0,
+        ("streamweir_key_cost_usd_total", "ci", "acme"): 1.0,
+    }
+    everything = full_metrics().text()
+    shown = without_money(everything)
+    operators = {name.removeprefix("streamweir_").encode() for name in NAMES_OF_KEYS}
+    assert [name for name in (*operators, b"_usd", b"workspace") if name not in everything] == []
+    assert [name for name in (*operators, b"_usd", b"workspace") if name in shown] == []
+
+
+def test_the_number_of_keys_is_bounded_and_sums_of_workspaces_are_right() -> None:
+    metrics = Metrics()
+    metrics.set_names([], [], ["file:ci"])
+    for number in range(MAX_KEYS + 50):
+        for workspace in ("noisy", "quiet"):
+            key = f"{workspace}-{number}"
+            metrics.request_ended(request(key=key, key_id=key, workspace_id=workspace))
+    metrics.request_ended(request(key="ci", key_id="file:ci", workspace_id="default"))
+    name = "streamweir_key_requests_total"
+    found = {key[1:]: value for key, value in read(metrics.text()).items() if key[0] == name}
+    assert len(found) == MAX_KEYS + 3
+    assert found["ci", "default"] == 1, "a key of the file has always a label"
+    sums = Counter[str]()
+    for (_, workspace), count in found.items():
+        sums[workspace] += int(count)
+    assert sums == {"noisy": MAX_KEYS + 50, "quiet": MAX_KEYS + 50, "default": 1}
+
+
+def test_the_number_of_workspaces_is_bounded() -> None:
+    metrics = Metrics()
+    for number in range(MAX_KEYS + MAX_WORKSPACES + 50):
+        metrics.request_ended(request(key="ci", key_id=f"key-{number}", workspace_id=f"workspace-{number}"))
+    workspaces = labels_of(metrics, "streamweir_key_requests_total", 2)
+    assert len(workspaces) == MAX_KEYS + MAX_WORKSPACES + 1
+    assert read(metrics.text())["streamweir_key_requests_total", "other", "other"] == 50
+
+
+def test_the_state_of_a_target_is_one_of_four() -> None:
+    router = router_of(*(TargetId(provider, "m") for provider in ("well", "failing", "limited")))
+    now = time.monotonic()
+    for _ in range(MAX_FAILURES):
+        router.failed(Candidate(TargetId("failing", "m")), now, UpstreamError("upstream_server_error", "m"))
+    limit = UpstreamError("upstream_rate_limited", "m", retry_after_s=100.0)
+    router.failed(Candidate(TargetId("limited", "m")), now, limit)
+    name = "streamweir_target_state"
+    found = {key: value for key, value in read(Metrics(router=lambda: router).text()).items() if key[0] == name}
+    assert {key[1:] for key, value in found.items() if value} == {
+        ("well", "available", "well/m"),
+        ("failing", "ejected", "failing/m"),
+        ("limited", "paused", "limited/m"),
+    }
+    assert {key[2] for key in found} == set(TARGET_STATES)
+    assert len(found) == 12
 
 
 def test_attempts_and_ejections_by_target() -> None:
@@ -329,7 +384,7 @@ def test_the_sum_over_workers() -> None:
 
 
 def test_the_accounting_lag_of_several_workers_is_the_largest() -> None:
-    texts = [Metrics(accounting=partial(books_of, number)).text() for number in (1, 2)]
+    texts = [Metrics(accounting=partial(accounting_of, number)).text() for number in (1, 2)]
     readings = read(merge(texts))
     assert readings["streamweir_journal_entries_waiting",] == 3
     assert readings["streamweir_journal_oldest_seconds",] == 1
@@ -337,6 +392,12 @@ def test_the_accounting_lag_of_several_workers_is_the_largest() -> None:
     assert readings["streamweir_journal_entries_refused_total",] == 3
     assert readings["streamweir_content_dropped_total",] == 6
     assert readings["streamweir_shared_degraded",] == 1
+
+
+def test_of_several_workers_the_oldest_reload_and_the_largest_sums_count() -> None:
+    reload, ratio = "streamweir_config_last_reload_successful", "streamweir_key_budget_used_ratio"
+    texts = [f"# TYPE {reload} gauge\n{reload} {one}\n# TYPE {ratio} gauge\n{ratio} {one}\n" for one in (0, 1)]
+    assert read(merge([text.encode() for text in texts])) == {(reload,): 0, (ratio,): 1}
 
 
 def test_the_sum_of_one_is_the_same_text() -> None:
@@ -367,35 +428,10 @@ def test_any_label_survives_the_sum(model: str) -> None:
 
 
 def test_the_documentation_names_every_metric_with_its_type_and_labels() -> None:
-    page = (Path(__file__).parents[2] / "docs" / "operations.md").read_text()
+    page = (Path(__file__).parents[2] / "docs" / "monitoring.md").read_text()
     rows = re.findall(r"^\| `(streamweir_\w+)` \| (\w+) \| ?(.*?) ?\|", page, re.MULTILINE)
     documented = {
-        name.removesuffix("_total"): (kind, set(re.findall(r"`(\w+)`", labels))) for name, kind, labels in rows
+        name.removesuffix("_total"): (kind, frozenset(re.findall(r"`(\w+)`", labels))) for name, kind, labels in rows
     }
-    metrics = Metrics(connections=lambda: [("openai", 0, 0)], accounting=lambda: books_of(1), task_ends={"writer": 0})
-    reading = Reading(opening=0, limit=inf, in_flight=0, refusals={"files": 1}, turns=Histogram((1.0,)))
-    metrics.overload, metrics.queued = lambda: reading, lambda: [("127.0.0.1:8080", 0, 2048)]
-    metrics.request_ended(request(ttft_s=0.1, usage=Usage(output=1), usage_source=UsageSource.PROVIDER))
-    metrics.request_ended(request(price_version="v", price=1))
-    metrics.request_ended(request(price_version="v", cost=1))
-    metrics.request_ended(request(attempts=[], error="invalid_json", verdict=Verdict.REJECTED))
-    metrics.attempt_ended("openai/gpt-4o", None)
-    metrics.ejected("openai/gpt-4o")
-    metrics.skipped("openai/gpt-4o", "rpm")
-    metrics.credential_ejected("openai", "eu")
-    metrics.credentials = lambda: [("openai", "eu", False)]
-    metrics.fault("UnexpectedInput")
-    counts = AlertCounts()
-    counts.found["provider.down"] = counts.attempts["ops", "delivered"] = 1
-    counts.backlogs = [Backlog(webhook="ops", waiting=1, oldest_ms=1, next_ms=1)]
-    metrics.others.append(counts.families)
-    source = ConfigSource(Path("streamweir.toml"), {})
-    metrics.others.append(Reloads(source, lambda _: None, background=BackgroundTasks()).families)
-    shown = {
-        family.name: (family.type, {label for sample in family.samples for label in sample.labels} - {"le"})
-        for family in text_string_to_metric_families(metrics.text().decode())
-        if family.name.startswith("streamweir_")
-    }
-    of_the_supervisor: dict[str, tuple[str, set[str]]]
-    of_the_supervisor = {"streamweir_workers": ("gauge", set()), "streamweir_worker_restarts": ("counter", set())}
-    assert documented == {**shown, **of_the_supervisor}
+    shown = {name: each for name, each in every_metric().items() if name.startswith("streamweir_")}
+    assert documented == shown

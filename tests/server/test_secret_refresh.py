@@ -5,6 +5,7 @@ With real files and commands, read at intervals of a millisecond. The process as
 
 import asyncio
 import json
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from io import StringIO
@@ -12,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from prometheus_client.metrics_core import Metric
 
 from streamweir.background import BackgroundTasks
 from streamweir.config.error import ConfigError
@@ -67,9 +67,11 @@ class Setup:
         return (*(each.api_key for each in config.providers), *(each.key for each in config.keys))
 
     def outcome(self, name: str) -> float:
-        (family,) = self.reloads.families()
-        assert isinstance(family, Metric)
-        return {sample.labels["outcome"]: sample.value for sample in family.samples}[name]
+        return self.reading("streamweir_secret_refreshes_total", outcome=name)
+
+    def reading(self, name: str, **labels: str) -> float:
+        samples = [sample for family in self.reloads.families() for sample in family.samples]
+        return next(sample.value for sample in samples if (sample.name, sample.labels) == (name, labels))
 
     async def more(self, outcome: str) -> None:
         """One more from now on that has begun after this moment."""
@@ -155,6 +157,31 @@ async def test_a_value_that_makes_the_configuration_invalid_is_not_used_and_not_
         assert setup.keys[2] == CI_KEY, "what a reload read that was not used is not in use either"
         await setup.reloads.reload()
         assert setup.keys[2] == f"{CI_KEY}-2"
+
+
+async def test_the_metrics_say_whether_the_last_reload_succeeded_and_when_one_did(tmp_path: Path) -> None:
+    has_succeeded, at = "config_last_reload_successful", "config_last_reload_success_timestamp_seconds"
+
+    async with running(tmp_path, '[[keys]]\nname = "ci"\nkey = "sk-sw-4f9a0c7be2d85163"\n') as setup:
+
+        def readings() -> tuple[float, float]:
+            return setup.reading(f"streamweir_{has_succeeded}"), setup.reading(f"streamweir_{at}")
+
+        started = readings()
+        assert started[0] == 1
+        assert started[1] == pytest.approx(time.time(), abs=WAIT_TIMEOUT_S)
+        setup.write(**{"streamweir.toml": "[[keys]\n"})
+        with pytest.raises(ConfigError):
+            await setup.reloads.reload()
+        assert readings() == (0, started[1])
+        setup.write(**{"streamweir.toml": TOML})
+        await setup.reloads.reload()
+        assert readings()[0] == 1
+        assert readings()[1] > started[1]
+        setup.refuses = True
+        setup.write(key="sk-2")
+        await setup.more("failed")
+        assert readings()[0] == 0, "a changed secret that cannot be used"
 
 
 async def test_references_that_a_reload_adds_are_read_from_then_on(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from itertools import groupby
 from types import MappingProxyType
+from typing import Literal, get_args
 
 from streamweir.core.errors import StreamweirError, UpstreamError
 from streamweir.policy.affinity import Affinity, Preference
@@ -18,6 +19,11 @@ from streamweir.policy.credentials import CredentialChange, CredentialPool, Rena
 from streamweir.policy.health import DEFAULT_SETTINGS, Candidate, Health, HealthSettings, Probe, State, TargetId
 from streamweir.policy.route import Route, RouteTable, RouteTarget
 from streamweir.policy.strategy import Measure, Measures, Random, arrange
+
+TargetState = Literal["available", "probing", "paused", "ejected"]
+TARGET_STATES: tuple[TargetState, ...] = get_args(TargetState)
+"""`available`: it gets requests. `probing`: the next request tries it again, or one does so now. `paused`: its provider
+asked for a pause. `ejected`: it has failed, and gets none for a while."""
 
 
 def _unknown_cost(_: TargetId) -> None:
@@ -241,6 +247,17 @@ class Router:
         """The known candidates, and whether a route names their target. Other names were made up by callers."""
         yield from ((candidate, health, True) for candidate, health in self._routed.items())
         yield from ((candidate, health, False) for candidate, health in self._unrouted.items())
+
+    def target_states(self, now: float) -> Iterator[tuple[str, str, TargetState]]:
+        """For each target with a route: the provider, `{provider}/{model}`, and its state."""
+        for target in dict.fromkeys(candidate.target for candidate in self._routed):
+            state, _, _ = self.summary_of(target, now)
+            if state is not State.UNAVAILABLE:
+                yield target.provider, str(target), "available" if state is State.HEALTHY else "probing"
+                continue
+            healths = [self.health_of(each) for each in self._of(target) if not self._is_refused(each, now)]
+            is_paused = any(health is not None and health.is_limited(now) for health in healths)
+            yield target.provider, str(target), "paused" if is_paused else "ejected"
 
     def credentials(self, now: float) -> Iterator[tuple[str, str, bool]]:
         """For each credential of a provider with several: the provider, its name, and whether it is available."""

@@ -4,7 +4,7 @@ They are needed for every request. The cache is bounded: there are many keys, bu
 (`policy.limit_rule`) have another account for each, so their charges are added for every request.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 
 from msgspec import Struct, structs
 
@@ -92,6 +92,10 @@ class AccountLimitsCache:
         charges = account_limits.charges + of_user
         request = structs.replace(account_limits.request, charges=charges)
         return structs.replace(account_limits, request=request, charges=charges, is_limited=True)
+
+    def latest(self) -> Iterator[AccountLimits]:
+        """Of the keys that have sent requests here, those that were new last first."""
+        return reversed(list(self._account_limits.values()))
 
     def use_rules(self, rules: tuple[LimitRule, ...]) -> bool:
         """Whether they are others than before."""

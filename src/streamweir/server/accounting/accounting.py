@@ -26,6 +26,7 @@ from streamweir.policy.limits import LEASE_S
 from streamweir.policy.reserve import Need, Size, limit_of
 from streamweir.server.accounting.account_limits import AccountLimits, AccountLimitsCache
 from streamweir.server.accounting.budget_reserver import BUDGET_WAIT_S, BudgetReserver
+from streamweir.server.accounting.budget_use import BudgetUse
 from streamweir.server.accounting.charge import charge
 from streamweir.server.accounting.intervals import ProgressInterval
 from streamweir.server.accounting.keys import KeyDirectory
@@ -82,6 +83,7 @@ class Accounting:
         self.can_enforce_limits = can_enforce_limits
         self._open: dict[str, Reservation] = {}
         self._account_limits = AccountLimitsCache(limiter.begin)
+        self.budget_use = BudgetUse(self._account_limits, directory, limiter)
         self.budgets = BudgetReserver(limiter, self._newest_limits_of, writer, hold_tokens, budget_wait_s)
         self._renew_s = renew_s
         self._decision_s = decision_s

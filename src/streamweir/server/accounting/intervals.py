@@ -45,6 +45,8 @@ class Intervals(Struct, frozen=True, kw_only=True):
     """The process that finds and sends alerts is replaced if nothing was heard of it for so long."""
     alert_retry_s: float = 1.0
     """A factor: how long a delivery that failed waits, compared to `policy.alert.retry_s`."""
+    budget_use_s: float = 15.0
+    """Between two looks at how much of the budgets is spent, for the metrics."""
     lease_s: float = LEASE_S
     """A reservation in Valkey is released if it was not renewed for so long."""
     instance_s: float = INSTANCE_S

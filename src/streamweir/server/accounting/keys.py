@@ -115,6 +115,11 @@ class KeyDirectory:
         has_store = bool(self._workspaces)
         return found or Workspace(id=key.workspace_id, name=key.workspace_id, is_unresolved=has_store)
 
+    def workspace_name(self, id_or_name: str) -> str:
+        """If it is not known, what was given."""
+        found = self._workspaces.get(id_or_name)
+        return found.name if found is not None else id_or_name
+
     def workspace_id(self, id_or_name: str | None) -> str | None:
         if id_or_name is None or id_or_name in self._workspaces:
             return id_or_name

@@ -20,6 +20,7 @@ from msgspec import DecodeError, Struct
 from sqlalchemy import Connection
 
 from streamweir.background import BackgroundTask, BackgroundTasks
+from streamweir.core.errors import GatewayFault
 from streamweir.core.usage import Usage
 from streamweir.core.verdict import Verdict
 from streamweir.pipeline.settlement import UsageSource
@@ -91,6 +92,7 @@ class Maintenance:
             "heartbeat": self._heartbeat,
             "recovery": self._recover,
             "purge": self._purge,
+            "budget use": self._read_budget_use,
         }
         self._tasks = [self._background.start(name, run) for name, run in every.items()]
 
@@ -134,6 +136,13 @@ class Maintenance:
 
     async def _purge(self) -> None:
         await retention.purge_regularly(self._store, self._node.instance, now_ms, days=self._retention_days)
+
+    async def _read_budget_use(self) -> None:
+        """Errors of the database are no news here: then the last values stay."""
+        while True:
+            await asyncio.sleep(self._intervals.budget_use_s)
+            with suppress(GatewayFault, StoreUnavailable):
+                await self._accounting.budget_use.refresh(now_ms())
 
     async def _run_step(self, step: Callable[[], Awaitable[None]]) -> bool:
         """Whether the database was available. If not, it may not have received the heartbeats of others either."""

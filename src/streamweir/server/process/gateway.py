@@ -114,6 +114,7 @@ class Gateway:
         self._settlements = Settlements(self.accounting, contents, self._parser, self._request_ended, log.log_fault)
         self.metrics = Metrics(
             connections=lambda: connections_of(self._runtime),
+            router=lambda: self._runtime.router,
             accounting=storage.reading if storage is not None else None,
             task_ends=self.background.ends,
             body_bytes=lambda: self.bodies.held_bytes,
@@ -134,7 +135,6 @@ class Gateway:
             free_files=lambda: close_idle(self._runtime),
             limit_changed=self._opening_limited,
         )
-        self.metrics.credentials = lambda: self._runtime.router.credentials(time.monotonic())
         self.metrics.overload = lambda: self._overload.reading
         self._requests = RequestRegistry(
             accounting=self.accounting,
@@ -286,8 +286,8 @@ class Gateway:
                 task.add_done_callback(self._retired.discard)
 
     def _update_metric_names(self) -> None:
-        models, targets = self._runtime.config.models, self._runtime.routes.targets()
-        self.metrics.set_names([model.id for model in models], list(map(str, targets)))
+        models, targets, keys = self._runtime.config.models, self._runtime.routes.targets(), self._runtime.keys
+        self.metrics.set_names([each.id for each in models], map(str, targets), [each.id for each in keys])
 
     def begin_lame_duck(self) -> None:
         self.readiness.is_draining = True

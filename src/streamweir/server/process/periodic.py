@@ -49,7 +49,8 @@ class PeriodicWork(Maintenance):
             intervals=storage.intervals,
             background=storage.background,
         )
-        metrics.others.append(self.alerts.counts.families)
+        metrics.keys.workspace_name = storage.accounting.directory.workspace_name
+        metrics.others += [self.alerts.counts.families, storage.accounting.budget_use.families]
 
     def start(self) -> None:
         super().start()

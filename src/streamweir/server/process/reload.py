@@ -11,12 +11,13 @@ next interval. Nothing here logs or shows a value, or what a command has written
 """
 
 import asyncio
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from prometheus_client.metrics_core import CounterMetricFamily, Metric
+from prometheus_client.metrics_core import Metric
 
 from streamweir.background import BackgroundTask, BackgroundTasks
 from streamweir.config.env_file import with_variables
@@ -25,6 +26,7 @@ from streamweir.config.load import parse_config, read_file
 from streamweir.config.model import Config
 from streamweir.config.secret_reference import Reference, SecretValues
 from streamweir.server.telemetry.log import logger
+from streamweir.server.telemetry.metric_families import counter, gauge
 
 _SHORTEST_S = 1.0
 _RETRY_S = 5.0
@@ -102,6 +104,9 @@ class Reloads:
         self._outcomes: Counter[str] = Counter()
         self._task: BackgroundTask | None = None
         self._is_stopped = False
+        self._has_succeeded = True
+        """The last reload, or the start."""
+        self._succeeded_at = time.time()
 
     def start(self) -> None:
         """`source` has been loaded."""
@@ -118,7 +123,7 @@ class Reloads:
     async def reload(self) -> None:
         """Reads everything again. Raises `ConfigError`."""
         async with self._lock:
-            with self._source.undone_if_invalid():
+            with self._noted(), self._source.undone_if_invalid():
                 self._secrets.expire()
                 config = await asyncio.to_thread(self._source.load)
                 self._apply(config)
@@ -128,10 +133,20 @@ class Reloads:
 
     def families(self) -> Iterator[Metric]:
         about = "Secrets that were read again from a file or a command at their interval, by outcome."
-        family = CounterMetricFamily("streamweir_secret_refreshes", about, labels=("outcome",))
-        for outcome in _OUTCOMES:
-            family.add_metric((outcome,), self._outcomes[outcome])
-        yield family
+        yield counter("secret_refreshes", about, ("outcome",), {(each,): self._outcomes[each] for each in _OUTCOMES})
+        about = "1 if the last reload of the configuration succeeded, or there was none since the start."
+        yield gauge("config_last_reload_successful", about, (), [((), int(self._has_succeeded))])
+        about = "Unix time of the last reload that succeeded, or of the start."
+        yield gauge("config_last_reload_success_timestamp_seconds", about, (), [((), self._succeeded_at)])
+
+    @contextmanager
+    def _noted(self) -> Iterator[None]:
+        try:
+            yield
+        except ConfigError:
+            self._has_succeeded = False
+            raise
+        self._has_succeeded, self._succeeded_at = True, time.time()
 
     def _apply(self, config: Config) -> None:
         if self._is_stopped:
@@ -184,7 +199,7 @@ class Reloads:
     async def _use_changed(self, changed: dict[Reference, str]) -> None:
         settings = sorted(self._secrets.used[each] for each in changed)
         try:
-            with self._source.undone_if_invalid():
+            with self._noted(), self._source.undone_if_invalid():
                 self._secrets.values = {**self._secrets.values, **changed}
                 self._apply(await asyncio.to_thread(self._source.load_again))
         except ConfigError as error:

@@ -8,6 +8,7 @@ decided here, and there is no global registry. Those about money are declared in
 """
 
 import platform
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from msgspec import Struct
@@ -17,6 +18,8 @@ from prometheus_client.registry import Collector
 
 from streamweir import __version__
 from streamweir.core.verdict import Verdict
+from streamweir.policy.router import Router
+from streamweir.server.telemetry.key_metrics import KeyMetrics
 from streamweir.server.telemetry.log import dropped_lines
 from streamweir.server.telemetry.metric_families import Histogram, counter, gauge, histogram
 from streamweir.server.telemetry.metric_labels import OTHER, LabelNames
@@ -29,6 +32,7 @@ from streamweir.server.telemetry.process_metrics import (
 )
 from streamweir.server.telemetry.record import RequestRecord
 from streamweir.server.telemetry.sanitize import clean
+from streamweir.server.telemetry.target_metrics import target_families
 
 MAX_HISTOGRAMS = 100
 """Each has about twenty lines in the text."""
@@ -57,7 +61,8 @@ _Kind = tuple[str | None, str, str | None, str | None, str | None, bool]
 
 
 class Metrics:
-    """`connections`: for each provider, the connections in use and the idle ones; it can be set later.
+    """`connections`: for each provider, the connections in use and the idle ones; it can be set later. `router`: the
+    present one.
 
     `accounting`: its state, if there is a database. `task_ends`: how often each background task has ended unexpectedly.
     `body_bytes`: the memory of request bodies.
@@ -67,12 +72,14 @@ class Metrics:
         self,
         *,
         connections: Callable[[], Iterable[tuple[str, int, int]]] | None = None,
+        router: Callable[[], Router] | None = None,
         accounting: Callable[[], AccountingReading] | None = None,
         lines_dropped: Callable[[], int] = dropped_lines,
         task_ends: Mapping[str, int] = {},
         body_bytes: Callable[[], int] = lambda: 0,
     ) -> None:
         self.connections = connections
+        self._router = router
         self._accounting = accounting
         self._lines_dropped = lines_dropped
         self._task_ends = task_ends
@@ -80,12 +87,11 @@ class Metrics:
         self.overload: Callable[[], OverloadReading] | None = None
         self.queued: Callable[[], Iterable[tuple[str, int, int]]] | None = None
         """For each listener: the connections that wait in the kernel, and their maximum."""
-        self.credentials: Callable[[], Iterable[tuple[str, str, bool]]] | None = None
-        """For each credential of providers with several: provider, name, and whether it is available."""
         self.others: list[Callable[[], Iterator[Metric]]] = []
         """Of parts of the program that count by themselves."""
         self.chunk_gap = Histogram(CHUNK_GAP_S)
         self.loop_lag = Histogram(LOOP_LAG_S)
+        self.keys = KeyMetrics()
         self._models = LabelNames()
         self._targets = LabelNames()
         self._open_streams = 0
@@ -104,10 +110,11 @@ class Metrics:
         self._registry.register(_Readings(self._families))
         ProcessCollector(registry=self._registry)
 
-    def set_names(self, models: Iterable[str], targets: Iterable[str]) -> None:
-        """The names of the configuration: aliases, and `{provider}/{model}`."""
+    def set_names(self, models: Iterable[str], targets: Iterable[str], keys: Iterable[str] = ()) -> None:
+        """The names of the configuration: aliases, `{provider}/{model}`, and the ids of keys."""
         self._models.configured = frozenset(models)
         self._targets.configured = frozenset(targets)
+        self.keys.configured = frozenset(keys)
         self._tally_of.clear()
 
     def stream_opened(self) -> None:
@@ -163,6 +170,8 @@ class Metrics:
             tally.cost += record.cost or 0
             tally.unpriced += record.price is None
             tally.uncosted += record.cost is None
+        if record.key_id is not None:
+            self.keys.count(record.key_id, record)
 
     def text(self) -> bytes:
         return generate_latest(self._registry)
@@ -220,15 +229,14 @@ class Metrics:
         )
         for each in MONEY:
             yield counter(each.name, each.about, ("model", "target"), self._money(each))
+        yield from self.keys.families()
         yield counter("upstream_attempts", "Attempts by target and outcome.", ("target", "outcome"), self._attempts)
         yield counter("ejections", "Times a failing target was ejected.", ("target",), self._ejections)
         yield counter(
             "target_skips", "Times a target at its configured limit was left out.", ("target", "reason"), self._skips
         )
-        if self.credentials is not None:
-            rows = [((provider, clean(name)), int(is_available)) for provider, name, is_available in self.credentials()]
-            about = "Whether a credential of a provider with several gets requests (1) or is ejected (0)."
-            yield gauge("credential_available", about, ("provider", "credential"), rows)
+        if self._router is not None:
+            yield from target_families(self._router(), time.monotonic())
         about = "Times the provider refused a credential, which was ejected."
         yield counter("credential_ejections", about, ("provider", "credential"), self._credential_ejections)
         yield from self._process_families()

@@ -1,8 +1,8 @@
 """The metrics of several workers as if they were one process.
 
-Counters, histograms and gauges are summed; the earliest start time and the greatest age are used; the build is the same
-everywhere. When a worker has ended, its gauges are left out but its counts stay: Prometheus treats a falling counter
-as a restart, and would count its next rise twice.
+Counters, histograms and gauges are summed; the earliest start time, the oldest reload and the greatest age are used;
+the build is the same everywhere. When a worker has ended, its gauges are left out but its counts stay: Prometheus
+treats a falling counter as a restart, and would count its next rise twice.
 """
 
 from collections.abc import Iterable, Iterator
@@ -13,16 +13,24 @@ from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.registry import Collector
 from prometheus_client.samples import Sample
 
-_EARLIEST = frozenset({"process_start_time_seconds"})
+_LEAST = frozenset(
+    {
+        "process_start_time_seconds",
+        "streamweir_config_last_reload_success_timestamp_seconds",
+        "streamweir_config_last_reload_successful",
+    }
+)
 _GREATEST = frozenset(
     {
         "streamweir_build_info",
+        "streamweir_key_budget_used_ratio",
+        "streamweir_workspace_credit_used_ratio",
         "streamweir_journal_oldest_seconds",
         "streamweir_listen_queue",
         "streamweir_listen_queue_limit",
     }
 )
-"""Workers share their listening sockets."""
+"""Workers share their listening sockets, and each knows the same sums of money."""
 _CUMULATIVE = frozenset({"counter", "histogram"})
 
 _Key = tuple[str, tuple[tuple[str, str], ...]]
@@ -58,7 +66,7 @@ class _Family:
         self.readings[key] = sample
 
     def _combined(self, one: float, other: float) -> float:
-        if self.name in _EARLIEST:
+        if self.name in _LEAST:
             return min(one, other)
         return max(one, other) if self.name in _GREATEST else one + other
 

@@ -1,8 +1,9 @@
-"""The metrics about money, and the text of all metrics without them.
+"""The metrics about money, keys and workspaces, and the text of all metrics without them.
 
-They are for the operator: nobody else is told what providers ask for, and what all workspaces together pay. A key with
-the scope `admin`, and everyone where `metrics_public` is set, gets the text without them. They are counters, so there
-is none for the margin, which can fall: it is the difference of two of them.
+They are for the operator: nobody else is told what providers ask for, what all workspaces together pay, and what other
+workspaces and their keys are called. A key with the scope `admin`, and everyone where `metrics_public` is set, gets the
+text without them. Those of money are counters, so there is none for the margin, which can fall: it is the difference of
+two of them.
 """
 
 import re
@@ -27,7 +28,18 @@ MONEY = (
     MoneyMetric("uncosted_requests", "uncosted", "Settled requests whose cost is not known."),
 )
 
-_LINE = re.compile(rf"(?:# (?:HELP|TYPE) )?streamweir_(?:{'|'.join(each.name for each in MONEY)})_total\b".encode())
+NAMES_OF_KEYS = (
+    "key_requests_total",
+    "key_price_usd_total",
+    "key_cost_usd_total",
+    "key_budget_used_ratio",
+    "workspace_credit_used_ratio",
+)
+"""Those with names of keys and workspaces (`key_metrics`, `server.accounting.budget_use`)."""
+OPERATORS = (*(f"{each.name}_total" for each in MONEY), *NAMES_OF_KEYS)
+"""The names of all metrics that are for the operator."""
+
+_LINE = re.compile(rf"(?:# (?:HELP|TYPE) )?streamweir_(?:{'|'.join(OPERATORS)})\b".encode())
 
 
 def without_money(text: bytes) -> bytes:
