@@ -1,4 +1,4 @@
-"""What is written down twice, made from its one declaration: types for the console, tables for the pages.
+"""What is written down twice, made from its one declaration: types for the console, tables for the pages, dashboards.
 
     python -m scripts.generate
 
@@ -15,6 +15,7 @@ from typing import get_args, get_origin
 
 from msgspec import NODEFAULT, Struct, inspect, structs
 from msgspec.inspect import Metadata, StructType, Type, UnionType
+from scripts.dashboards.files import files as dashboards
 
 from streamweir.policy.key_limits import KINDS
 from streamweir.server.control.api import fields, overview, provider
@@ -208,12 +209,13 @@ def with_tables(page: str, path: str) -> str:
 
 def files() -> dict[str, str]:
     """What each of the files should be."""
-    return {TYPES: types(), LIMITS: limits()} | {path: with_tables((ROOT / path).read_text(), path) for path in TABLES}
+    pages = {path: with_tables((ROOT / path).read_text(), path) for path in TABLES}
+    return {TYPES: types(), LIMITS: limits()} | pages | dashboards()
 
 
 def main() -> None:
     for path, text in files().items():
-        if (ROOT / path).read_text() != text:
+        if not (ROOT / path).exists() or (ROOT / path).read_text() != text:
             (ROOT / path).write_text(text)
             sys.stdout.write(f"wrote {path}\n")
 
