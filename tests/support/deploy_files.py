@@ -12,8 +12,8 @@ DEPLOY = Path(__file__).parents[2] / "deploy"
 RULES = DEPLOY / "prometheus" / "alerts.yaml"
 TESTS = DEPLOY / "prometheus" / "alerts_test.yaml"
 VARIABLES = {
-    "$__rate_interval": "1m",
-    "$__range": "5m",
+    "$__rate_interval": "1h",
+    "$__range": "1h",
     "$datasource": "prometheus",
     "$job": ".*",
     "$instance": ".*",
