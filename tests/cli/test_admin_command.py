@@ -4,6 +4,7 @@ import asyncio
 import json
 import os
 import pty
+import re
 import subprocess
 import sys
 from functools import partial
@@ -74,6 +75,13 @@ def test_a_log_that_was_changed(commands: Commands) -> None:
 def test_before_the_first_start(tmp_path: Path) -> None:
     folder = tmp_path / "a" / "b"
     result = CliRunner().invoke(main, ["keys", "create", "ci", "--data-dir", str(folder)])
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.stderr == (
+        f"Error: {folder}/streamweir.db does not exist. Check --data-dir and --config, or create it with --create or "
+        "`streamweir serve`\n"
+    )
+    assert not folder.parent.exists()
+    result = CliRunner().invoke(main, ["keys", "create", "ci", "--create", "--data-dir", str(folder)])
     assert result.exit_code == 0, result.output
     assert is_well_formed(result.stdout.strip())
     assert (folder.stat().st_mode & 0o777, (folder / "streamweir.db").stat().st_mode & 0o777) == (0o700, 0o600)
@@ -89,9 +97,12 @@ def test_the_store_that_the_configuration_names(tmp_path: Path) -> None:
     words = ["--config", str(file), "--data-dir", str(tmp_path / "data")]
     made = CliRunner().invoke(main, ["keys", "create", "ci", *words], env=environ)
     assert made.exit_code == 0, made.output
+    named = re.fullmatch(r"Store: postgresql (\S+) \(no running gateway found\)", made.stderr.splitlines()[0])
+    assert named is not None
+    assert "@" not in named[1], "neither user nor password"
     listed = CliRunner().invoke(main, ["keys", "list", "--json", *words], env=environ)
     assert [key["name"] for key in json.loads(listed.stdout)] == ["ci"]
-    assert list((tmp_path / "data").iterdir()) == []
+    assert not (tmp_path / "data").exists()
 
 
 @pytest.mark.parametrize(
@@ -124,7 +135,11 @@ def test_a_store_that_cannot_be_opened(tmp_path: Path, toml: str | None, told: s
 
 def test_a_data_directory_that_cannot_be_used(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("a file")
-    result = CliRunner().invoke(main, ["keys", "list", "--data-dir", str(tmp_path / "file" / "x")])
+    words = ["keys", "list", "--data-dir", str(tmp_path / "file" / "x")]
+    result = CliRunner().invoke(main, words)
+    assert result.exit_code == 1
+    assert "does not exist" in result.stderr
+    result = CliRunner().invoke(main, [*words, "--create"])
     assert result.exit_code == 1
     assert "cannot be used as data directory" in result.stderr
 

@@ -271,7 +271,7 @@ async def test_following_shows_each_as_it_ends_until_it_is_stopped(tmp_path: Pat
             *(sys.executable, "-c", _RUN, "logs", "--follow", "--limit", "2", "--key", "key_1"),
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            env={**os.environ, "STREAMWEIR_DATA": str(tmp_path)},
+            env={**os.environ, "STREAMWEIR_DATA": str(tmp_path), "STREAMWEIR_QUIET": "1"},
         )
 
         async def next_word() -> str:

@@ -51,7 +51,17 @@ targets = [{ provider = "direct", model = "gpt-4o" }, { provider = "eu", model =
 
 
 def run(*arguments: str, data_dir: Path) -> Result:
-    return CliRunner().invoke(main, ["prices", *arguments, "--data-dir", str(data_dir)])
+    """An update makes the data directory."""
+    create = ["--create"] if arguments[0] == "update" else []
+    return CliRunner().invoke(main, ["prices", *arguments, *create, "--data-dir", str(data_dir)])
+
+
+def test_a_data_directory_with_a_wrong_name_is_not_made(tmp_path: Path) -> None:
+    for words in (["show"], ["update"]):
+        result = CliRunner().invoke(main, ["prices", *words, "--data-dir", str(tmp_path / "dta")])
+        assert result.exit_code == 1
+        assert f"{tmp_path}/dta does not exist" in result.stderr
+    assert list(tmp_path.iterdir()) == []
 
 
 def data_set(**rates: Any) -> bytes:

@@ -273,7 +273,7 @@ async def test_a_newer_schema_is_refused_and_not_touched(database: str, may_migr
 @each_database
 async def test_without_leave_to_migrate_an_empty_database_is_refused(database: str, tmp_path: Path) -> None:
     url = fresh_url(database)
-    with pytest.raises(StoreError, match="older schema"):
+    with pytest.raises(StoreError, match="is empty: no streamweir has used it"):
         await open_store(url, tmp_path, migrate=False)
     await (await open_store(url, tmp_path)).close()
     await (await open_store(url, tmp_path, migrate=False)).close()

@@ -24,7 +24,7 @@ class Commands:
         asyncio.run(migrated_url("sqlite", folder))
 
     def __call__(self, *words: str, status: int = 0) -> Result:
-        result = CliRunner().invoke(main, words, env={"STREAMWEIR_DATA": str(self.folder)})
+        result = CliRunner().invoke(main, words, env={"STREAMWEIR_DATA": str(self.folder), "STREAMWEIR_QUIET": "1"})
         assert result.exit_code == status, result.output
         assert result.exception is None or isinstance(result.exception, SystemExit), "nothing unforeseen"
         return result

@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from streamweir.server.process.run_file import RUNTIME_DIR
+
 MEMORY = Path("/dev/shm")  # noqa: S108 (the folder in it is made by mkdir, for its owner alone)
 NEEDED_BYTES = 4 << 30
 """Several times what a session uses."""
@@ -42,6 +44,9 @@ def pytest_configure(config: pytest.Config) -> None:
         tempfile.tempdir = None  # it is read again
         config.option.basetemp = config.option.basetemp or str(folder / "t")  # short: names of sockets must be
         config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))
+    if RUNTIME_DIR not in os.environ:  # commands of the tests find no gateway of the machine, nor the other way round
+        runtime = os.environ[RUNTIME_DIR] = tempfile.mkdtemp(prefix="sw-run-")
+        config.add_cleanup(lambda: shutil.rmtree(runtime, ignore_errors=True))
 
 
 def _is_running(pid: str) -> bool:

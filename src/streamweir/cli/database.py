@@ -1,13 +1,14 @@
-"""Access to the configured store for commands: one read or one write.
+"""Access to the store of a gateway for commands: one read or one write.
 
-Only `[store]` of the configuration file is read, so that the variables for the providers' keys are not needed. Errors
-are shown as one line. The server may run at the same time; it notices changes by itself.
+`cli.find` says which gateway it is. Only `[store]` of the configuration file is read, so that the variables for the
+providers' keys are not needed. A database is neither created nor changed to another schema unless `--create` says so.
+The first use of it writes a line to standard error that names it; errors are shown as one line. The server may run at
+the same time; it notices changes by itself.
 """
 
 import asyncio
 import functools
 import os
-import sys
 import tomllib
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 from msgspec import Struct
 
+from streamweir.cli.find import CONFIG_FILE, DATABASE, NotFound, Place, find_place, surroundings
 from streamweir.store.db.clock import now_ms
 
 if TYPE_CHECKING:
@@ -33,22 +35,37 @@ CHECK_TIMEOUT_S = 600.0
 """For commands that read a whole table."""
 
 
-class StoreAccess(Struct, frozen=True):
-    """The store that the options select."""
+class StoreAccess(Struct):
+    """The store of a gateway."""
 
-    config_file: Path | None
-    data_dir: Path
-    env_file: Path | None = None
+    place: Place
+    may_create: bool = False
+    is_quiet: bool = False
+    """The store is not named on standard error."""
+
+    @property
+    def config_file(self) -> Path | None:
+        return self.place.config_file
+
+    @property
+    def data_dir(self) -> Path:
+        return self.place.data_dir
 
     def environ(self) -> Mapping[str, str]:
         """The variables for the file. Raises `ConfigError`."""
         from streamweir.config.env_file import with_variables
 
-        return with_variables(os.environ, self.env_file)
+        return with_variables(os.environ, self.place.env_file)
 
     def settings(self) -> "StoreSettings":
         """`[store]` of the file. Raises `ConfigError`, and `ClickException` if there is no database."""
         return _store_settings(self.config_file, self.environ())
+
+    def checked_data_dir(self) -> Path:
+        """Raises `ClickException` if it does not exist, and may not be created."""
+        if not self.may_create and not self.data_dir.is_dir():
+            raise click.ClickException(self._no_data(self.data_dir))
+        return self.data_dir
 
     def read(self, work: "Callable[[Connection], T]", *, timeout_s: float = TIMEOUT_S) -> T:
         return self.run(lambda store: store.read(work, timeout_s=timeout_s))
@@ -75,17 +92,72 @@ class StoreAccess(Struct, frozen=True):
         def on_slow(where: str, seconds: float) -> None:
             click.echo(f"The database {where} is slow: still waiting after {seconds:.0f} s.", err=True)
 
-        store = await open_store(self.settings().url, _create_directory(self.data_dir), on_slow=on_slow)
+        url = self.settings().url
+        self._check_file(url)
+        store = await open_store(url, self.data_dir, migrate=self.may_create, on_slow=on_slow)
         try:
+            self._announce(store)
             if not await store.read(has_default_workspace):  # no server has used this database yet
                 await store.write(lambda conn: open_default_workspace(conn, now_ms()))
             return await work(store)
         finally:
             await store.close()
 
+    def _check_file(self, url: str) -> None:
+        """Raises `ClickException` if the database's file does not exist, and may not be created."""
+        from streamweir.store.db.engine import sqlite_path
+
+        path = sqlite_path(url, self.data_dir)
+        if path is None:
+            return
+        if self.may_create:
+            _create_directory(self.data_dir)
+            return
+        try:
+            path.stat()
+        except (FileNotFoundError, NotADirectoryError):
+            raise click.ClickException(self._no_data(path)) from None
+        except OSError as reason:
+            raise click.ClickException(f"{path}: {reason.strerror}: run this as the user of the gateway") from None
+
+    def _no_data(self, path: Path) -> str:
+        if not self.place.is_named:
+            return (
+                f"no gateway was found: none of this user is running, there is no {CONFIG_FILE} and no var/{DATABASE} "
+                f"here, and {path} does not exist. Name one with --data-dir or --config, or start `streamweir serve`"
+            )
+        return f"{path} does not exist. Check --data-dir and --config, or create it with --create or `streamweir serve`"
+
+    def _announce(self, store: "Store") -> None:
+        if self.is_quiet:
+            return
+        self.is_quiet = True  # once
+        click.echo(f"Store: {self.describe(store)}", err=True)
+
+    def describe(self, store: "Store") -> str:
+        """Without a password."""
+        running = self.place.running
+        state = f"gateway running, pid {running.file.pid}" if running is not None else "no running gateway found"
+        return f"{'sqlite' if store.is_sqlite else 'postgresql'} {store.where} ({state})"
+
 
 def store_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Passes `access` to the command, with the options and defaults of `streamweir serve`."""
+    """Passes `access` to the command."""
+
+    @place_options
+    @click.option("--create", "may_create", is_flag=True, help="Create the database if it does not exist.")
+    @click.option(
+        "--quiet", "is_quiet", is_flag=True, envvar="STREAMWEIR_QUIET", help="Do not name the store on standard error."
+    )
+    @functools.wraps(command)
+    def with_access(place: Place, may_create: bool, is_quiet: bool, **more: Any) -> None:
+        command(access=StoreAccess(place, may_create, is_quiet), **more)
+
+    return with_access
+
+
+def place_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Passes `place` to the command, with the names of the options of `streamweir serve`."""
 
     @click.option("--config", "config_file", type=click.Path(path_type=Path), help="Configuration file (TOML).")
     @click.option("--env-file", type=click.Path(path_type=Path), help="File with variables for the configuration.")
@@ -93,23 +165,20 @@ def store_options(command: Callable[..., None]) -> Callable[..., None]:
         "--data-dir",
         type=click.Path(path_type=Path),
         envvar="STREAMWEIR_DATA",
-        help="The gateway's data directory.  [default: the user's data directory]",
+        help="The gateway's data directory.  [default: that of the running gateway]",
     )
     @functools.wraps(command)
-    def with_access(config_file: Path | None, env_file: Path | None, data_dir: Path | None, **more: Any) -> None:
-        access = StoreAccess(config_file, (data_dir or user_data_dir()).absolute(), env_file)
-        command(access=access, **more)
+    def with_place(config_file: Path | None, env_file: Path | None, data_dir: Path | None, **more: Any) -> None:
+        try:
+            place = find_place(surroundings(), config_file, data_dir, env_file)
+        except NotFound as reason:
+            raise click.ClickException(str(reason)) from None
+        command(place=place, **more)
 
-    return with_access
+    return with_place
 
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-
-
-def user_data_dir() -> Path:
-    if sys.platform == "darwin":
-        return Path.home() / "Library" / "Application Support" / "streamweir"
-    return Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share") / "streamweir"
 
 
 def _create_directory(data_dir: Path) -> Path:

@@ -59,7 +59,7 @@ def show(access: StoreAccess, models: tuple[str, ...], provider: str | None, gro
     """
     from streamweir.policy.pricetable import PROVIDER_IDS, PriceTable
 
-    price_list, file = _current_list(access.data_dir)
+    price_list, file = _current_list(access.checked_data_dir() if access.place.is_named else access.data_dir)
     table, at_ms = PriceTable(price_list), now_ms()
     lines = [
         line
@@ -107,6 +107,7 @@ def update(access: StoreAccess, source: str) -> None:
     from streamweir.policy.pricetable import PriceTable
     from streamweir.store.prices.file import PriceFileError, builtin_version, save_prices
 
+    data_dir = access.checked_data_dir()
     new = _fetch(source)
     if new.version[:10] < builtin_version()[:10]:
         raise click.ClickException(
@@ -114,11 +115,11 @@ def update(access: StoreAccess, source: str) -> None:
         )
     if new.version[:10] > str(datetime.now(UTC).date() + timedelta(days=1)):
         raise click.ClickException(f"{source}: version {new.version} is in the future")
-    old, _ = _current_list(access.data_dir, or_builtin=True)
+    old, _ = _current_list(data_dir, or_builtin=True)
     at_ms = now_ms()
     found = changes(PriceTable(old).rows(at_ms), PriceTable(new).rows(at_ms))
     try:
-        file = save_prices(new, access.data_dir)
+        file = save_prices(new, data_dir)
     except PriceFileError as error:
         raise click.ClickException(str(error)) from None
     for kind, names in found.items():

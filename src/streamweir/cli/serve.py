@@ -10,7 +10,7 @@ from pathlib import Path
 
 import click
 
-from streamweir.cli.database import user_data_dir
+from streamweir.cli.find import user_data_dir
 from streamweir.config.error import ConfigError
 
 

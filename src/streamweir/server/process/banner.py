@@ -1,12 +1,23 @@
-"""What the start of the gateway prints: its addresses, its keys, and commands to try it with."""
+"""What a gateway says about itself when it serves: the lines of the start, and the content of its run file.
 
+The lines are its addresses, its keys, and commands to try it with. The run file has no secret.
+"""
+
+import os
 import socket
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 from streamweir import __version__
 from streamweir.config.model import Config
+from streamweir.config.secret import masked_url
 from streamweir.policy.route import is_pattern
+from streamweir.server.process.bootstrap import node_name
 from streamweir.server.process.development_key import DEVELOPMENT_KEY_NAME
+from streamweir.server.process.run_file import RunFile
 from streamweir.server.process.worker import StartOptions
+from streamweir.store.db.clock import now_ms
+from streamweir.store.db.engine import sqlite_path
 from streamweir.upstream.local import why_unavailable
 
 _EXAMPLE_PROMPT = "What is a weir?"
@@ -25,9 +36,7 @@ _CODEX = (
 
 def banner(config: Config, start: StartOptions, listeners: list[socket.socket], admin_secret: str | None = None) -> str:
     """The first steps for a new user. `admin_secret`: given if it was just created."""
-    scheme = "https" if config.server.tls is not None else "http"
-    host, port = listeners[0].getsockname()[:2]
-    base = f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}"
+    base = next(_urls(config, listeners))
     model = _model_to_try(config)
     key = config.keys[0]
     is_ours = key.name == DEVELOPMENT_KEY_NAME
@@ -69,6 +78,39 @@ def banner(config: Config, start: StartOptions, listeners: list[socket.socket], 
             lines += ["", f"{agent} without an account (a script of the simulator writes a file):", ""]
             lines.append(f"  {command.format(base=base, secret=secret, model=f'{scripted}/agent')}")
     return "\n".join([*lines, ""])
+
+
+def run_file_of(
+    config: Config, start: StartOptions, listeners: list[socket.socket], probe_listeners: list[socket.socket]
+) -> RunFile:
+    def absolute(path: Path | None) -> str | None:
+        return str(path.absolute()) if path is not None else None
+
+    store = config.store.url
+    database = None if config.store.is_none else sqlite_path(store, start.data_dir)
+    return RunFile(
+        pid=os.getpid(),
+        version=__version__,
+        started_ms=now_ms(),
+        node=node_name(config),
+        urls=tuple(_urls(config, listeners)),
+        health_url=next((_url("http", each) for each in probe_listeners), None),
+        workers=start.workers,
+        data_dir=str(start.data_dir.absolute()),
+        config_file=absolute(start.config_path),
+        env_file=absolute(start.env_file),
+        store=f"sqlite {database}" if database is not None else masked_url(store),
+    )
+
+
+def _urls(config: Config, listeners: Sequence[socket.socket]) -> Iterator[str]:
+    scheme = "https" if config.server.tls is not None else "http"
+    return (_url(scheme, each) for each in listeners)
+
+
+def _url(scheme: str, listener: socket.socket) -> str:
+    host, port = listener.getsockname()[:2]
+    return f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}"
 
 
 def _metrics_access(config: Config) -> str:

@@ -11,6 +11,7 @@ import resource
 import socket
 import ssl
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import uvloop
@@ -27,11 +28,12 @@ from streamweir.core.errors import UpstreamError
 from streamweir.policy.pricebook import PriceBook
 from streamweir.server.process import lifecycle
 from streamweir.server.process.background import background_tasks
-from streamweir.server.process.banner import banner
+from streamweir.server.process.banner import banner, run_file_of
 from streamweir.server.process.bootstrap import node_name, open_accounting, prepare_accounting
 from streamweir.server.process.development_key import with_development_key
 from streamweir.server.process.gateway import Gateway
 from streamweir.server.process.reload import ConfigSource, Reloads
+from streamweir.server.process.run_file import HeldRunFiles, open_runtime_folder
 from streamweir.server.process.sd_notify import Notifier, take_notifier
 from streamweir.server.process.supervisor import Plan, open_listeners, supervise
 from streamweir.server.process.worker import Assembly, StartOptions
@@ -59,6 +61,18 @@ class _ServeSetup(Struct, frozen=True, kw_only=True):
     probe_listeners: list[socket.socket]
     print_line: PrintLine
     notifier: Notifier
+    run_files: HeldRunFiles
+
+    def on_ready(self, admin_secret: str | None) -> None:
+        """When it serves: commands find it, and then its operator is told."""
+        content = run_file_of(self.config, self.start, self.listeners, self.probe_listeners)
+        folder = open_runtime_folder(os.environ, os.geteuid())
+        failed = self.run_files.write(content, [self.start.data_dir, *([folder] if folder is not None else [])])
+        if folder is None or failed:
+            logger.info(
+                "commands find this gateway by --data-dir alone: it has no run file", folders=list(map(str, failed))
+            )
+        self.print_line(banner(self.config, self.start, self.listeners, admin_secret))
 
 
 class StartFailed(Exception):
@@ -227,6 +241,7 @@ def serve(start: StartOptions, print_line: PrintLine) -> int:
     _check_credentials(config, start.config_path)
     listeners = _bind(config.server.listen)
     probe_listeners: list[socket.socket] = []
+    run_files = HeldRunFiles()
     try:
         probe_listeners = _bind_for_probes(config.server.health_listen)
         setup = _ServeSetup(
@@ -236,9 +251,11 @@ def serve(start: StartOptions, print_line: PrintLine) -> int:
             probe_listeners=probe_listeners,
             print_line=print_line,
             notifier=notifier,
+            run_files=run_files,
         )
         return uvloop.run(_serve_with_workers(setup) if start.workers > 1 else _serve_alone(setup))
     finally:
+        run_files.remove()
         close_log()
         for listener in (*listeners, *probe_listeners):
             listener.close()
@@ -290,9 +307,7 @@ async def _serve_alone(setup: _ServeSetup) -> int:
         # Without a file there is nothing to reload: a closed terminal ends the process.
         reload = assembly.reload if start.config_path is not None else None
 
-        def on_ready() -> None:
-            setup.print_line(banner(config, start, setup.listeners, secret))
-
+        on_ready = partial(setup.on_ready, secret)
         status = await lifecycle.run(assembly.gateway, reload=reload, on_ready=on_ready, notifier=setup.notifier)
         loading.cancel()
         return status
@@ -319,15 +334,12 @@ async def _serve_with_workers(setup: _ServeSetup) -> int:
         probe_files=tuple(listener.fileno() for listener in setup.probe_listeners),
     )
 
-    def on_serving() -> None:
-        setup.print_line(banner(config, start, setup.listeners, secret))
-
     return await supervise(
         plan,
         setup.listeners,
         os.environ,
         local=embedded.model,
-        on_serving=on_serving,
+        on_serving=partial(setup.on_ready, secret),
         notifier=setup.notifier,
         background=embedded.background,
     )

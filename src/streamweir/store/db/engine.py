@@ -36,10 +36,16 @@ async def open_store(
 
 async def _check_schema(store: Store, migrate: bool) -> None:
     try:
-        if await store.read(schema.found_revision, timeout_s=_OPEN_S) == HEAD:
+        found = await store.read(schema.found_revision, timeout_s=_OPEN_S)
+        if found == HEAD:
             return
+        if not migrate and found is None:
+            raise StoreError(f"the database {store.where} is empty: no streamweir has used it")
         if not migrate:
-            raise StoreError(f"the database {store.where} has an older schema than {HEAD}, which this streamweir needs")
+            raise StoreError(
+                f"the database {store.where} has the schema {found}, and this streamweir needs {HEAD}: "
+                "`streamweir serve` updates it when it starts"
+            )
         await store.write(schema.upgrade, timeout_s=_MIGRATION_S)
     except StoreUnavailable as fault:
         raise StoreError(f"cannot open the database {fault}") from fault
