@@ -148,7 +148,7 @@ def test_a_mistake_in_the_file_is_one_line(tmp_path: Path) -> None:
     done = subprocess.run(command, capture_output=True, text=True, env=environ, check=False)  # noqa: S603 (our own)
     assert done.returncode == 1
     assert done.stdout == ""
-    assert done.stderr == f"Error: {file}: server.timeouts.idle_z: unknown key, did you mean idle_s?\n"
+    assert done.stderr == f"Error: {file}:2:1: server.timeouts.idle_z: unknown key, did you mean idle_s?\n"
 
 
 def start(folder: Path, *arguments: object, toml: str | None = None) -> Result:
@@ -177,7 +177,7 @@ def test_without_a_key_only_this_machine_is_served(tmp_path: Path, listen: str) 
 @pytest.mark.parametrize(
     ("toml", "told"),
     [
-        ("[server", "line 1"),
+        ("[server", "streamweir.toml:1:8: not TOML"),
         ('[server]\ndialect = "openia"\n', "server.dialect: unknown dialect"),
         ('[server.timeouts]\nidle_s = "abc"\n', 'server.timeouts.idle_s: expected a number, got "abc"'),
         ('[[providers]]\nname = "a"\nkind = "opnai"\n', "providers.a.kind: unknown kind"),
@@ -194,7 +194,7 @@ def test_without_a_key_only_this_machine_is_served(tmp_path: Path, listen: str) 
         ),
         (
             '[[providers]]\nname = "a"\nkind = "vertex"\nproject = "p"\ngoogle = { credentials_file = "/nowhere" }\n',
-            "streamweir.toml: providers.a: the file of credentials_file: it cannot be read: No such file",
+            "streamweir.toml:1:1: providers.a: the file of credentials_file: it cannot be read: No such file",
         ),
     ],
 )

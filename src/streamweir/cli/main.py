@@ -10,8 +10,11 @@ _COMMANDS = {
     "admin": "streamweir.cli.admin",
     "chat": "streamweir.cli.chat",
     "check": "streamweir.cli.check",
+    "config": "streamweir.cli.config",
     "credits": "streamweir.cli.credits",
+    "doctor": "streamweir.cli.doctor",
     "import": "streamweir.cli.imports",
+    "init": "streamweir.cli.init",
     "invoice": "streamweir.cli.invoice",
     "keys": "streamweir.cli.keys",
     "logs": "streamweir.cli.logs",
@@ -19,6 +22,8 @@ _COMMANDS = {
     "reconcile": "streamweir.cli.reconcile",
     "replay": "streamweir.cli.replay",
     "serve": "streamweir.cli.serve",
+    "status": "streamweir.cli.status",
+    "top": "streamweir.cli.top",
     "workspaces": "streamweir.cli.workspaces",
 }
 

@@ -24,7 +24,7 @@ from streamweir.config.check_limit_rule import check_limit_rules
 from streamweir.config.check_target import check_body_settings, check_contradictions, check_target
 from streamweir.config.cloud_check import NAMED_BY_PLACE, check_cloud
 from streamweir.config.credential import check_credentials
-from streamweir.config.error import ConfigError, ConfigProblem, entry, member
+from streamweir.config.error import ConfigProblem, entry, member
 from streamweir.config.header import check_headers
 from streamweir.config.model import Config, Key, Model, Provider, Server
 from streamweir.config.payment import check_payments
@@ -75,18 +75,19 @@ def check(config: Config) -> list[ConfigProblem]:
     ]
 
 
-def check_listen(config: Config) -> None:
+def check_listen(config: Config) -> list[ConfigProblem]:
     """Without keys, the gateway may listen on loopback only."""
     address = split_listen(config.server.listen)
-    if not config.keys and address is not None and not is_loopback(address[0]):
-        reason = "without [[keys]] it must be a loopback address, such as 127.0.0.1:8080"
-        raise ConfigError("server.listen", reason)
+    if config.keys or address is None or is_loopback(address[0]):
+        return []
+    reason = "without [[keys]] it must be a loopback address, such as 127.0.0.1:8080"
+    return [ConfigProblem("server.listen", reason)]
 
 
-def check_workers(config: Config, workers: int) -> None:
+def check_workers(config: Config, workers: int) -> list[ConfigProblem]:
     """Several workers can only apply a limit together with shared state."""
     if workers == 1 or config.shared is not None:
-        return
+        return []
     limited: list[tuple[str, object]] = [(member("keys", key.name), key) for key in config.keys]
     limited += [(member("limits", rule.name), rule) for rule in config.limits]
     for provider in config.providers:
@@ -96,11 +97,13 @@ def check_workers(config: Config, workers: int) -> None:
     for model in config.models:
         at = f"{member('models', model.id)}.targets"
         limited += [(entry(at, index), target) for index, target in enumerate(model.targets)]
-    for where, each in limited:
-        for name in (*NAMES, "budget_usd"):
-            if getattr(each, name, None) is not None:
-                reason = f"a limit with {workers} workers needs [shared] (Valkey or Redis)"
-                raise ConfigError(f"{where}.{name}", reason)
+    reason = f"a limit with {workers} workers needs [shared] (Valkey or Redis)"
+    return [
+        ConfigProblem(f"{where}.{name}", reason)
+        for where, each in limited
+        for name in (*NAMES, "budget_usd")
+        if getattr(each, name, None) is not None
+    ]
 
 
 def _server(server: Server) -> Iterator[ConfigProblem]:

@@ -20,6 +20,5 @@ def default_config(*, has_local: bool, listen: str | None = None) -> Config:
         ),
         providers=(local, sim) if has_local else (sim,),
     )
-    raise_all(check(config))
-    check_listen(config)
+    raise_all([*check(config), *check_listen(config)])
     return config

@@ -6,7 +6,7 @@ the environment.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from json import dumps
 from typing import NamedTuple
 
@@ -25,6 +25,8 @@ class ConfigError(Exception):
     def __init__(self, where: str, reason: str, *, file: str = "", more: Sequence[ConfigProblem] = ()) -> None:
         super().__init__(where, reason)
         self.file = file
+        self.positions: Mapping[str, tuple[int, int]] = {}
+        """The line and the column of paths, if they are known."""
         self.problems = (ConfigProblem(where, reason), *more)
 
     @property
@@ -36,8 +38,13 @@ class ConfigError(Exception):
         return self.problems[0].reason
 
     def __str__(self) -> str:
-        lines = [(self.file, problem.where, problem.reason) for problem in self.problems]
+        lines = [(self._place(problem.where), problem.where, problem.reason) for problem in self.problems]
         return "\n".join(": ".join(part for part in line if part) for line in lines)
+
+    def _place(self, where: str) -> str:
+        """`FILE:LINE:COLUMN`, as editors and terminals know it."""
+        at = self.positions.get(where)
+        return f"{self.file}:{at[0]}:{at[1]}" if self.file and at is not None else self.file
 
 
 def raise_all(problems: Sequence[ConfigProblem], file: str = "") -> None:

@@ -22,12 +22,13 @@ from streamweir.config.cloud_check import TABLES, with_files
 from streamweir.config.error import ConfigError, ConfigProblem, member, raise_all
 from streamweir.config.key_file import read_key_files
 from streamweir.config.model import Config, Provider, ProviderTimeouts
+from streamweir.config.position import position_of
 from streamweir.config.schema import Reader
 from streamweir.config.secret_reference import SecretValues
 
 __all__ = ["ConfigError", "load_config"]
 
-_AT = re.compile(r" \(at (?P<position>[^()]*)\)$")
+_AT = re.compile(r" \(at (?:line (?P<line>\d+), column (?P<column>\d+)|end of document)\)$")
 
 
 def load_config(
@@ -60,15 +61,18 @@ def parse_config(
     secrets = secrets if secrets is not None else SecretValues()
     folder = path.absolute().parent
     try:
-        reader, read = read_with_secrets(_tables_of_keys(_merge_timeouts(_parse(text))), environ, folder, secrets)
+        reader, read = _read(_tables_of_keys(_merge_timeouts(_parse(text))), environ, folder, secrets)
         config, file_problems = read_key_files(_resolve_paths(read, folder))
         if listen is not None:
             config = structs.replace(config, server=structs.replace(config.server, listen=listen))
-        problems = (*check(config), *_missing_files(config), *file_problems)
-        raise_all([_mask_values(each, reader.written) for each in problems])
-        check_listen(config)
+        found = [*check(config), *_missing_files(config), *file_problems]
+        found = [_mask_values(each, reader.written) for each in found if not reader.is_spoiled(each)]
+        if not reader.spoiled & {"keys", "server", "server.listen"}:
+            found += check_listen(config)
+        raise_all([*reader.problems, *found])
     except ConfigError as error:
         error.file = str(path)
+        locate(error, text)
         raise
     secrets.use(reader.references)
     return config
@@ -77,16 +81,32 @@ def parse_config(
 def read_with_secrets(
     tree: dict[str, Any], environ: Mapping[str, str], folder: Path, secrets: SecretValues
 ) -> tuple[Reader, Config]:
-    """Raises `ConfigError`. It is read twice if there are references: first to find them."""
+    """Raises `ConfigError`."""
+    reader, config = _read(tree, environ, folder, secrets)
+    raise_all(reader.problems)
+    return reader, config
+
+
+def _read(
+    tree: dict[str, Any], environ: Mapping[str, str], folder: Path, secrets: SecretValues
+) -> tuple[Reader, Config]:
+    """It is read twice if there are references: first to find them. Raises `ConfigError` if one cannot be read."""
     reader = Reader(environ, folder)
     config = reader.read(tree, Config)
-    raise_all(reader.problems)  # before any command is run
-    if reader.references:
+    if reader.references and not reader.problems:  # otherwise no command is run
         values = secrets.provide(reader.references, folder)
         reader = Reader(environ, folder, values)
         config = reader.read(tree, Config)
-    raise_all(reader.problems)
     return reader, cast(Config, config)
+
+
+def locate(error: ConfigError, text: str) -> None:
+    """Adds the positions of all problems in the text of the file, and puts these into the order of the file."""
+    if error.positions:  # a text that is not TOML has one already
+        return
+    found = {where: position_of(text, where) for where, _ in error.problems}
+    error.positions = {where: at for where, at in found.items() if at is not None}
+    error.problems = tuple(sorted(error.problems, key=lambda each: error.positions.get(each.where, (0, 0))))
 
 
 def _merge_timeouts(tree: dict[str, Any]) -> dict[str, Any]:
@@ -129,11 +149,11 @@ def _parse(text: str) -> dict[str, Any]:
         fault = str(reason)
     # Outside of the handler, so that the parser's exception, which contains the file, is not part of the error.
     at = _AT.search(fault)
-    position = at["position"] if at is not None else ""
-    if position == "end of document":
-        *before, last = text.split("\n")
-        position = f"line {len(before) + 1}, column {len(last) + 1}"
-    raise ConfigError(position, f"not TOML: {_AT.sub('', fault)}")
+    lines = text.split("\n")
+    line, column = (int(at["line"]), int(at["column"])) if at and at["line"] else (len(lines), len(lines[-1]) + 1)
+    error = ConfigError("", f"not TOML: {_AT.sub('', fault)}")
+    error.positions = {"": (line, column)} if at is not None else {}
+    raise error
 
 
 def _resolve_paths(config: Config, folder: Path) -> Config:

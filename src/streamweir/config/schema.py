@@ -1,10 +1,11 @@
 """Validates a parsed file against the types: known keys, types and ranges of values.
 
-`read` returns the value and reports each problem with its path, so that all problems are found at once. Checks of
-several values are in `config.check`. A number or a boolean may come from the environment, if the text is exactly one
-variable; an empty variable leaves an optional setting unset. Messages show a value as it is written in the file, and
-never show a secret. Where a secret is expected, the value may be a table that says where it is
-(`config.secret_reference`).
+`read` returns the value and reports each problem with its path, so that all problems are found at once. In place of an
+invalid value it uses the default or a placeholder, and lists the path as spoiled. `config.check`, which checks values
+together, can then run too: what it says about a spoiled path means nothing. A number or a boolean may come from the
+environment, if the text is exactly one variable; an empty variable leaves an optional setting unset. Messages show a
+value as it is written in the file, and never show a secret. Where a secret is expected, the value may be a table that
+says where it is (`config.secret_reference`).
 """
 
 from collections.abc import Mapping, Sequence
@@ -22,6 +23,8 @@ from streamweir.config.error import ConfigProblem, entry, member
 from streamweir.config.secret_reference import Reference, SecretCommand, SecretFile, Unresolved
 from streamweir.config.variable import BadVariable, Expanded, expand
 
+PLACEHOLDER = "(not valid)"
+"""Of a text that is required and has no valid value."""
 _MAX_SHOWN_LENGTH = 60
 
 
@@ -103,25 +106,31 @@ class Reader:
         secrets: Mapping[Reference, str | Unresolved] | None = None,
     ) -> None:
         """`folder`: that of the file, for references to secrets. `secrets`: their values; None: they are only listed,
-        and each is an empty text."""
+        and each is a placeholder."""
         self.problems: list[ConfigProblem] = []
         self.written: dict[str, str] = {}
         """Values from the environment, with their text in the file."""
         self.references: dict[Reference, str] = {}
         """Secrets that are elsewhere, with the path of the first setting that has it."""
+        self.spoiled: set[str] = set()
+        """Paths below which there are placeholders and defaults in place of invalid values."""
         self._environ = environ
         self._folder = folder if folder is not None else Path()
         self._secrets = secrets
 
-    def read(self, value: object, model: type) -> object:
-        """`value` as the struct `model`; None if there are problems."""
-        try:
-            return self._table(value, _struct_info(model), "")
-        except _Invalid:
-            return None
+    def read(self, value: dict[str, Any], model: type) -> object:
+        """`value` as the struct `model`, which means something only where there are no problems."""
+        return self._table(value, _struct_info(model), "")
+
+    def is_spoiled(self, problem: ConfigProblem) -> bool:
+        """A check found it, and it may be a consequence of a problem that was reported."""
+        if PLACEHOLDER in problem.where or problem.reason.startswith(dumps(PLACEHOLDER)):
+            return True
+        return any(_contains(each, problem.where) or _contains(problem.where, each) for each in self.spoiled)
 
     def _report(self, where: str, reason: str) -> _Invalid:
         self.problems.append(ConfigProblem(where, reason))
+        self.spoiled.add(where)
         return _Invalid()
 
     def _value(self, value: object, info: inspect.Type, where: str) -> Any:
@@ -141,10 +150,11 @@ class Reader:
             case inspect.VarTupleType(item_type=item) if field.or_one and isinstance(value, dict):
                 return (self._value(value, item, where),)
             case inspect.VarTupleType(item_type=item) if isinstance(value, list):
-                return tuple(self._all([(each, item, _entry_path(where, at, each)) for at, each in enumerate(value)]))
+                return tuple(
+                    self._all([(each, item, _entry_path(where, at, each)) for at, each in enumerate(value)], where)
+                )
             case inspect.DictType(value_type=item) if isinstance(value, dict):
-                found = self._all([(each, item, member(where, name)) for name, each in value.items()])
-                return dict(zip(value, found, strict=True))
+                return self._all_of(value, item, where)
             case inspect.AnyType():
                 return self._json(value, info, where)
             case inspect.StrType() if field.is_secret and isinstance(value, dict):
@@ -160,16 +170,22 @@ class Reader:
         if ("command" in value) == ("file" in value):
             raise self._report(where, "expected text, or a table with either command or file")
         reference: Reference
+        known = len(self.problems)
         if "file" in value:
             file: SecretFile = self._table(value, _struct_info(SecretFile), where)
             reference = structs.replace(file, file=str(self._folder / file.file))
         else:
             command: SecretCommand = self._table(value, _struct_info(SecretCommand), where)
-            if not any(command.command[:1]):
+            if len(self.problems) == known and not any(command.command[:1]):
                 raise self._report(member(where, "command"), "expected the program and its arguments")
             reference = command
+        if len(self.problems) > known:
+            raise _Invalid
         self.references.setdefault(reference, where)
-        found = self._secrets.get(reference, "") if self._secrets is not None else ""
+        if self._secrets is None:
+            self.spoiled.add(where)
+            return PLACEHOLDER
+        found = self._secrets.get(reference, "")
         if isinstance(found, Unresolved):
             raise self._report(where, str(found))
         return found
@@ -178,10 +194,9 @@ class Reader:
         """Any value that JSON has."""
         match value:
             case list():
-                return self._all([(each, info, entry(where, at)) for at, each in enumerate(value)])
+                return self._all([(each, info, entry(where, at)) for at, each in enumerate(value)], where)
             case dict():
-                found = self._all([(each, info, member(where, name)) for name, each in value.items()])
-                return dict(zip(value, found, strict=True))
+                return self._all_of(value, info, where)
             case str():
                 return str(value)
             case bool() | int():
@@ -191,39 +206,77 @@ class Reader:
         reason = f"expected text, a number, true or false, a list or a table, got {_shown(value, False)}"
         raise self._report(where, reason)
 
-    def _all(self, parts: Sequence[tuple[object, inspect.Type, str]]) -> list[Any]:
-        """Reads all parts, also after an invalid one."""
+    def _all(self, parts: Sequence[tuple[object, inspect.Type, str]], where: str) -> list[Any]:
+        """Reads all parts, also after an invalid one, which is left out."""
         found = []
         for part in parts:
             try:
                 found.append(self._value(*part))
             except _Invalid:
+                self.spoiled.add(where)  # the others have other numbers now
                 continue
-        if len(found) < len(parts):
-            raise _Invalid
+            if any(_contains(part[2], each) for each in self.spoiled):
+                self.spoiled |= {each for each in _other_paths(where, len(found), found[-1]) if each != part[2]}
+        return found
+
+    def _all_of(self, table: dict[str, Any], item: inspect.Type, where: str) -> dict[str, Any]:
+        found = {}
+        for name, value in table.items():
+            try:
+                found[name] = self._value(value, item, member(where, name))
+            except _Invalid:
+                continue
         return found
 
     def _table(self, value: object, info: inspect.StructType, where: str) -> Any:
         if not isinstance(value, dict):
             raise self._report(where, f"expected a table, got {_shown(value, False)}")
         fields = {field.encode_name: field for field in info.fields}
-        is_whole = True
         for name in [name for name in value if name not in fields]:
-            self._report(member(where, name), "unknown key" + _hint(name, fields))
-            is_whole = False
+            self._report(member(where, name), "unknown key" + self._hint(name, fields, where))
         members = {}
         for name, field in fields.items():
             try:
                 if name in value:
                     members[field.name] = self._value(value[name], field.type, member(where, name))
-                elif field.required:
-                    self._report(member(where, name), f"missing: expected {describe(field.type)}")
-                    is_whole = False
+                    continue
+                if not field.required:
+                    continue
+                self._report(member(where, name), f"missing: expected {describe(field.type)}")
             except _Invalid:
-                is_whole = False
-        if not is_whole:
-            raise _Invalid
+                if not field.required:
+                    continue
+            self.spoiled.add(where)
+            members[field.name] = _placeholder(field.type)
         return info.cls(**members)
+
+    def _hint(self, name: str, fields: Mapping[str, inspect.Field], where: str) -> str:
+        for outer, field in fields.items():
+            inner = field_of(field.type).type
+            if isinstance(inner, inspect.StructType) and any(name == each.name for each in inner.fields):
+                return f", did you mean {outer}.{name}?"
+        matches = get_close_matches(name, fields, 1)
+        self.spoiled |= {member(where, each) for each in matches}  # it may be missing only because of the mistake
+        return f", did you mean {matches[0]}?" if matches else ""
+
+
+def _placeholder(info: inspect.Type) -> Any:
+    """A value of the type."""
+    match field_of(info).type:
+        case inspect.LiteralType(values=values):
+            return values[0]
+        case inspect.BoolType():
+            return False
+        case inspect.IntType(ge=minimum) | inspect.FloatType(ge=minimum):
+            return minimum if minimum is not None else 1
+        case inspect.VarTupleType():
+            return ()
+        case inspect.DictType():
+            return {}
+        case inspect.StructType() as struct:
+            required = (field for field in struct.fields if field.required)
+            return struct.cls(**{field.name: _placeholder(field.type) for field in required})
+    return PLACEHOLDER
 
 
 def _plain(value: object, info: inspect.Type) -> object:
@@ -288,6 +341,17 @@ def _datetime(value: object) -> datetime:
     return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
 
 
+def _contains(outer: str, inner: str) -> bool:
+    """The paths are equal, or the second one leads to a part of the first."""
+    return inner.startswith(outer) and inner[len(outer) : len(outer) + 1] in ("", ".", "[")
+
+
+def _other_paths(where: str, number: int, value: object) -> list[str]:
+    """What checks may call an entry: by its number, or by a name with the values of its variables."""
+    names = [getattr(value, "name", None), getattr(value, "id", None), str(number)]
+    return [member(where, name) for name in names if isinstance(name, str)]
+
+
 def _entry_path(where: str, index: int, value: object) -> str:
     """Identified by its name, if it has one that can be shown."""
     if isinstance(value, dict):
@@ -296,15 +360,6 @@ def _entry_path(where: str, index: int, value: object) -> str:
             if isinstance(name, str) and 1 <= len(name) <= 64 and "$" not in name:
                 return member(where, name)
     return entry(where, index)
-
-
-def _hint(name: str, fields: Mapping[str, inspect.Field]) -> str:
-    for outer, field in fields.items():
-        inner = field_of(field.type).type
-        if isinstance(inner, inspect.StructType) and any(name == each.name for each in inner.fields):
-            return f", did you mean {outer}.{name}?"
-    matches = get_close_matches(name, fields, 1)
-    return f", did you mean {matches[0]}?" if matches else ""
 
 
 def _shown(value: object, is_secret: bool) -> str:

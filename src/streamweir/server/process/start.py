@@ -19,9 +19,8 @@ from msgspec import Struct
 
 from streamweir.background import BackgroundTasks
 from streamweir.config.address import split_listen
-from streamweir.config.check import check_workers
 from streamweir.config.default import default_config
-from streamweir.config.error import ConfigError, ConfigProblem, member, raise_all
+from streamweir.config.error import ConfigError, member
 from streamweir.config.model import Config, Tls
 from streamweir.config.model import Provider as ProviderConfig
 from streamweir.core.errors import UpstreamError
@@ -35,9 +34,9 @@ from streamweir.server.process.gateway import Gateway
 from streamweir.server.process.reload import ConfigSource, Reloads
 from streamweir.server.process.run_file import HeldRunFiles, open_runtime_folder
 from streamweir.server.process.sd_notify import Notifier, take_notifier
+from streamweir.server.process.start_check import check_start
 from streamweir.server.process.supervisor import Plan, open_listeners, supervise
 from streamweir.server.process.worker import Assembly, StartOptions
-from streamweir.server.request.authorization import authorizer_for
 from streamweir.server.request.runtime import open_prices
 from streamweir.server.telemetry.log import close_log, configure_log, logger, watch_loop
 from streamweir.store.prices.file import PriceFileError
@@ -235,10 +234,9 @@ def serve(start: StartOptions, print_line: PrintLine) -> int:
     prepare(start.data_dir)
     _raise_file_limit()
     config = load(start)
-    check_workers(config, start.workers)
     # Only checks, before any process is started.
+    check_start(config, start.config_path, start.workers)
     _tls_context(config.server.tls)
-    _check_credentials(config, start.config_path)
     listeners = _bind(config.server.listen)
     probe_listeners: list[socket.socket] = []
     run_files = HeldRunFiles()
@@ -259,17 +257,6 @@ def serve(start: StartOptions, print_line: PrintLine) -> int:
         close_log()
         for listener in (*listeners, *probe_listeners):
             listener.close()
-
-
-def _check_credentials(config: Config, file: Path | None) -> None:
-    """Of clouds: files that the configuration names must be there."""
-    problems = []
-    for provider in config.providers:
-        try:
-            authorizer_for(provider)
-        except ValueError as reason:
-            problems.append(ConfigProblem(member("providers", provider.name), str(reason)))
-    raise_all(problems, str(file or ""))
 
 
 def prepare(data_dir: Path) -> None:

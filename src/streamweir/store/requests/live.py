@@ -76,6 +76,12 @@ def count_open(conn: Connection, workspace_id: str | None, alive: LiveInstances 
     return conn.execute(statement.where(*_wanted(conn, workspace_id, alive))).scalar_one()
 
 
+def count_on_node(conn: Connection, node: str, alive: LiveInstances) -> int:
+    """Of the processes that share this name."""
+    statement = select(func.count()).select_from(_joined).where(instances.c.node == plain(node), alive.condition(conn))
+    return conn.execute(statement).scalar_one()
+
+
 def _wanted(conn: Connection, workspace_id: str | None, alive: LiveInstances | None) -> list[ColumnElement[bool]]:
     within = [_columns.workspace_id == plain(workspace_id)] if workspace_id is not None else []
     return within if alive is None else [*within, alive.condition(conn)]
