@@ -1,4 +1,5 @@
-"""What is written down twice, made from its one declaration: types for the console, tables for the pages, dashboards.
+"""What is written down twice, made from its one declaration: types for the console, tables for the pages, dashboards, the
+reference of the commands, and completion for shells (`scripts.command_line`).
 
     python -m scripts.generate
 
@@ -15,6 +16,7 @@ from typing import get_args, get_origin
 
 from msgspec import NODEFAULT, Struct, inspect, structs
 from msgspec.inspect import Metadata, StructType, Type, UnionType
+from scripts.command_line import commands, completion
 from scripts.dashboards.files import files as dashboards
 
 from streamweir.policy.key_limits import KINDS
@@ -28,6 +30,7 @@ ROOT = Path(__file__).parents[1]
 TYPES = "src/streamweir/console/web/src/lib/types.ts"
 LIMITS = "src/streamweir/console/web/src/lib/limits.ts"
 API = "docs/api.md"
+CLI = "docs/cli.md"
 _NAMED = {
     "Period": overview.Period,
     "Grouping": overview.By,
@@ -192,7 +195,7 @@ def _rows(column: DeclaredColumn) -> Iterator[str]:
         yield f"| `{MARGIN}` | {where} |  | {ABOUT_MARGIN} |"
 
 
-TABLES = {API: {"requests": request_columns}}
+TABLES = {API: {"requests": request_columns}, CLI: {"commands": commands}}
 
 
 def with_tables(page: str, path: str) -> str:
@@ -210,7 +213,7 @@ def with_tables(page: str, path: str) -> str:
 def files() -> dict[str, str]:
     """What each of the files should be."""
     pages = {path: with_tables((ROOT / path).read_text(), path) for path in TABLES}
-    return {TYPES: types(), LIMITS: limits()} | pages | dashboards()
+    return {TYPES: types(), LIMITS: limits()} | completion() | pages | dashboards()
 
 
 def main() -> None:

@@ -12,7 +12,6 @@ _COMMANDS = {
     "check": "streamweir.cli.check",
     "config": "streamweir.cli.config",
     "credits": "streamweir.cli.credits",
-    "doctor": "streamweir.cli.doctor",
     "import": "streamweir.cli.imports",
     "init": "streamweir.cli.init",
     "invoice": "streamweir.cli.invoice",
@@ -23,7 +22,6 @@ _COMMANDS = {
     "replay": "streamweir.cli.replay",
     "serve": "streamweir.cli.serve",
     "status": "streamweir.cli.status",
-    "top": "streamweir.cli.top",
     "workspaces": "streamweir.cli.workspaces",
 }
 

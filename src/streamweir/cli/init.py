@@ -1,0 +1,78 @@
+"""`streamweir init`: writes a first configuration file, from flags or from a few questions on a terminal.
+
+An existing file is never changed. The file is readable by its owner alone, and contains no secret.
+"""
+
+import os
+import sys
+from pathlib import Path
+
+import click
+
+from streamweir.cli.find import CONFIG_FILE
+from streamweir.cli.initial_config import STORES, Choices, initial_config
+from streamweir.config.address import split_listen
+from streamweir.config.check import kinds
+
+_DEFAULT = Choices()
+
+
+@click.command("init", short_help="Write a first configuration file.")
+@click.argument("file", default=CONFIG_FILE, type=click.Path(path_type=Path))
+@click.option(
+    "--provider",
+    "providers",
+    multiple=True,
+    metavar="KIND",
+    help="A kind of provider: openai, anthropic, azure, ...; may be repeated.  [default: sim]",
+)
+@click.option("--listen", metavar="HOST:PORT", help=f"Address to listen on.  [default: {_DEFAULT.listen}]")
+@click.option("--store", type=click.Choice(STORES), help="Database.  [default: sqlite]")
+@click.option("--shared", "is_shared", is_flag=True, help="Share limits between processes in Valkey or Redis.")
+def command(file: Path, providers: tuple[str, ...], listen: str | None, store: str | None, is_shared: bool) -> None:
+    """Write FILE with comments, and say what to do next. Without options, a terminal is asked some questions."""
+    if file.exists():
+        raise click.ClickException(f"{file} exists, and is not changed: name another file")
+    if not providers and listen is None and store is None and sys.stdin.isatty():
+        providers, listen, store = _ask()
+    choices = Choices(
+        providers=tuple(_kind(each) for each in providers) or _DEFAULT.providers,
+        listen=_address(listen or _DEFAULT.listen),
+        store=store or _DEFAULT.store,
+        is_shared=is_shared,
+    )
+    _write(file, initial_config(choices))
+    click.echo(f"{file} is written. What to do next:\n")
+    for name in choices.variables:
+        click.echo(f"  export {name}=...")
+    option = f" {file}" if file != Path(CONFIG_FILE) else ""
+    click.echo(f"  streamweir config check{option}")
+    click.echo(f"  streamweir serve --config {file}")
+
+
+def _ask() -> tuple[tuple[str, ...], str, str]:
+    click.echo(f"Kinds of providers: {', '.join(kinds())}")
+    named = click.prompt("Providers, separated by blanks", default=" ".join(_DEFAULT.providers))
+    listen = click.prompt("Address to listen on", default=_DEFAULT.listen)
+    store = click.prompt("Database", type=click.Choice(STORES), default=_DEFAULT.store)
+    return tuple(named.replace(",", " ").split()), listen, store
+
+
+def _kind(name: str) -> str:
+    if name not in kinds():
+        raise click.ClickException(f"there is no kind of provider {name!r}: {', '.join(kinds())}")
+    return name
+
+
+def _address(listen: str) -> str:
+    if split_listen(listen) is None:
+        raise click.ClickException(f"{listen!r} is not HOST:PORT, such as {_DEFAULT.listen}")
+    return listen
+
+
+def _write(file: Path, text: str) -> None:
+    try:
+        with os.fdopen(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as out:
+            out.write(text)
+    except OSError as reason:
+        raise click.ClickException(f"{file}: cannot be written: {reason.strerror}") from None
