@@ -150,14 +150,14 @@ def store_options(command: Callable[..., None]) -> Callable[..., None]:
         "--quiet", "is_quiet", is_flag=True, envvar="STREAMWEIR_QUIET", help="Do not name the store on standard error."
     )
     @functools.wraps(command)
-    def with_access(place: Place, may_create: bool, is_quiet: bool, **more: Any) -> None:
-        command(access=StoreAccess(place, may_create, is_quiet), **more)
+    def with_access(find: Callable[[], Place], may_create: bool, is_quiet: bool, **more: Any) -> None:
+        command(access=StoreAccess(find(), may_create, is_quiet), **more)
 
     return with_access
 
 
 def place_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Passes `place` to the command, with the names of the options of `streamweir serve`."""
+    """Passes `find` to the command, which looks for the place. Raises `ClickException` if it is not clear."""
 
     @click.option("--config", "config_file", type=click.Path(path_type=Path), help="Configuration file (TOML).")
     @click.option("--env-file", type=click.Path(path_type=Path), help="File with variables for the configuration.")
@@ -169,11 +169,13 @@ def place_options(command: Callable[..., None]) -> Callable[..., None]:
     )
     @functools.wraps(command)
     def with_place(config_file: Path | None, env_file: Path | None, data_dir: Path | None, **more: Any) -> None:
-        try:
-            place = find_place(surroundings(), config_file, data_dir, env_file)
-        except NotFound as reason:
-            raise click.ClickException(str(reason)) from None
-        command(place=place, **more)
+        def find() -> Place:
+            try:
+                return find_place(surroundings(), config_file, data_dir, env_file)
+            except NotFound as reason:
+                raise click.ClickException(str(reason)) from None
+
+        command(find=find, **more)
 
     return with_place
 

@@ -22,6 +22,7 @@ _COMMANDS = {
     "replay": "streamweir.cli.replay",
     "serve": "streamweir.cli.serve",
     "status": "streamweir.cli.status",
+    "top": "streamweir.cli.top",
     "workspaces": "streamweir.cli.workspaces",
 }
 

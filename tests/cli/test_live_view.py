@@ -1,0 +1,68 @@
+"""Running requests as a table: states, rates and orders."""
+
+from msgspec import structs
+
+from streamweir.cli.liveview import COLUMNS, cells, in_order, state
+from streamweir.server.control.api.view import LiveView
+
+ROW = LiveView(
+    request_id="req_1",
+    at_ms=1_000_000,
+    workspace="default",
+    key_id="key_1",
+    key_name="ci",
+    dialect="openai",
+    model="fast",
+    target=None,
+    stream=True,
+    held_usd="0",
+    prompt_tokens=1200,
+    output_tokens=0,
+    price_usd=None,
+    progress_ms=None,
+    first_ms=None,
+    last_ms=None,
+    is_being_stopped=False,
+    node=None,
+)
+
+
+def shown(at_ms: int, **members: object) -> dict[str, str]:
+    return dict(zip(COLUMNS, cells(structs.replace(ROW, **members), at_ms), strict=True))  # type: ignore[arg-type]
+
+
+def test_a_request_from_its_beginning_to_its_end() -> None:
+    waiting = shown(1_002_500)
+    assert (waiting["state"], waiting["age"], waiting["ttft"], waiting["tok/s"]) == ("waiting", "2s", "-", "-")
+    streaming = shown(
+        1_065_000, first_ms=1_000_400, last_ms=1_064_400, output_tokens=640, price_usd="0.001", target="up/m"
+    )
+    assert streaming == {
+        "id": "req_1",
+        "age": "1m05s",
+        "state": "streaming",
+        "model": "fast",
+        "target": "up/m",
+        "key": "ci",
+        "ttft": "400ms",
+        "in": "1,200",
+        "out": "640",
+        "tok/s": "10",
+        "price": "$0.001",
+        "node": "-",
+    }
+    assert shown(8_200_000, first_ms=1_000_400, last_ms=8_188_000)["state"] == "silent 12s"
+    assert shown(8_200_000, first_ms=1_000_400, last_ms=8_188_000)["age"] == "2h00m"
+    assert state(structs.replace(ROW, is_being_stopped=True, first_ms=1), 2) == "stopping"
+
+
+def test_orders() -> None:
+    rows = [
+        structs.replace(ROW, request_id=name, at_ms=at_ms, output_tokens=tokens, model=model)
+        for name, at_ms, tokens, model in (("a", 3, 10, "y"), ("b", 1, 30, "z"), ("c", 2, 20, "x"))
+    ]
+    assert ["".join(each.request_id for each in in_order(rows, sort)) for sort in ("age", "tokens", "model")] == [
+        "bca",
+        "bca",
+        "cab",
+    ]
