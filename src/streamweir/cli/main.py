@@ -12,6 +12,7 @@ _COMMANDS = {
     "check": "streamweir.cli.check",
     "config": "streamweir.cli.config",
     "credits": "streamweir.cli.credits",
+    "doctor": "streamweir.cli.doctor.command",
     "import": "streamweir.cli.imports",
     "init": "streamweir.cli.init",
     "invoice": "streamweir.cli.invoice",

@@ -253,6 +253,12 @@ def _open_providers(
     return providers
 
 
+def open_provider(config: Config, provider: ProviderConfig) -> ProviderRuntime:
+    """One provider by itself, not one that is built in. Its upstream is to be closed. Raises `ConfigError`."""
+    timeouts = _timeouts(config, provider)
+    return _provider_runtime(provider, timeouts, open_http(provider, timeouts, member("providers", provider.name)))
+
+
 def _make_router(
     config: Config,
     routes: RouteTable,

@@ -299,7 +299,13 @@ def _reason(error: Exception) -> str:
 
 
 def _connection(url: str, connect_s: float) -> AbstractConnection:
-    pool = ConnectionPool.from_url(
+    made: AbstractConnection = pool_of(url, connect_s).make_connection()  # type: ignore[no-untyped-call]
+    return made
+
+
+def pool_of(url: str, connect_s: float) -> ConnectionPool:
+    """Does not connect yet. Raises ValueError for an invalid address."""
+    return ConnectionPool.from_url(
         url,
         socket_timeout=None,  # an exchange has its own
         socket_connect_timeout=connect_s,
@@ -307,5 +313,3 @@ def _connection(url: str, connect_s: float) -> AbstractConnection:
         protocol=2,
         driver_info=None,
     )
-    made: AbstractConnection = pool.make_connection()  # type: ignore[no-untyped-call]
-    return made

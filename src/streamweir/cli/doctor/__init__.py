@@ -1,0 +1,1 @@
+"""`streamweir doctor`: what a gateway needs, tried from this machine."""

@@ -1,0 +1,101 @@
+"""`streamweir doctor`: the command. The checks run at the same time, each with a deadline.
+
+Exit status: 0 nothing failed, 1 something did. A warning is no failure.
+"""
+
+import asyncio
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import click
+from msgspec import structs
+
+from streamweir.cli.database import json_option, place_options
+from streamweir.cli.doctor.finding import Finding, fail, ok
+from streamweir.cli.find import Place
+from streamweir.cli.table import for_terminal, show_json
+from streamweir.config.error import ConfigError
+from streamweir.config.model import Config
+
+_COLOURS = {"ok": "green", "warn": "yellow", "fail": "red"}
+
+
+@click.command("doctor", short_help="Try everything that the gateway needs.")
+@click.option(
+    "--timeout",
+    "timeout_s",
+    type=click.FloatRange(0.1, 300),
+    default=10.0,
+    show_default=True,
+    help="Seconds for each provider.",
+)
+@json_option
+@place_options
+def command(find: Callable[[], Place], timeout_s: float, as_json: bool) -> None:
+    """Reach every provider and store of the configuration, and check the clock, open files, memory and permissions.
+
+    Providers are asked for their models, which is never billed. The exit status is 1 if something failed.
+    """
+    place = find()
+    findings = asyncio.run(_diagnose(place, timeout_s))
+    if as_json:
+        show_json(findings)
+    else:
+        for each in findings:
+            _show(each)
+    sys.exit(1 if any(each.outcome == "fail" for each in findings) else 0)
+
+
+def _show(finding: Finding) -> None:
+    outcome = click.style(f"{finding.outcome:<4}", fg=_COLOURS[finding.outcome])
+    click.echo(f"{outcome}  {for_terminal(finding.subject)}: {for_terminal(finding.message)}")
+    if finding.advice is not None:
+        click.echo(f"      {for_terminal(finding.advice)}")
+
+
+async def _diagnose(place: Place, timeout_s: float) -> list[Finding]:
+    from streamweir.cli.doctor.machine import check_machine
+    from streamweir.cli.doctor.provider import check_providers
+    from streamweir.cli.doctor.store import check_database, check_journal, check_shared
+
+    try:
+        config = await asyncio.to_thread(_load, place)
+    except ConfigError as error:
+        advice = "`streamweir config check` has every mistake with its line"
+        where = f"{error.where}: " if error.where else ""
+        return [fail("configuration", f"{error.file or place.config_file}: {where}{error.reason}", advice)]
+    about = str(place.config_file) if place.config_file is not None else "none: the default is used"
+    providers, database, shared, journal, machine = await asyncio.gather(
+        check_providers(config, timeout_s),
+        check_database(config, place.data_dir),
+        check_shared(config),
+        asyncio.to_thread(lambda: list(check_journal(config, place.data_dir))),
+        asyncio.to_thread(lambda: list(check_machine(config, place))),
+    )
+    findings = [ok("configuration", about), *providers, *database, *shared, *journal, *machine]
+    return [_masked(each, config) for each in findings]
+
+
+def _load(place: Place) -> Config:
+    """Raises `ConfigError`."""
+    from streamweir.config.default import default_config
+    from streamweir.config.env_file import with_variables
+    from streamweir.config.load import load_config
+    from streamweir.upstream.local import why_unavailable
+
+    if place.config_file is None:
+        return default_config(has_local=why_unavailable() is None)
+    file: Path = place.config_file
+    return load_config(file, with_variables(os.environ, place.env_file))
+
+
+def _masked(finding: Finding, config: Config) -> Finding:
+    """Whatever an error has quoted, no secret of the configuration is shown."""
+    from streamweir.config.secret import MASK, secrets_of
+
+    message = finding.message
+    for secret in secrets_of(config):
+        message = message.replace(secret, MASK)
+    return structs.replace(finding, message=message)

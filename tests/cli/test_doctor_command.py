@@ -1,0 +1,161 @@
+"""`streamweir doctor`: providers and stores on real sockets and files, and what is wrong with a machine."""
+
+import asyncio
+import json
+import os
+import time
+from collections.abc import Sequence
+from email.utils import formatdate
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from streamweir.cli.doctor.machine import check_machine
+from streamweir.cli.find import Place
+from streamweir.cli.main import main
+from streamweir.config.load import parse_config
+from support.script import Hang, Seen, Step, whole
+from support.scripted_upstream import ScriptedUpstream
+from support.stores import migrated_url
+from support.valkey import ValkeyServer
+
+CANARY = "canary-4f9a0c7be2d85163"
+LIST = b'{"object": "list", "data": []}'
+
+
+async def diagnose(folder: Path, toml: str, *words: str, status: int) -> dict[str, dict[str, Any]]:
+    """By their subjects."""
+    file = folder / "streamweir.toml"
+    file.write_text(toml)
+    file.chmod(0o600)
+    command = ["doctor", "--json", "--config", str(file), "--data-dir", str(folder / "data"), *words]
+    done = await asyncio.to_thread(partial(CliRunner().invoke, main, command))
+    assert isinstance(done.exception, SystemExit | None), "nothing unforeseen"
+    assert CANARY not in done.output
+    assert done.exit_code == status, done.output
+    found: list[dict[str, Any]] = json.loads(done.stdout)
+    assert all(each["advice"] for each in found if each["outcome"] != "ok"), "what to do"
+    return {each["subject"]: each for each in found}
+
+
+def provider(name: str, base_url: str, kind: str = "openai", key: str = f'api_key = "{CANARY}"') -> str:
+    return f'[[providers]]\nname = "{name}"\nkind = "{kind}"\nbase_url = "{base_url}/{name}"\n{key}\n'
+
+
+async def test_each_key_of_each_provider_is_tried_at_its_own_list_of_models(tmp_path: Path) -> None:
+    ahead = ("date", formatdate(time.time() + 600, usegmt=True))
+    seen: dict[str, Seen] = {}
+
+    def answer(request: Seen) -> Sequence[Step]:
+        seen[request.path.split("/")[-2]] = request
+        refusal = json.dumps({"error": {"message": f"Incorrect API key provided: {CANARY}"}}).encode()
+        status = {"refused": 401, "bare": 404, "down": 503, "busy": 429}.get(request.path.split("/")[-2], 200)
+        if request.headers.get("authorization", "").endswith("-2"):
+            status = 401
+        return whole(LIST if status == 200 else refusal, status=status, headers=(ahead,))
+
+    async with ScriptedUpstream(answer) as up:
+        toml = "".join(
+            [
+                provider("good", up.base_url, key=f'api_keys = ["{CANARY}", {{ name = "old", key = "{CANARY}-2" }}]'),
+                provider("claude", up.base_url, "anthropic"),
+                provider("google", up.base_url, "gemini"),
+                *(provider(name, up.base_url) for name in ("refused", "bare", "down", "busy")),
+                provider("gone", "http://127.0.0.1:1"),
+                '[[providers]]\nname = "sim"\nkind = "sim"\n',
+            ]
+        )
+        found = await diagnose(tmp_path, toml, status=1)
+    outcomes = {name.removeprefix("provider "): each["outcome"] for name, each in found.items()}
+    expected = {
+        "good, key 1": "ok",
+        "good, key old": "fail",
+        "claude": "ok",
+        "google": "ok",
+        "refused": "fail",
+        "bare": "warn",
+        "down": "fail",
+        "busy": "warn",
+        "gone": "fail",
+        "sim": "ok",
+        "clock": "fail",
+    }
+    assert {name: outcomes.get(name) for name in expected} == expected
+    assert {each.method for each in seen.values()} == {"GET"}
+    assert {each.path for each in seen.values()} == {f"/v1/{name}/models" for name in seen}
+    assert seen["claude"].headers["x-api-key"] == CANARY
+    assert "anthropic-version" in seen["claude"].headers
+    assert seen["google"].headers["x-goog-api-key"] == CANARY
+    assert found["provider refused"]["advice"] == "check the key, and where it comes from"
+    assert "the firewall" in found["provider gone"]["advice"]
+    assert "s behind the providers' time" in found["clock"]["message"]
+
+
+async def test_a_provider_that_does_not_answer_does_not_hold_it(tmp_path: Path) -> None:
+    async with ScriptedUpstream([Hang()]) as up:
+        found = await diagnose(tmp_path, provider("slow", up.base_url), "--timeout", "0.1", status=1)
+        await up.aborted(1)
+    assert found["provider slow"]["outcome"] == "fail"
+
+
+async def test_the_stores(tmp_path: Path) -> None:
+    absent = await diagnose(tmp_path, "[server]\n", status=0)
+    assert (absent["database"]["outcome"], absent["journal"]["outcome"]) == ("warn", "warn")
+    assert not (tmp_path / "data").exists(), "nothing is created"
+    (tmp_path / "data").mkdir(mode=0o700)
+    await migrated_url("sqlite", tmp_path / "data")
+    found = await diagnose(tmp_path, '[shared]\nurl = "redis://:' + CANARY + '@127.0.0.1:1"\n', status=1)
+    assert found["database"]["message"].startswith(f"{tmp_path}/data/streamweir.db: the schema is that of this version")
+    assert found["journal"]["outcome"] in ("ok", "warn"), "by how fast the disk is"
+    assert found["valkey"]["message"] == "no answer: ConnectionError"
+    assert not list((tmp_path / "data").glob(".doctor-*"))
+    database = await migrated_url("postgres", tmp_path)
+    with ValkeyServer() as valkey:
+        toml = f'[store]\nurl = "{database}"\n[shared]\nurl = "{valkey.url}"\n'
+        found = await diagnose(tmp_path, toml, status=0)
+    assert (found["database"]["outcome"], found["valkey"]["outcome"]) == ("ok", "ok")
+    away = await diagnose(tmp_path, f'[store]\nurl = "postgresql://u:{CANARY}@127.0.0.1:1/x"\n', status=1)
+    assert away["database"]["outcome"] == "fail"
+
+
+async def test_a_configuration_with_a_mistake_ends_it(tmp_path: Path) -> None:
+    found = await diagnose(tmp_path, f'[[keys]]\nname = "a"\nkey = "{CANARY}"\nrmp = 1\n', status=1)
+    assert list(found) == ["configuration"]
+    assert "keys.a.rmp: unknown key" in found["configuration"]["message"]
+
+
+def test_what_other_users_can_read(tmp_path: Path) -> None:
+    data, file, variables = tmp_path / "data", tmp_path / "c.toml", tmp_path / "env"
+    data.mkdir(mode=0o700)
+    file.write_text(f'[server]\nlisten = "127.0.0.1:0"\n[[keys]]\nname = "a"\nkey = "{CANARY}"\n')
+    variables.write_text("A=b\n")
+    place = Place(data_dir=data, config_file=file, env_file=variables)
+
+    def outcomes() -> list[str]:
+        config = parse_config(file.read_text(), file, {"KEY": CANARY})
+        found = check_machine(config, place)
+        return [each.outcome for each in found if each.subject in ("data directory", "permissions")]
+
+    for each in (file, variables):
+        each.chmod(0o600)
+    assert outcomes() == ["ok", "ok", "ok"]
+    data.chmod(0o750)
+    file.chmod(0o640)
+    variables.chmod(0o604)
+    assert outcomes() == ["warn", "fail", "fail"]
+    file.write_text(file.read_text().replace(CANARY, "${KEY}"))
+    assert outcomes() == ["warn", "ok", "fail"]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
+def test_files_that_root_has_left_in_the_data_directory(tmp_path: Path) -> None:
+    (tmp_path / "prices.json").touch()
+    tmp_path.chmod(0o700)
+    os.chown(tmp_path, 54_321, -1)
+    config = parse_config('[server]\nlisten = "127.0.0.1:0"\n', tmp_path / "x", {})
+    (found,) = [each for each in check_machine(config, Place(data_dir=tmp_path)) if each.subject == "data directory"]
+    assert found.outcome == "fail"
+    assert found.advice == f"chown -R 54321 {tmp_path}, and run commands as that user"
