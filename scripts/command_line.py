@@ -28,7 +28,8 @@ def completion() -> dict[str, str]:
 
 def commands() -> str:
     """The help of every command, as the program prints it."""
-    return "\n\n".join(_helps(main, click.Context(main, info_name=_PROGRAM, terminal_width=_WIDTH)))
+    context = click.Context(main, info_name=_PROGRAM, terminal_width=_WIDTH, **main.context_settings)
+    return "\n\n".join(_helps(main, context))
 
 
 def _helps(command: click.Command, context: click.Context) -> Iterator[str]:
@@ -37,4 +38,4 @@ def _helps(command: click.Command, context: click.Context) -> Iterator[str]:
         for name in command.list_commands(context):
             inner = command.get_command(context, name)
             if inner is not None:
-                yield from _helps(inner, click.Context(inner, context, info_name=name, terminal_width=_WIDTH))
+                yield from _helps(inner, click.Context(inner, context, info_name=name))
