@@ -1,5 +1,5 @@
-"""What is written down twice, made from its one declaration: types for the console, tables for the pages, dashboards, the
-reference of the commands, and completion for shells (`scripts.command_line`).
+"""What is written down twice, made from its one declaration: types for the console, tables for the pages, dashboards,
+the reference of the commands, and completion for shells (`scripts.command_line`).
 
     python -m scripts.generate
 

@@ -24,7 +24,14 @@ EXAMPLE = re.compile(
 LINK = re.compile(r"\]\((?!https?:)(?P<path>[^)#]+)")
 NAMED_FILE = re.compile(r"`((?:[\w-]+/)*[\w-]+\.(?:py|ts|tsx|lua|toml|txt|md)|(?:[\w-]+/)+)`")
 CITED_MODULE = re.compile(r"`((?:[a-z_0-9]+\.)+[a-z_0-9]+)(?:\.[A-Z]\w*)*`")
-NO_MODULES = {"http.disconnect", "providers.openai.base_url", "server.listen", "server.node", "server.timeouts.idle_s"}
+NO_MODULES = {
+    "http.disconnect",
+    "providers.openai.base_url",
+    "server.listen",
+    "server.node",
+    "server.timeouts.idle_s",
+    "store.url",
+}
 """Settings, and a word of ASGI."""
 MEMBER = re.compile(r"`([A-Z]\w*[a-z]\w*)\.(\w+)`")
 FOLDER = re.compile(r"(?P<indent> +)(?P<name>\w+)/ (?P<rest>.*)")

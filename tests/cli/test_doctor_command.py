@@ -52,6 +52,11 @@ async def test_each_key_of_each_provider_is_tried_at_its_own_list_of_models(tmp_
     def answer(request: Seen) -> Sequence[Step]:
         seen[request.path.split("/")[-2]] = request
         refusal = json.dumps({"error": {"message": f"Incorrect API key provided: {CANARY}"}}).encode()
+        if "/invalid/" in request.path:  # how Google says it
+            message = "API key not valid. Please pass a valid API key."
+            details = [{"@type": "type.googleapis.com/google.rpc.ErrorInfo", "reason": "API_KEY_INVALID"}]
+            body = {"error": {"code": 400, "message": message, "status": "INVALID_ARGUMENT", "details": details}}
+            return whole(json.dumps(body).encode(), status=400, headers=(ahead,))
         status = {"refused": 401, "bare": 404, "down": 503, "busy": 429}.get(request.path.split("/")[-2], 200)
         if request.headers.get("authorization", "").endswith("-2"):
             status = 401
@@ -63,6 +68,7 @@ async def test_each_key_of_each_provider_is_tried_at_its_own_list_of_models(tmp_
                 provider("good", up.base_url, key=f'api_keys = ["{CANARY}", {{ name = "old", key = "{CANARY}-2" }}]'),
                 provider("claude", up.base_url, "anthropic"),
                 provider("google", up.base_url, "gemini"),
+                provider("invalid", up.base_url, "gemini"),
                 *(provider(name, up.base_url) for name in ("refused", "bare", "down", "busy")),
                 provider("gone", "http://127.0.0.1:1"),
                 '[[providers]]\nname = "sim"\nkind = "sim"\n',
@@ -75,6 +81,7 @@ async def test_each_key_of_each_provider_is_tried_at_its_own_list_of_models(tmp_
         "good, key old": "fail",
         "claude": "ok",
         "google": "ok",
+        "invalid": "fail",
         "refused": "fail",
         "bare": "warn",
         "down": "fail",

@@ -28,7 +28,7 @@ ROW = LiveView(
 
 
 def shown(at_ms: int, **members: object) -> dict[str, str]:
-    return dict(zip(COLUMNS, cells(structs.replace(ROW, **members), at_ms), strict=True))  # type: ignore[arg-type]
+    return dict(zip(COLUMNS, cells(structs.replace(ROW, **members), at_ms), strict=True))
 
 
 def test_a_request_from_its_beginning_to_its_end() -> None:

@@ -14,7 +14,7 @@ from msgspec import Struct
 from streamweir.cli.database import json_option
 from streamweir.cli.find import CONFIG_FILE, NotFound, find_place, surroundings
 from streamweir.cli.table import show_json
-from streamweir.config.error import ConfigError
+from streamweir.config.error import ConfigError, ConfigProblem
 
 
 class Problem(Struct):
@@ -76,9 +76,10 @@ def _problems(file: Path, env_file: Path | None, workers: int) -> list[Problem]:
     try:
         check_start(load_config(file, with_variables(os.environ, env_file)), file, workers)
     except ConfigError as error:
-        nowhere = (None, None)
-        return [
-            Problem(error.file or str(file), *error.positions.get(where, nowhere), where, reason)
-            for where, reason in error.problems
-        ]
+        return [_problem(error, file, each) for each in error.problems]
     return []
+
+
+def _problem(error: ConfigError, file: Path, problem: ConfigProblem) -> Problem:
+    line, column = error.positions.get(problem.where, (None, None))
+    return Problem(error.file or str(file), line, column, problem.where, problem.reason)

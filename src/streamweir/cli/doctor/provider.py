@@ -8,6 +8,7 @@ import asyncio
 import time
 from collections.abc import Iterator, Sequence, Set
 from email.utils import parsedate_to_datetime
+from typing import NoReturn
 
 from msgspec import Struct, structs
 
@@ -22,10 +23,11 @@ from streamweir.frontends.table import FRONTENDS
 from streamweir.providers.base import UpstreamRequest
 from streamweir.providers.model_listing import listing_of
 from streamweir.server.request.model_refresh import read_names
-from streamweir.server.request.runtime import ProviderRuntime, open_provider
+from streamweir.server.request.runtime import ProviderRuntime, open_providers
 from streamweir.upstream.fetch import Fetched, read_whole
 from streamweir.upstream.local import why_unavailable
 
+_MAX_ERROR_BYTES = 8192
 _MAX_BYTES = 16 * 1024 * 1024
 _WARN_SKEW_S, _MAX_SKEW_S = 5.0, 60.0
 """Signatures and tokens of clouds are refused if the clock is wrong by some minutes."""
@@ -63,7 +65,7 @@ async def _check(config: Config, provider: ProviderConfig, timeout_s: float) -> 
         reason = why_unavailable() if provider.kind == "local" else None
         return Reached([fail(subject, reason, "install it") if reason else ok(subject, "it is built in")], [])
     try:
-        runtime = open_provider(config, provider)
+        runtime = open_providers(structs.replace(config, providers=(provider,)), _open_local, None)[provider.name]
     except ConfigError as error:
         return Reached([fail(subject, error.reason, "correct the configuration")], [])
     try:
@@ -98,11 +100,15 @@ async def _try(
     if answer.is_success:
         how = "the key is accepted" if key else "no key is needed"
         return ok(subject, f"reached, {how}, {_since(began)}"), skew_s
-    if answer.status in (400, 404, 405, 501):
+    refusal = runtime.first.provider.read_error(answer.status, answer.headers, answer.body[:_MAX_ERROR_BYTES])
+    if answer.status in (400, 404, 405, 501) and refusal.code != "upstream_auth_failed":
         message = f"reached, but it has no list of models (status {answer.status}): the key was not checked"
         return warn(subject, message, "send a request to it, if you want to be sure"), skew_s
-    error = runtime.first.provider.read_error(answer.status, answer.headers, answer.body[:8000])
-    return _failed(subject, runtime, secrets, error, answer.status), skew_s
+    return _failed(subject, runtime, secrets, refusal, answer.status), skew_s
+
+
+def _open_local(_provider: ProviderConfig) -> NoReturn:
+    raise AssertionError("what is built in has no connection")
 
 
 def _list_models(runtime: ProviderRuntime, key: str) -> UpstreamRequest:

@@ -204,7 +204,7 @@ def build_runtime_config(
 
     `prices`: if None, the old ones; without old ones, those of the installed version.
     """
-    providers = _open_providers(config, open_local, old)
+    providers = open_providers(config, open_local, old)
     targets = {own.target: _target_runtime(config, own, providers, old) for own in settings_of_targets(config)}
     routes = routes_of(config)
     kinds = {provider.name: provider.kind for provider in config.providers}
@@ -237,7 +237,7 @@ def build_runtime_config(
     )
 
 
-def _open_providers(
+def open_providers(
     config: Config, open_local: Callable[[ProviderConfig], Upstream], old: RuntimeConfig | None
 ) -> dict[str, ProviderRuntime]:
     """By name. Those that connect as before keep their connections."""
@@ -251,12 +251,6 @@ def _open_providers(
             upstream = _open_upstream(provider, timeouts, open_local, member("providers", provider.name))
         providers[provider.name] = _provider_runtime(provider, timeouts, upstream)
     return providers
-
-
-def open_provider(config: Config, provider: ProviderConfig) -> ProviderRuntime:
-    """One provider by itself, not one that is built in. Its upstream is to be closed. Raises `ConfigError`."""
-    timeouts = _timeouts(config, provider)
-    return _provider_runtime(provider, timeouts, open_http(provider, timeouts, member("providers", provider.name)))
 
 
 def _make_router(
