@@ -155,7 +155,12 @@ def test_the_metadata_says_what_an_index_shows(release: Path) -> None:
     assert "all" in metadata.get_all("Provides-Extra", [])
     assert f"{folder}/licenses/LICENSE" in names
     assert "streamweir/py.typed" in names
-    assert [name for name in names if not name.startswith(("streamweir/", f"{folder}/"))] == []
+    share = f"streamweir-{__version__}.data/data/share/"
+    assert {name for name in names if not name.startswith(("streamweir/", f"{folder}/"))} == {
+        f"{share}bash-completion/completions/streamweir",
+        f"{share}zsh/site-functions/_streamweir",
+        f"{share}fish/vendor_completions.d/streamweir.fish",
+    }
 
 
 def test_the_sdist_has_the_sources_and_nothing_that_was_made_on_the_way(release: Path) -> None:
