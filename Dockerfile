@@ -42,7 +42,7 @@ FROM ${BASE}
 ARG REVISION=
 LABEL org.opencontainers.image.title="Streamweir" \
       org.opencontainers.image.description="A streaming-first LLM gateway" \
-      org.opencontainers.image.licenses="Apache-2.0" \
+      org.opencontainers.image.licenses="Apache-2.0 AND MIT" \
       org.opencontainers.image.revision="${REVISION}"
 # The standard library has no bytecode in official images, and pip is not needed any more.
 RUN rm -rf /usr/local/lib/python3.*/site-packages/pip* /usr/local/lib/python3.*/ensurepip /usr/local/bin/pip* \

