@@ -13,6 +13,7 @@ write() { # NAME VALUE
 
 write first_key "sk-$(random)"
 write streamweir_metrics "sk-$(random)"
+write grafana_password "$(random)"
 write postgres_password "$(random)"
 write store_url "postgresql://streamweir:$(cat "$folder/postgres_password")@postgres/streamweir"
 echo "The secrets are in $folder. The gateway's first key is in $folder/first_key."
