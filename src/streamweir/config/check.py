@@ -31,6 +31,7 @@ from streamweir.config.payment import check_payments
 from streamweir.config.price import check_prices
 from streamweir.config.rate import check_price
 from streamweir.config.route import routes_of
+from streamweir.config.telemetry_check import check_telemetry
 from streamweir.config.weak_key import MIN_KEY_LENGTH, is_easy_to_guess
 from streamweir.config.webhook import check_webhooks
 from streamweir.frontends.table import FRONTENDS
@@ -70,6 +71,7 @@ def check(config: Config) -> list[ConfigProblem]:
         *_equal_keys(config.keys),
         *_duplicates("webhooks", "name", [webhook.name for webhook in config.webhooks]),
         *check_webhooks(config),
+        *check_telemetry(config.telemetry),
         *_duplicates("limits", "name", [rule.name for rule in config.limits]),
         *check_limit_rules(config),
     ]

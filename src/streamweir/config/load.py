@@ -166,7 +166,10 @@ def _resolve_paths(config: Config, folder: Path) -> Config:
         structs.replace(each, ca_file=str(folder / each.ca_file) if each.ca_file is not None else None)
         for each in config.webhooks
     )
-    return structs.replace(config, server=server, providers=providers, webhooks=webhooks)
+    telemetry = config.telemetry
+    if telemetry.ca_file is not None:
+        telemetry = structs.replace(telemetry, ca_file=str(folder / telemetry.ca_file))
+    return structs.replace(config, server=server, providers=providers, webhooks=webhooks, telemetry=telemetry)
 
 
 def _resolve_provider(provider: Provider, folder: Path) -> Provider:
@@ -185,6 +188,7 @@ def _resolve_provider(provider: Provider, folder: Path) -> Provider:
 def _missing_files(config: Config) -> Iterator[ConfigProblem]:
     files = [(f"{member('providers', provider.name)}.ca_file", provider.ca_file) for provider in config.providers]
     files += [(f"{member('webhooks', webhook.name)}.ca_file", webhook.ca_file) for webhook in config.webhooks]
+    files.append(("telemetry.ca_file", config.telemetry.ca_file))
     if config.server.tls is not None:
         files += [
             ("server.tls.cert_file", config.server.tls.cert_file),

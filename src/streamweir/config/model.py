@@ -13,6 +13,7 @@ from msgspec import Meta, Struct, field, structs
 from streamweir.config.cloud import AwsAuth, EntraAuth, GoogleAuth
 from streamweir.config.secret_text import Secret as Secret
 from streamweir.config.secret_text import SecretText, WithSecrets
+from streamweir.config.telemetry import Telemetry
 from streamweir.policy.alert import Group
 from streamweir.policy.charge_rule import DEFAULT_RULES, ChargeRules
 from streamweir.policy.end_user import EndUserRule
@@ -177,6 +178,7 @@ class Provider(WithSecrets, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     max_connections: Annotated[int, Meta(ge=1, le=65_535)] = 1000
     timeouts: ProviderTimeouts = ProviderTimeouts()
     cancel_stops_billing: bool | None = None
+    send_traceparent: bool | None = None
     models: tuple[str, ...] = ()
     list_models: bool | None = None
     wire: Wire | None = None
@@ -399,4 +401,5 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     keys: tuple[Key, ...] = ()
     alerts: Alerts = Alerts()
     webhooks: tuple[Webhook, ...] = ()
+    telemetry: Telemetry = Telemetry()
     limits: tuple[LimitRule, ...] = ()

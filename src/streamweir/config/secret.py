@@ -27,6 +27,7 @@ def secrets_of(config: Config) -> list[str]:
     known = known.union(*(secrets_for(config, provider.name) for provider in config.providers))
     for webhook in config.webhooks:
         known |= {str(each) for each in (webhook.url, webhook.secret, webhook.old_secret) if each}
+    known |= {str(each) for each in config.telemetry.headers.values() if len(each) >= MIN_SECRET_LENGTH}
     return sorted(known, key=lambda secret: (-len(secret), secret))
 
 

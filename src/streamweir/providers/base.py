@@ -99,6 +99,8 @@ class UpstreamRequest(Struct, frozen=True, kw_only=True):
     framing: Framing = Framing.TEXT
     """What these streams are made of."""
     method: str = "POST"
+    trace_headers: bytes = b""
+    """Header lines that say which trace the request belongs to (`policy.trace_context`)."""
 
 
 class Decoder(Protocol):

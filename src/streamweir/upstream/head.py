@@ -29,6 +29,8 @@ _OURS = frozenset(
         "upgrade",
     }
 )
+_TRACE = frozenset({"traceparent", "tracestate"})
+"""An operator who sets one of these replaces the gateway's."""
 _NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _VALUE = re.compile(r"[\t\x20-\x7e\x80-\xff]*")
 _METHOD = re.compile(r"[A-Z]{1,16}")
@@ -62,6 +64,8 @@ class RequestHead:
             # The headers for a target rarely change between requests.
             fields = self._encode_own(request.headers)
             self._known = request.headers, fields
+        if request.trace_headers and not self._fixed_names & _TRACE:
+            fields += request.trace_headers
         start, fixed, path = self._start, self._fixed, request.path.encode("ascii")
         if request.method != "POST":
             start = self._other_start(request.method)

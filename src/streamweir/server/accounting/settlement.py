@@ -8,6 +8,7 @@ are waited for (`wait_settled`); what is not done by then is settled as an orpha
 import asyncio
 from collections.abc import Callable
 from concurrent.futures import Executor
+from typing import Protocol
 
 from msgspec import Struct
 
@@ -32,16 +33,26 @@ class EndedRequest(Struct, frozen=True, kw_only=True):
     """The stored content, for a key with `log_content`. Runs in a thread."""
 
 
+class Report(Protocol):
+    """See `server.telemetry.reporting`."""
+
+    def request_ended(self, record: RequestRecord, /) -> None: ...
+
+    async def content_ready(self, record: RequestRecord, content: Content, /) -> None:
+        """After `request_ended`, if its content is stored."""
+        ...
+
+
 class Settlements:
     def __init__(
         self,
         accounting: Accounting,
         contents: ContentQueue | None,
         executor: Executor,
-        report: Callable[[RequestRecord], None],
+        report: Report,
         fault: Callable[[BaseException, str], None],
     ) -> None:
-        """`report` is called once for every request, with its complete record; `fault` for a bug, with the id."""
+        """`report` gets every request once, with its complete record; `fault` is called for a bug, with the id."""
         self._accounting = accounting
         self._contents = contents
         self._executor = executor
@@ -73,7 +84,9 @@ class Settlements:
             record.has_content = ended.content is not None and self._contents is not None
             self._finish(ended)
             if ended.content is not None and self._contents is not None:
-                self._contents.put(await loop.run_in_executor(self._executor, ended.content))
+                content = await loop.run_in_executor(self._executor, ended.content)
+                self._contents.put(content)
+                await self._report.content_ready(record, content)
         except Exception as reason:  # noqa: BLE001 (a bug: if it is not settled, it is found as an orphan)
             self._fault(reason, record.id)
 
@@ -98,4 +111,4 @@ class Settlements:
             self._accounting.settle(ended.reservation, ended.record)
         else:
             self._accounting.refused(ended.record)
-        self._report(ended.record)
+        self._report.request_ended(ended.record)

@@ -70,6 +70,7 @@ from streamweir.server.request.runtime import RuntimeConfig, build_runtime_confi
 from streamweir.server.telemetry import log
 from streamweir.server.telemetry.metrics import Metrics
 from streamweir.server.telemetry.record import RequestRecord
+from streamweir.server.telemetry.reporting import Reporting
 from streamweir.upstream.base import Upstream
 
 _BODY_CHECK_S = 0.05
@@ -98,7 +99,6 @@ class Gateway:
         `page`: the console's files; None: those that were built. `background`: that of the process, used if there is
         no `storage`, which has it.
         """
-        self._report = report
         self._open_local = open_local
         self._runtime = build_runtime_config(config, open_local, prices=prices)
         self.storage = storage
@@ -111,7 +111,6 @@ class Gateway:
         self._parser = ThreadPoolExecutor(2, "parse")
         contents = storage.contents if storage is not None else None
         self.bodies = BodyMemory(body_memory_bytes(config, workers))
-        self._settlements = Settlements(self.accounting, contents, self._parser, self._request_ended, log.log_fault)
         self.metrics = Metrics(
             connections=lambda: connections_of(self._runtime),
             router=lambda: self._runtime.router,
@@ -119,6 +118,9 @@ class Gateway:
             task_ends=self.background.ends,
             body_bytes=lambda: self.bodies.held_bytes,
         )
+        redactor = (lambda: contents.redactor) if contents is not None else None
+        self._reporting = Reporting(report, self.metrics, self.background, self._parser, redactor)
+        self._settlements = Settlements(self.accounting, contents, self._parser, self._reporting, log.log_fault)
         self._observer = GatewayObserver(self.metrics, lambda: self._runtime.config.server.limits.abandoned)
         self._is_secure = config.server.tls is not None
         self._early_responses = EarlyResponses(
@@ -244,6 +246,7 @@ class Gateway:
 
     async def open(self) -> None:
         self._lag.start()
+        self._reporting.start()
         self.on_close.append(refresh_models(lambda: self._runtime, self.background))
         if self._maintenance is not None:
             self._maintenance.start()
@@ -286,8 +289,8 @@ class Gateway:
                 task.add_done_callback(self._retired.discard)
 
     def _update_metric_names(self) -> None:
-        models, targets, keys = self._runtime.config.models, self._runtime.routes.targets(), self._runtime.keys
-        self.metrics.set_names([each.id for each in models], map(str, targets), [each.id for each in keys])
+        targets, keys = list(map(str, self._runtime.routes.targets())), [each.id for each in self._runtime.keys]
+        self._reporting.use(self._runtime.config, targets, keys)
 
     def begin_lame_duck(self) -> None:
         self.readiness.is_draining = True
@@ -329,6 +332,7 @@ class Gateway:
         for _, upstream in self._runtime.upstreams():
             await upstream.close()
         await asyncio.gather(*self._retired)
+        await self._reporting.close()
         await self._close_accounting()
         self._parser.shutdown(wait=False, cancel_futures=True)
         if self._health is not None:
@@ -404,10 +408,6 @@ class Gateway:
         if error.code == "overloaded":
             self._overload.count("connection")
         return self._early_responses.answer(request, error)
-
-    def _request_ended(self, record: RequestRecord) -> None:
-        self._report(record)
-        self.metrics.request_ended(record)
 
     def _why_closed(self) -> GatewayFault | None:
         if self._is_draining:

@@ -22,6 +22,7 @@ from streamweir.server.accounting.keys import KeyDirectory
 from streamweir.server.http.answers import Refusal
 from streamweir.server.http.message import Request
 from streamweir.server.request.runtime import RuntimeConfig
+from streamweir.server.request.tracing import new_trace
 from streamweir.server.telemetry.record import RequestRecord
 from streamweir.store.db.clock import now_ms
 
@@ -277,6 +278,8 @@ def new_record(request: Request, runtime: RuntimeConfig, frontend: Frontend, key
         duration_s=age_s,
         bytes_in=len(request.body),
     )
+    if runtime.tracing is not None and key is not None:
+        record.trace = new_trace(runtime.tracing, request.headers)
     if frontend.logged_headers:
         record.client_ids = _client_ids_of(request, frontend.logged_headers)
     return record

@@ -31,6 +31,7 @@ from streamweir.server.request.request_size import estimate_prompt
 from streamweir.server.request.routing_headers import cost_headers, routing_headers
 from streamweir.server.request.runtime import RuntimeConfig
 from streamweir.server.request.shown_cost import asks_for_cost, price_in_dollars, read_usage_option
+from streamweir.server.request.tracing import traced
 from streamweir.server.telemetry.record import RequestRecord
 
 
@@ -110,8 +111,14 @@ class AttemptBuilder:
         """See `attempt_setup.build_request`."""
         build = partial(build_request, self._runtime, chat, candidate, limit, is_last=is_last)
         if self.body_bytes <= MAX_BYTES_ON_LOOP:
-            return build()
-        return await asyncio.get_running_loop().run_in_executor(self._parser, build)
+            request = build()
+        else:
+            request = await asyncio.get_running_loop().run_in_executor(self._parser, build)
+        trace, runtime = self._record.trace, self._runtime
+        if trace is None:
+            return request
+        number, provider = len(self._record.attempts), runtime.provider_for(candidate.target).config
+        return traced(request, trace, number, chat, limit, runtime.tracing, provider)
 
     def make_relay(
         self,

@@ -58,6 +58,7 @@ def report_attempt(
     `has_content`: the key stores prompts and answers."""
     router, now = runtime.router, time.monotonic()
     error = relay.failure or meter.record.error
+    attempt.model = meter.record.model
     if conversation is not None and relay.first_token_at is not None:
         router.affinity.note(conversation, candidate, now)  # however it ends, the prompt was read
     if relay.verdict is None and error is not None and not is_stopped:

@@ -38,6 +38,7 @@ from streamweir.policy.route import RouteTable
 from streamweir.policy.router import Router
 from streamweir.policy.target_limits import TargetLimits
 from streamweir.policy.target_memory import TargetMemory
+from streamweir.policy.trace_context import TracePolicy
 from streamweir.providers.advice import UNKNOWN_HOST
 from streamweir.providers.base import Target, UpstreamRequest, Wire
 from streamweir.providers.compatible import VENDORS, provider_of
@@ -60,6 +61,7 @@ from streamweir.server.request.model_limits import ModelLimitsTable
 from streamweir.server.request.model_lists import ModelLists
 from streamweir.server.request.route_prices import RoutePrices
 from streamweir.server.request.target_settings import OwnSettings, server_of, settings_of_targets
+from streamweir.server.request.tracing import trace_policy_of
 from streamweir.server.request.wires import ProviderWire, WireTable
 from streamweir.store.prices.file import load_prices
 from streamweir.upstream.authorized import AuthorizedUpstream, connections_in
@@ -150,6 +152,8 @@ class RuntimeConfig(Struct, frozen=True, kw_only=True):
     target_limits: TargetLimits | None
     """None: nothing is limited."""
     attribution: Recorder
+    tracing: TracePolicy | None
+    """None: requests are not traced."""
     reported_quotas: Quotas | None
     """What providers report of their own limits. None: no request has a choice of candidates."""
     model_lists: ModelLists
@@ -231,6 +235,7 @@ def build_runtime_config(
         wires=WireTable(config, old.wires.learned if old is not None else None),
         target_limits=_target_limits(config),
         attribution=recorder_of(config),
+        tracing=trace_policy_of(config),
         reported_quotas=_reported_quotas(config, old),
         model_lists=old.model_lists if old is not None else ModelLists(),
         reloaded=asyncio.Event(),

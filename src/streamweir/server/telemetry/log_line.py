@@ -89,6 +89,7 @@ class RequestLine(Struct, kw_only=True, omit_defaults=True, gc=False):
     client_id: str | None = None
     client_ids: dict[str, str] | None = None
     completion_id: str | None = None
+    trace_id: str | None = None
 
 
 def level_of(record: RequestRecord) -> Literal["info", "warning", "error"]:
@@ -154,6 +155,8 @@ def _add_caller(line: RequestLine, record: RequestRecord) -> None:
         line.client_ids = {name: clean_id(id) for name, id in record.client_ids.items()}
     if record.completion_id:
         line.completion_id = clean_id(record.completion_id)
+    if record.trace is not None:
+        line.trace_id = record.trace.trace_id.hex()
 
 
 def written(now: float) -> str:

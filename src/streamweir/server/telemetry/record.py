@@ -10,6 +10,7 @@ from streamweir.core.usage import Usage
 from streamweir.core.verdict import Verdict
 from streamweir.pipeline.settlement import UsageSource
 from streamweir.policy.attribution import NOTHING, Attribution
+from streamweir.policy.trace_context import RequestTrace
 from streamweir.server.telemetry.timeline import Timeline
 
 
@@ -40,6 +41,8 @@ class AttemptRecord(Struct, kw_only=True, gc=False):
     trace: CallTrace | None = None
     first_byte_s: float | None = None
     """From the sending of the request to the head of the response."""
+    model: str | None = None
+    """The model that answered, as the provider names it."""
     members: dict[str, Any] | None = None
     """What `server.telemetry.attempt_members` has made of it, once for the log line and the row."""
 
@@ -125,6 +128,8 @@ class RequestRecord(Struct, kw_only=True, gc=False):
     dropped: tuple[str, ...] = ()
     """JSON paths that the provider does not support. Callers choose some of these names: sanitize before printing."""
     has_content: bool = False
+    trace: RequestTrace | None = None
+    """If requests are traced, and the caller has a valid key."""
 
     @property
     def target(self) -> str | None:

@@ -1,0 +1,1 @@
+"""Traces and metrics for an OpenTelemetry collector (OTLP over HTTP)."""

@@ -1,0 +1,120 @@
+"""The export of one configuration: spans and metrics of requests that are over, to one collector.
+
+    record -> spans, encoded -> SpanQueue ----> OtlpClient -> collector
+          `-> Measurement ----> MetricTurn --/
+
+Called once for each request (`request_ended`), and once more if its content is sent too. Everything else happens in
+two background tasks. A reload makes another exporter, and closes this one.
+"""
+
+import asyncio
+import os
+import socket
+import time
+from collections.abc import Iterable
+from concurrent.futures import Executor
+from typing import Final
+from uuid import uuid4
+
+from streamweir import __version__
+from streamweir.background import BackgroundTask, BackgroundTasks
+from streamweir.config.model import Config
+from streamweir.policy.redact import Redactor
+from streamweir.server.telemetry.otel.client import OtlpClient
+from streamweir.server.telemetry.otel.content import content_attributes
+from streamweir.server.telemetry.otel.measurement import Measurement
+from streamweir.server.telemetry.otel.operation import Destinations
+from streamweir.server.telemetry.otel.protobuf import Value, attribute, tag, text
+from streamweir.server.telemetry.otel.queue import Export, ExportCounts, MetricTurn, SpanQueue
+from streamweir.server.telemetry.otel.span import SpanWriter
+from streamweir.server.telemetry.record import RequestRecord
+from streamweir.store.requests.content import Content
+
+FLUSH_S = 3.0
+"""What is left at the end must be sent within this time."""
+_INSTANCE: Final = str(uuid4())
+"""Of this process: each worker has its own."""
+
+
+class Exporter:
+    def __init__(self, config: Config, counts: ExportCounts, background: BackgroundTasks) -> None:
+        settings = self._settings = config.telemetry
+        self._background = background
+        self._client = OtlpClient(settings)
+        export = Export(
+            client=self._client,
+            counts=counts,
+            resource=resource_of(config),
+            scope=text(tag(1), "streamweir") + text(tag(2), __version__),
+            interval_s=settings.metrics_interval_s,
+        )
+        self._writer = SpanWriter(Destinations(config), shows_costs=settings.costs)
+        self.spans = SpanQueue(export) if settings.traces else None
+        self._measurement = Measurement(time.time_ns) if settings.metrics else None
+        self._turn = MetricTurn(export, self._measurement.encode) if self._measurement is not None else None
+        self._tasks: list[BackgroundTask] = []
+
+    def use(self, config: Config, models: Iterable[str], targets: Iterable[str]) -> None:
+        """A configuration with the same settings for the collector. Names as in `Metrics.set_names`."""
+        destinations = Destinations(config)
+        self._writer = SpanWriter(destinations, shows_costs=self._settings.costs)
+        if self._measurement is not None:
+            self._measurement.use(destinations, models, targets)
+
+    def start(self) -> None:
+        if self.spans is not None:
+            self._tasks.append(self._background.start("span export", self.spans.run))
+        if self._turn is not None:
+            self._tasks.append(self._background.start("metric export", self._turn.run))
+
+    async def close(self) -> None:
+        """Sends what is left, for at most `FLUSH_S`."""
+        if self.spans is not None:
+            self.spans.close()
+        if self._turn is not None:
+            self._turn.close()
+        await asyncio.gather(*(task.stop(FLUSH_S) for task in self._tasks))
+        if self.spans is not None:
+            self.spans.drop()
+        await self._client.close()
+
+    def request_ended(self, record: RequestRecord) -> None:
+        if self._measurement is not None and record.key_id is not None:
+            self._measurement.count(record)
+        if not (self._settings.content and record.has_content):
+            self._put(record)
+
+    async def content_ready(
+        self, record: RequestRecord, content: Content, redactor: Redactor, executor: Executor
+    ) -> None:
+        """After `request_ended`, for a key that stores content."""
+        trace = record.trace
+        if not self._settings.content or self.spans is None or trace is None or not trace.is_sampled:
+            return
+        encode = asyncio.get_running_loop().run_in_executor
+        self._put(record, await encode(executor, content_attributes, content, record.dialect or "", redactor))
+
+    def _put(self, record: RequestRecord, content: bytes = b"") -> None:
+        trace = record.trace
+        if trace is not None and trace.is_sampled and self.spans is not None:
+            spans, count = self._writer.write(record, trace, content)
+            self.spans.put(spans, count, is_refusal=not record.attempts)
+
+
+def resource_of(config: Config) -> bytes:
+    """Who sends it."""
+    settings = config.telemetry
+    host = socket.gethostname()
+    known: dict[str, Value] = {
+        "service.name": settings.service_name,
+        "service.version": __version__,
+        "service.instance.id": _INSTANCE,
+        "host.name": host,
+        "process.pid": os.getpid(),
+        "streamweir.node": config.server.node or host,
+        "telemetry.sdk.name": "streamweir",
+        "telemetry.sdk.language": "python",
+        "telemetry.sdk.version": __version__,
+        **settings.resource,
+    }
+    return b"".join([attribute(name, value, tag(1)) for name, value in known.items()])
