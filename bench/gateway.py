@@ -26,7 +26,7 @@ from bench.process import BenchError, Process, allow_files, free_port, share_cor
 from bench.record import DIRECT, Record
 from bench.report import markdown, write
 from bench.scenarios import SCENARIOS, Scenario
-from bench.system import Setting, System, before, haproxy, nginx, other, streamweir
+from bench.system import Setting, System, before, haproxy, nginx, other, streamweir, traced
 from bench.tls import NoTls, tls_provider
 
 HERE = Path(__file__).parent
@@ -69,6 +69,8 @@ def systems_of(setting: Setting, options: argparse.Namespace) -> list[System]:
         "streamweir (STREAMWEIR=... names one)": streamweir(setting, has_books=True),
         "streamweir without accounting": streamweir(setting, has_books=False),
     }
+    if options.tracing:
+        known["streamweir with tracing"] = traced(setting)
     if (other_build := before(setting)) is not None:
         known["the build that BEFORE=... names"] = other_build
     if options.peers:
@@ -179,6 +181,7 @@ def main() -> None:
     parser.add_argument(
         "--peers", action="store_true", help="LiteLLM and Portkey too: `make bench-peers` installs them"
     )
+    parser.add_argument("--tracing", action="store_true", help="also the gateway with every request traced")
     parser.add_argument("--strict", action="store_true", help="status 1 where a claim was measured and is not kept")
     for each in fields(Size):
         option = f"--{each.name.replace('_', '-')}"

@@ -167,8 +167,8 @@ class Lockstep:
 
 
 @asynccontextmanager
-async def lockstep(folder: Path) -> AsyncIterator[Lockstep]:
-    """`folder` is empty, and gets the configuration and the database."""
+async def lockstep(folder: Path, telemetry: str = "") -> AsyncIterator[Lockstep]:
+    """`folder` is empty, and gets the configuration and the database. `telemetry`: more of the configuration."""
     loop = asyncio.get_running_loop()
     listener = socket.create_server(("127.0.0.1", 0))
     file = folder / "streamweir.toml"
@@ -179,7 +179,7 @@ async def lockstep(folder: Path) -> AsyncIterator[Lockstep]:
 
     provider = Provider(may_answer)
     mock = await loop.create_server(lambda: ProviderConnection(provider), "127.0.0.1", 0)
-    file.write_text(_configuration(listener.getsockname()[1], mock.sockets[0].getsockname()[1]))
+    file.write_text(_configuration(listener.getsockname()[1], mock.sockets[0].getsockname()[1], telemetry))
     config = load_config(file, {})
     await prepare_accounting(config, folder)
     storage = await open_accounting(config, folder)
@@ -210,12 +210,12 @@ def request_of(route: Route, *, is_stream: bool) -> bytes:
     return f"{head}content-type: application/json\r\ncontent-length: {len(body)}\r\n\r\n".encode() + body
 
 
-def _configuration(port: int, upstream_port: int) -> str:
+def _configuration(port: int, upstream_port: int, telemetry: str) -> str:
     # How often turns are measured must not depend on the machine.
     server_limits = "[server.limits]\nturn_s = 3600"
     known = {"port": port, "key": KEY, "limits": LIMITS, "store": "sqlite:///streamweir.db", "ca_file": ""}
     upstream = {"scheme": "http", "upstream_port": upstream_port, "upstream_key": UPSTREAM_KEY}
-    more = {"quiet_key": QUIET_KEY, "server_limits": server_limits}
+    more = {"quiet_key": QUIET_KEY, "server_limits": server_limits, "telemetry": telemetry}
     return filled((HERE / "streamweir.toml").read_text(), {**known, **upstream, **more})
 
 

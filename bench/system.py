@@ -25,7 +25,7 @@ KEY = f"sk-{secrets.token_hex(16)}"
 QUIET_KEY = f"sk-{secrets.token_hex(16)}"
 UPSTREAM_KEY = f"sk-{secrets.token_hex(16)}"
 CHAT, MESSAGES, RESPONSES = "/v1/chat/completions", "/v1/messages", "/v1/responses"
-STREAMWEIR, WITHOUT_BOOKS, BEFORE = "streamweir", "without accounting", "before"
+STREAMWEIR, WITHOUT_BOOKS, BEFORE, TRACED = "streamweir", "without accounting", "before", "traced"
 
 LIMITS = """\
 rpm = 1000000000
@@ -184,10 +184,15 @@ def haproxy(setting: Setting) -> System | None:
 
 
 def streamweir(setting: Setting, *, has_books: bool) -> System | None:
-    """From STREAMWEIR=..., or the one that is installed. With accounting: limits, ledger and request log."""
-    beside = Path(sys.executable).with_name("streamweir")
-    program = os.environ.get("STREAMWEIR") or (str(beside) if beside.exists() else None)
+    """With accounting: limits, ledger and request log."""
+    program = own_program()
     return None if program is None else build(program, setting, has_books=has_books)
+
+
+def own_program() -> str | None:
+    """From STREAMWEIR=..., or the one that is installed."""
+    beside = Path(sys.executable).with_name("streamweir")
+    return os.environ.get("STREAMWEIR") or (str(beside) if beside.exists() else None)
 
 
 def before(setting: Setting) -> System | None:
@@ -196,14 +201,23 @@ def before(setting: Setting) -> System | None:
     return None if program is None else replace(build(program, setting, has_books=True), name=BEFORE)
 
 
-def build(program: str, setting: Setting, *, has_books: bool) -> System:
+def traced(setting: Setting) -> System | None:
+    """With every request traced, and the mock provider as the collector: what that costs, seen in one run."""
+    program = own_program()
+    return None if program is None else replace(build(program, setting, has_books=True, traces=True), name=TRACED)
+
+
+def build(program: str, setting: Setting, *, has_books: bool, traces: bool = False) -> System:
     def command(where: Setting, port: int) -> Sequence[str]:
         # What counts for several workers is a Valkey: limits are measured in one worker alone.
         limits = LIMITS if has_books and where.workers == 1 else ""
         store = "sqlite:///streamweir.db" if has_books else "none"
         ca_file = "" if where.ca_file is None else f'ca_file = "{where.ca_file}"'
         server_limits = "" if where.refuses else "[server.limits]\nturn_s = 3600\nlag_s = 3600"
+        collector = f"http://127.0.0.1:{where.upstream_port}/collector"
+        telemetry = f'[telemetry]\nendpoint = "{collector}"' if traces else ""
         more = {"limits": limits, "store": store, "ca_file": ca_file, "server_limits": server_limits}
+        more["telemetry"] = telemetry
         config = write_config("streamweir.toml", where, port, more)
         place = ["--listen", f"127.0.0.1:{port}", "--data-dir", str(where.folder / "data")]
         return [program, "serve", "--config", str(config), *place, "--workers", str(where.workers)]

@@ -100,7 +100,8 @@ def begin_trace(policy: TracePolicy, headers: Mapping[str, str], entropy: bytes)
     caller = read_trace_context(headers) if "traceparent" in headers and policy.callers != "ignore" else None
     if caller is None:
         trace_id = entropy[:16] if entropy[:16] != _NO_TRACE else b"\x01" * 16
-        return RequestTrace(trace_id, span_id, int.from_bytes(trace_id[9:], "big") >= policy.threshold)
+        is_sampled = not policy.threshold or int.from_bytes(trace_id[9:], "big") >= policy.threshold
+        return RequestTrace(trace_id, span_id, is_sampled)
     is_sampled = caller.is_sampled
     if policy.callers == "join":
         is_sampled = int.from_bytes(entropy[25:], "big") >= policy.threshold

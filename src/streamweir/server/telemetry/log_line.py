@@ -23,7 +23,8 @@ from streamweir.server.telemetry.sanitize import clean, clean_id
 MAX_ITEMS = 50
 """The maximum length of a list in a log line."""
 
-_FINE = frozenset({Verdict.COMPLETED, Verdict.LENGTH, Verdict.FILTERED, Verdict.REJECTED, Verdict.CLIENT_GONE})
+FINE = frozenset({Verdict.COMPLETED, Verdict.LENGTH, Verdict.FILTERED, Verdict.REJECTED, Verdict.CLIENT_GONE})
+"""Everything worked, or the caller is the cause."""
 
 
 class AttemptPart(Struct, kw_only=True, omit_defaults=True, gc=False):
@@ -95,7 +96,7 @@ class RequestLine(Struct, kw_only=True, omit_defaults=True, gc=False):
 def level_of(record: RequestRecord) -> Literal["info", "warning", "error"]:
     if record.verdict is Verdict.GATEWAY_FAULT:
         return "error"
-    if record.status >= 500 or (record.verdict is not None and record.verdict not in _FINE):
+    if record.status >= 500 or (record.verdict is not None and record.verdict not in FINE):
         return "warning"
     return "info"
 

@@ -10,10 +10,10 @@ import struct
 from collections.abc import Callable, Iterable
 
 from streamweir.core.verdict import Verdict
-from streamweir.server.telemetry.log_line import level_of
+from streamweir.server.telemetry.log_line import FINE
 from streamweir.server.telemetry.metric_families import Histogram
 from streamweir.server.telemetry.metric_labels import OTHER, LabelNames
-from streamweir.server.telemetry.otel.operation import OWN, Destination, Destinations, operation_of
+from streamweir.server.telemetry.otel.operation import OWN, Destination, Destinations, is_of_model, operation_in
 from streamweir.server.telemetry.otel.protobuf import Value, attribute, double, fixed64, message, tag, text
 from streamweir.server.telemetry.record import AttemptRecord, RequestRecord
 
@@ -141,10 +141,11 @@ class Measurement:
 
     def count(self, record: RequestRecord) -> None:
         attempts, usage = record.attempts, record.usage
-        error = record.error if record.error or level_of(record) == "info" else record.verdict
-        has_answered = record.ttft_s is not None or (bool(attempts) and record.verdict in _ANSWERED)
+        target, verdict = attempts[-1].target if attempts else "", record.verdict
+        error = record.error or (None if verdict in FINE else verdict)
+        has_answered = record.ttft_s is not None or (bool(attempts) and verdict in _ANSWERED)
         ttft_s = record.ttft_s
-        kind = (record.path, record.dialect, record.model, record.target, error, has_answered, ttft_s is None)
+        kind = (record.path, record.dialect, record.model, target, error, has_answered, ttft_s is None)
         request = self._requests.get(kind) or self._find_request(kind, record, error, has_answered)
         if request is None:  # of no model
             return
@@ -170,9 +171,9 @@ class Measurement:
     def _find_request(
         self, kind: tuple[object, ...], record: RequestRecord, error: str | None, has_answered: bool
     ) -> _RequestSeries | None:
-        operation = operation_of(record)
-        if operation is None:
+        if not record.attempts and not is_of_model(record.path):
             return None
+        operation = operation_in(record.dialect)
         name = record.model
         label = (self._models.label(name, has_answered) or OTHER) if name else ""
         attributes = _attributes(operation, Destination(OWN), label, error)
@@ -191,7 +192,7 @@ class Measurement:
         answered = has_answered and attempt is record.attempts[-1]
         label = self._targets.label(attempt.target, answered)
         model = label.partition("/")[2] if label is not None else OTHER
-        operation = operation_of(record) or "chat"
+        operation = operation_in(record.dialect)
         destination = self._destinations.of(attempt.target)
         tokens = [
             self._tokens.series((*_attributes(operation, destination, model), ("gen_ai.token.type", each)))

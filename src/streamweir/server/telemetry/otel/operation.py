@@ -14,7 +14,6 @@ from msgspec import Struct
 from streamweir.config.address import base_url_of
 from streamweir.config.model import Config
 from streamweir.frontends.table import FRONTENDS
-from streamweir.server.telemetry.record import RequestRecord
 
 OWN = "streamweir"
 """The provider of what the gateway answers itself: it has called none."""
@@ -71,10 +70,13 @@ def provider_name(kind: str) -> str:
     return _PROVIDERS.get(kind) or _PROVIDERS.get(kind.partition("-")[0], kind)
 
 
-def operation_of(record: RequestRecord) -> str | None:
-    if record.path not in FRONTENDS.by_path and not record.attempts:
-        return None
-    return _OPERATIONS.get(record.dialect or "", "chat")
+def is_of_model(path: str) -> bool:
+    """Whether a model answers there. Attempts are made for other paths, too, such as the playground's."""
+    return path in FRONTENDS.by_path
+
+
+def operation_in(dialect: str | None) -> str:
+    return _OPERATIONS.get(dialect or "", "chat")
 
 
 def _destination(provider: str, url: str | None) -> Destination:

@@ -2,15 +2,16 @@
 
 Only what OTLP needs: numbers, texts and messages in messages, as bytes. It is written by hand because it is done for
 every request: the generated classes of the official package take four times as long
-(docs/decisions/0043-spans-are-written-from-the-record.md). The tests read the result with that package. An attribute
-that repeats is encoded once and cached.
+(docs/decisions/0043-spans-are-written-from-the-record.md). The tests read the result with that package.
 """
 
 import struct
 from collections.abc import Iterator
-from functools import lru_cache
 
-_SMALL = 4096
+SMALL = 4096
+"""Smaller numbers have a place in `VARINTS`, of one or two bytes."""
+_ONE_BYTE = 128
+_MAX_KEPT = 256
 _MAX_INT64 = 2**63 - 1
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 double = struct.Struct("<d").pack
@@ -26,11 +27,11 @@ def _varint(number: int) -> bytes:
     return bytes(out)
 
 
-_VARINTS = tuple(map(_varint, range(_SMALL)))
+VARINTS = tuple(map(_varint, range(SMALL)))
 
 
 def varint(number: int) -> bytes:
-    return _VARINTS[number] if number < _SMALL else _varint(number)
+    return VARINTS[number] if number < SMALL else _varint(number)
 
 
 def tag(number: int, wire: int = _BYTES) -> bytes:
@@ -39,7 +40,8 @@ def tag(number: int, wire: int = _BYTES) -> bytes:
 
 def message(field: bytes, content: bytes) -> bytes:
     """A message, a text or bytes. `field`: its tag."""
-    return field + varint(len(content)) + content
+    size = len(content)
+    return field + (VARINTS[size] if size < SMALL else _varint(size)) + content
 
 
 def text(field: bytes, content: str) -> bytes:
@@ -65,10 +67,6 @@ def attribute(name: str, value: Value, field: bytes = ATTRIBUTES) -> bytes:
     return message(field, text(_KEY, name) + message(_VALUE, _any(value)))
 
 
-cached_attribute = lru_cache(maxsize=1024)(attribute)
-"""For values that repeat: names of the configuration, codes."""
-
-
 def _any(value: Value) -> bytes:
     if isinstance(value, str):
         return text(_STRING, value)
@@ -84,27 +82,37 @@ def _any(value: Value) -> bytes:
 class TextField:
     """An attribute with a text that is another one in each request."""
 
-    __slots__ = ("_key",)
+    __slots__ = ("_heads", "_name")
 
     def __init__(self, name: str) -> None:
-        self._key = text(_KEY, name)
+        self._name = name
+        self._heads: dict[int, bytes] = {}
+        """All that is before the text, by its length."""
 
     def encode(self, content: str) -> bytes:
-        return message(ATTRIBUTES, self._key + message(_VALUE, text(_STRING, content)))
+        data = content.encode("utf-8", "replace")
+        return (self._heads.get(len(data)) or self._head(len(data))) + data
+
+    def _head(self, size: int) -> bytes:
+        head = attribute(self._name, " " * size)[:-size] if size else attribute(self._name, "")
+        if size < _MAX_KEPT:
+            self._heads[size] = head
+        return head
 
 
 class IntField:
     """An attribute with a number, not negative, that is another one in each request."""
 
-    __slots__ = ("_heads",)
+    __slots__ = ("_name", "_one", "_two")
 
     def __init__(self, name: str) -> None:
-        key = text(_KEY, name)
-        self._heads = [message(ATTRIBUTES, key + message(_VALUE, _INT + bytes(size)))[:-size] for size in range(1, 11)]
+        self._name = name
+        self._one, self._two = attribute(name, 1)[:-1], attribute(name, SMALL - 1)[:-2]
 
     def encode(self, number: int) -> bytes:
-        data = varint(number)
-        return self._heads[len(data) - 1] + data
+        if number < _ONE_BYTE:
+            return self._one + VARINTS[number]
+        return self._two + VARINTS[number] if number < SMALL else attribute(self._name, number)
 
 
 def fits_int64(number: int) -> bool:
