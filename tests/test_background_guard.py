@@ -52,7 +52,7 @@ SHORT = {
     "server/process/lifecycle.py _Reloads.request": "the reloads that signals have requested",
     "server/process/start.py _report_loading": "until the embedded model is loaded",
     "server/process/start.py _serve_alone": "until the embedded model is loaded",
-    "server/telemetry/reporting.py Reporting.use": "sends what an export that a reload has ended has left, for a few seconds",
+    "server/telemetry/reporting.py Reporting.use": "ends an export after a reload, within seconds",
     "server/process/supervisor.py Supervisor._begin_reload": "one reload",
     "server/process/supervisor.py Supervisor._run_worker": "lasts as long as one worker",
     "store/db/postgres.py PostgresStore.close": "closes the connections",

@@ -2,7 +2,7 @@
 
 Only what OTLP needs: numbers, texts and messages in messages, as bytes. It is written by hand because it is done for
 every request: the generated classes of the official package take four times as long
-(docs/decisions/0043-spans-are-written-from-the-record.md). The tests read the result with that package.
+(docs/decisions/0044-spans-are-written-from-the-record.md). The tests read the result with that package.
 """
 
 import struct
