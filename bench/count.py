@@ -49,6 +49,9 @@ PLAIN = PASSED["passed"]
 ROUTES = {**PASSED, **TRANSLATED, **RESPONSES_ROUTES, **BEDROCK_ROUTES}
 CHUNKS = {f"calls, chunk {name}": route for name, route in ROUTES.items()}
 STREAM, SHORT, HELD = "calls, stream without chunks", "calls, short request", "bytes, open stream"
+TRACED_CHUNK, TRACED_SHORT = "calls, chunk passed, traced", "calls, short request, traced"
+TELEMETRY = '[telemetry]\nendpoint = "http://127.0.0.1:9"'
+"""A collector that nothing is sent to before the end: spans wait for more of them."""
 
 WORSE, BETTER = 0.02, 0.10
 """By which part a figure may be above the committed one, and below it."""
@@ -57,7 +60,13 @@ MAX_NAMED, MIN_NAMED = 12, 0.5
 _HERE = str(FILE.parent)
 _OURS = str(Path(streamweir.__file__).parent)
 _BACKGROUND = tuple(
-    f"{_OURS}/{name}" for name in ("store/", "server/http/pressure.py", "server/accounting/maintenance.py")
+    f"{_OURS}/{name}"
+    for name in (
+        "store/",
+        "server/http/pressure.py",
+        "server/accounting/maintenance.py",
+        "server/telemetry/otel/queue.py",
+    )
 )
 _ROOTS = ("/streamweir/", "/site-packages/", f"/python{PYTHON}/")
 
@@ -109,8 +118,8 @@ def measure() -> dict[str, Figure]:
     gc.collect()
     gc.disable()  # what it calls comes at any time
     try:
-        with TemporaryDirectory() as folder:
-            return uvloop.run(_measure(Path(folder)))
+        with TemporaryDirectory() as folder, TemporaryDirectory() as other:
+            return uvloop.run(_measure(Path(folder))) | uvloop.run(_measure_traced(Path(other)))
     finally:
         gc.enable()
 
@@ -130,6 +139,17 @@ async def _measure(folder: Path) -> dict[str, Figure]:
         caller.close()
         figures[HELD] = _figure(await _held(steps, PLAIN))
     return figures
+
+
+async def _measure_traced(folder: Path) -> dict[str, Figure]:
+    async with lockstep(folder, TELEMETRY) as steps:
+        caller = await steps.connect()
+        one = await _typical(steps, caller, PLAIN, TEXTS, REPEATS)
+        two = await _typical(steps, caller, PLAIN, 2 * TEXTS, REPEATS)
+        short = await _typical(steps, caller, PLAIN, 0, REQUESTS)
+        caller.close()
+    chunk = {part: (two[part] - one[part]) / TEXTS for part in {*one, *two}}
+    return {TRACED_CHUNK: _figure(chunk), TRACED_SHORT: _figure(short)}
 
 
 async def _typical(steps: Lockstep, caller: Caller, route: Route, texts: int, repeats: int) -> Counter[str]:

@@ -9,6 +9,8 @@ from bench.count import (
     PYTHON,
     SHORT,
     STREAM,
+    TRACED_CHUNK,
+    TRACED_SHORT,
     Figure,
     changes,
     committed,
@@ -18,13 +20,17 @@ from bench.count import (
     typical,
 )
 
+CHUNK = "calls, chunk passed"
+
 
 def test_no_figure_is_worse_than_the_committed_one() -> None:
     python, before = committed()
     if python != PYTHON:
         pytest.skip(f"counted with Python {python}, and {PYTHON} makes other calls")
     measured = measure()
-    assert measured.keys() == before.keys() == {*CHUNKS, STREAM, SHORT, HELD}
+    assert measured.keys() == before.keys() == {*CHUNKS, STREAM, SHORT, HELD, TRACED_CHUNK, TRACED_SHORT}
+    difference = [each for each in changes(measured[TRACED_CHUNK], measured[CHUNK]) if "telemetry" in each]
+    assert difference == [], "tracing adds nothing to a chunk"
     found = [problem_with(name, figure, before[name]) for name, figure in measured.items()]
     wrong = [what for what in found if what is not None]
     if wrong:
