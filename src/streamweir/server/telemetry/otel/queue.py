@@ -8,7 +8,7 @@ nothing is lost with a message of theirs.
 
 import asyncio
 from collections import Counter, deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from random import random
 from typing import Final
 
@@ -17,7 +17,7 @@ from prometheus_client.metrics_core import CounterMetricFamily, Metric
 
 from streamweir.server.telemetry.log import logger
 from streamweir.server.telemetry.otel.client import OtlpClient, Outcome
-from streamweir.server.telemetry.otel.protobuf import message, tag
+from streamweir.server.telemetry.otel.protobuf import message, tag, varint
 
 MAX_BYTES = 16 << 20
 BATCH_BYTES = 1 << 20
@@ -79,9 +79,11 @@ class _Sender:
         """No further attempts are made."""
         self._is_failing = False
 
-    async def send(self, items: bytes, count: int) -> None:
-        """`items`: the fields of a scope."""
-        body = message(tag(1), self._head + message(tag(2), self._scope + items))
+    async def send(self, items: Sequence[bytes], count: int) -> None:
+        """`items`: the fields of a scope. They are copied once: a message may be large."""
+        size = sum(map(len, items))
+        scope = tag(2) + varint(len(self._scope) + size) + self._scope
+        body = b"".join((tag(1), varint(len(self._head) + len(scope) + size), self._head, scope, *items))
         counts, signal = self._export.counts, self._signal
         try:
             outcome = await self._try(body)
@@ -174,7 +176,7 @@ class SpanQueue:
         self._waiting.clear()
         self._bytes = 0
 
-    def _take(self) -> tuple[bytes, int]:
+    def _take(self) -> tuple[list[bytes], int]:
         """The first that make up a message."""
         taken: list[bytes] = []
         size = total = 0
@@ -189,7 +191,7 @@ class SpanQueue:
                 self._has_some.clear()
             if self._bytes < _WORTH_SENDING:
                 self._is_due.clear()
-        return b"".join(taken), total
+        return taken, total
 
 
 class MetricTurn:
@@ -213,7 +215,7 @@ class MetricTurn:
             is_last = closing.is_set()
             points, count = self._encode()
             if count:
-                await self._sender.send(points, count)
+                await self._sender.send((points,), count)
 
     def close(self) -> None:
         self._sender.closing.set()
