@@ -35,6 +35,7 @@ import uvloop
 import streamweir
 from bench.lockstep import Caller, Lockstep, lockstep
 from bench.system import BEDROCK_ROUTES, PASSED, RESPONSES_ROUTES, TRANSLATED, Route
+from streamweir.server.telemetry.otel import exporter
 
 FILE = Path(__file__).with_name("count.json")
 PYTHON = ".".join(platform.python_version_tuple()[:2])
@@ -142,6 +143,7 @@ async def _measure(folder: Path) -> dict[str, Figure]:
 
 
 async def _measure_traced(folder: Path) -> dict[str, Figure]:
+    exporter.MAX_ENDED = 1  # each request is read at once, and not one of 64 for all
     async with lockstep(folder, TELEMETRY) as steps:
         caller = await steps.connect()
         one = await _typical(steps, caller, PLAIN, TEXTS, REPEATS)

@@ -40,7 +40,7 @@ def export_to(url: str, *, delay_s: float = 0.0, retries: int = 3, **settings: A
 
 @asynccontextmanager
 async def running(export: Export, max_bytes: int = 1 << 20) -> AsyncIterator[SpanQueue]:
-    queue, background = SpanQueue(export, max_bytes), BackgroundTasks()
+    queue, background = SpanQueue(export, max_bytes=max_bytes), BackgroundTasks()
     task = background.start("span export", queue.run)
     try:
         yield queue
@@ -156,7 +156,7 @@ async def test_a_collector_that_hangs_costs_the_queue_and_no_more() -> None:
 
 async def test_refused_requests_leave_half_of_the_queue_to_others() -> None:
     export = export_to("http://127.0.0.1:1")
-    queue = SpanQueue(export, 10 * len(span(size=1000)))
+    queue = SpanQueue(export, max_bytes=10 * len(span(size=1000)))
     for _ in range(10):
         queue.put(span(size=1000), 1, is_refusal=True)
     assert export.counts.dropped["traces", "queue_full"] == 5

@@ -1,6 +1,7 @@
 """The bytes of a request's head, and what can never get into it."""
 
 import pytest
+from msgspec import structs
 
 from streamweir import __version__
 from streamweir.core.errors import GatewayFault
@@ -121,3 +122,23 @@ def test_a_bad_path_is_our_fault(path: str) -> None:
     with pytest.raises(GatewayFault) as raised:
         RequestHead(ADDRESS).encode(request(path))
     assert raised.value.code == "internal_error"
+
+
+def test_lines_about_the_trace_follow_the_headers_of_each_request() -> None:
+    head = RequestHead(ADDRESS)
+    for number in (1, 2):
+        lines = f"traceparent: {number}\r\ntracestate: a={number}\r\n".encode()
+        traced = structs.replace(request(headers=(("authorization", "one"),)), trace_headers=lines)
+        found = fields(head.encode(traced))
+        assert (found["traceparent"], found["tracestate"], found["authorization"]) == (
+            str(number),
+            f"a={number}",
+            "one",
+        )
+    assert "traceparent" not in fields(head.encode(request(headers=(("authorization", "one"),))))
+
+
+def test_an_operator_who_sets_a_trace_context_replaces_that_of_the_request() -> None:
+    head = RequestHead(ADDRESS, (("TraceParent", "own"),))
+    found = fields(head.encode(structs.replace(request(), trace_headers=b"traceparent: 1\r\n")))
+    assert found["traceparent"] == "own"

@@ -127,8 +127,10 @@ class _Sender:
 
 
 class SpanQueue:
-    def __init__(self, export: Export, max_bytes: int = MAX_BYTES) -> None:
+    def __init__(self, export: Export, fill: Callable[[], None] = lambda: None, *, max_bytes: int = MAX_BYTES) -> None:
+        """`fill` puts what was announced by `expect`."""
         self._sender = _Sender(TRACES, export)
+        self._fill = fill
         self._dropped = export.counts.dropped
         self._delay_s = export.delay_s
         self._max_bytes = max_bytes
@@ -149,6 +151,10 @@ class SpanQueue:
         if size >= _WORTH_SENDING:
             self._is_due.set()
 
+    def expect(self) -> None:
+        """Something will be put."""
+        self._has_some.set()
+
     async def run(self) -> None:
         """Runs as a task, until `close` was called and nothing is left."""
         while self._waiting or not self._sender.closing.is_set():
@@ -158,6 +164,7 @@ class SpanQueue:
                     await self._is_due.wait()
             except TimeoutError:
                 pass
+            self._fill()
             items, count = self._take()
             if count:
                 await self._sender.send(items, count)
