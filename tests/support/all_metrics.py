@@ -26,6 +26,7 @@ from streamweir.server.process.reload import ConfigSource, Reloads
 from streamweir.server.request.overload import Reading
 from streamweir.server.telemetry.metric_families import Histogram
 from streamweir.server.telemetry.metrics import Metrics
+from streamweir.server.telemetry.otel.queue import ExportCounts
 from streamweir.server.telemetry.process_metrics import AccountingReading
 from streamweir.server.telemetry.record import AttemptRecord, RequestRecord
 from streamweir.store.alerts.outbox import Backlog
@@ -103,7 +104,7 @@ def full_metrics() -> Metrics:
     metrics.skipped("openai/gpt-4o", "rpm")
     metrics.credential_ejected("openai", "eu")
     metrics.fault("UnexpectedInput")
-    metrics.others += [_alert_families, _reload_families, _budget_families]
+    metrics.others += [_alert_families, _reload_families, _budget_families, ExportCounts().families]
     return metrics
 
 
