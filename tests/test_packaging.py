@@ -29,7 +29,7 @@ VITE_RUNS_ON = "^20.19.0 || >=22.12.0"
 LINE = re.compile(
     r"""
       \#.*                                                # a comment
-    | [a-z0-9][a-z0-9.-]*(?:\[[a-z,]+\])?==[\w.]+(?:\ ;\ [^\\]+)?\ \\   # a pin, perhaps for some platforms
+    | [a-z0-9][a-z0-9.-]*(?:\[[a-z,]+\])?==(?:\d+!)?[\w.]+(?:\ ;\ [^\\]+)?\ \\   # a pin, perhaps for some platforms
     | [ ]{4}--hash=sha256:[0-9a-f]{64}(?:\ \\)?
     | [ ]{4}\#[ ]+(?:via.*|-[rc]\ requirements/\S+|[\w.-]+(?:\ \(pyproject.toml\))?)
     """,
