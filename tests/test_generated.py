@@ -17,7 +17,7 @@ from streamweir.store.db.tables import requests
 
 ROOT = Path(__file__).parents[1]
 OF_EVERY_LINE = {"time", "level", "event", "node", "worker"}
-OF_NO_COLUMN = {"method", "path", "client_ids"}
+OF_NO_COLUMN = {"method", "path", "client_ids", "trace_id"}
 
 
 @pytest.mark.parametrize("path", generate.files())

@@ -26,6 +26,7 @@ from streamweir.config.model import (
 )
 from streamweir.config.secret import masked, masked_url
 from streamweir.config.settings import Setting, sections_of
+from streamweir.config.telemetry import Telemetry
 from streamweir.policy.charge_rule import ChargeRules
 
 EVERYTHING = Config(
@@ -84,6 +85,7 @@ EVERYTHING = Config(
         Key(name="ci", key="sk-ci-0123456789abcdefghij", expires=datetime(2027, 1, 2, tzinfo=UTC), models=()),
         Key(name="bare", key="sk-bare-0123456789abcdefg"),
     ),
+    telemetry=Telemetry(headers={"x-token": "hunter14-and-more"}),
     limits=(LimitRule(name="trial", per="user", budget_usd=0.5, key="ci"),),
 )
 
@@ -115,7 +117,7 @@ def test_every_setting_is_there() -> None:
 def test_nothing_is_set_by_default() -> None:
     found = settings(Config())
     assert not any(setting.is_set for setting in found.values())
-    names = ["server", "store", "shared", "routing", "payments", "alerts"]
+    names = ["server", "store", "shared", "routing", "payments", "alerts", "telemetry"]
     assert [section.name for section in sections_of(Config())] == names
     assert (found["shared"].value, found["server.tls"].value, found["store.redact"].value) == ("", "", "")
     assert found["store.url"].value == "sqlite:///streamweir.db"
@@ -169,6 +171,7 @@ def test_what_was_given_is_set() -> None:
         "webhooks.ops.name": "ops",
         "webhooks.ops.url": "https://hooks.example/****",
         "webhooks.ops.secret": "****more",
+        "telemetry.headers.x-token": "****more",
         "limits.trial.name": "trial",
         "limits.trial.per": "user",
         "limits.trial.budget_usd": "0.5",
