@@ -8,7 +8,9 @@ import pytest
 from msgspec import structs
 
 from streamweir.cli.find import NotFound, Place, Surroundings, find_place
-from streamweir.server.process.run_file import HeldRunFiles, RunFile
+from streamweir.cli.localkey import development_key, gateway_url
+from streamweir.cli.probe import local_url
+from streamweir.server.process.run_file import RUNTIME_DIR, HeldRunFiles, RunFile
 
 
 class Machine:
@@ -126,6 +128,29 @@ def test_root_does_not_read_a_configuration_that_the_service_can_change(machine:
     with pytest.raises(NotFound, match=r"another user can change: run this command as the user 54321"):
         machine.find(data=data)
     assert machine.find(str(config), data).running is not None, "root has named it"
+
+
+def test_the_address_and_the_key_of_the_gateway_that_runs(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(RUNTIME_DIR, str(machine.runtime))
+    monkeypatch.chdir(machine.work)
+    (machine.work / "var").mkdir()
+    (machine.work / "var" / "development.key").write_text("of-var\n")
+    assert (gateway_url(), development_key("http://127.0.0.1:8080")) == ("http://127.0.0.1:8080", "of-var")
+    data = machine.run("data", 4711)
+    assert gateway_url() == "http://127.0.0.1:4711"
+    assert development_key("http://localhost:4711/v1") == "", "it has keys of its own, and that of var is another's"
+    (data / "development.key").write_text("of-data\n")
+    assert development_key("http://localhost:4711/v1") == "of-data"
+    assert development_key("http://10.0.0.1:4711/v1") == ""
+    assert development_key("http://[") == ""
+    machine.run("more", 4712)
+    assert gateway_url() == "http://127.0.0.1:8080", "never guessed"
+
+
+def test_where_a_wildcard_is_reached() -> None:
+    assert local_url("http://0.0.0.0:80") == "http://127.0.0.1:80"
+    assert local_url("https://[::]:80") == "https://[::1]:80"
+    assert local_url("http://10.0.0.1:80") == "http://10.0.0.1:80"
 
 
 def test_an_option_for_the_variables_wins(machine: Machine) -> None:

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from streamweir.server.process.run_file import running_on
 from support.answers import TEXTS
 from support.gateway import KEY, chat_request, frames_of, text_of
 from support.raw_client import CutShort
@@ -41,6 +42,8 @@ async def test_g4_a_worker_that_dies_takes_only_its_own_streams_with_it(tmp_path
         AsyncExitStack() as stack,
     ):
         pids = {number: (await program.logged("worker serves", number=number))["pid"] for number in (0, 1)}
+        (running,) = running_on(tmp_path / "data", os.geteuid())
+        assert (running.file.pid, running.file.workers) == (program.pid, 2)
         callers = await spread(stack, program, EACH)
         streams = {number: [await begin(client) for client in callers[number]] for number in callers}
         before = await metrics(program)

@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 import click
 from msgspec import Struct, field
 
-from streamweir.cli.localkey import development_key
+from streamweir.cli.localkey import DEFAULT_URL, development_key, gateway_url
 from streamweir.cli.table import for_terminal
 from streamweir.frontends.chat.table import DIALECTS
 
@@ -35,11 +35,11 @@ _CANCELLED = "Cancelled: the connection is closed."
 @click.option(
     "--base-url",
     envvar="STREAMWEIR_URL",
-    default="http://127.0.0.1:8080",
-    show_default=True,
+    default=gateway_url,
+    show_default=f"the running gateway, else {DEFAULT_URL}",
     help="Base URL of the endpoint. A bare host is a gateway: --dialect selects its path.",
 )
-@click.option("--key", envvar="STREAMWEIR_KEY", help="API key.  [default: the local gateway's key in ./var]")
+@click.option("--key", envvar="STREAMWEIR_KEY", help="API key.  [default: that of a gateway on this machine]")
 @click.option("--dialect", type=click.Choice(sorted(DIALECTS)), help="Dialect of the endpoint.  [default: openai]")
 @click.option("--system", metavar="TEXT", help="System prompt.")
 @click.option("--temperature", type=click.FloatRange(0, 2))

@@ -14,7 +14,6 @@ from msgspec import Struct
 
 TIMEOUT_S = 3.0
 _MAX_BYTES = 4 * 1024 * 1024
-_WILDCARDS = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 (where it listens)
 
 
 class Unreachable(Exception):
@@ -34,11 +33,18 @@ class Reply(Struct, frozen=True):
             return None
 
 
+def local_url(url: str) -> str:
+    """The address under which this machine reaches what listens there."""
+    for wildcard, loopback in (("//0.0.0.0:", "//127.0.0.1:"), ("//[::]:", "//[::1]:")):
+        url = url.replace(wildcard, loopback, 1)
+    return url
+
+
 def get(url: str, path: str, *, secret: str | None = None, timeout_s: float = TIMEOUT_S) -> Reply:
     """With a secret the certificate is checked. Raises `Unreachable`."""
     try:
-        parts = urlsplit(url)
-        host = _WILDCARDS.get(parts.hostname or "", parts.hostname or "")
+        parts = urlsplit(local_url(url))
+        host = parts.hostname or ""
         connection: http.client.HTTPConnection
         if parts.scheme == "https":
             connection = http.client.HTTPSConnection(host, parts.port, timeout=timeout_s, context=_context(secret))
