@@ -34,9 +34,9 @@ class Caller:
         return self._body
 
 
-async def begin(console: Console, dialect: str) -> Caller:
+async def begin(console: Console, dialect: str, **members: str) -> Caller:
     client = await console.gate.connect()
-    await client.send(chat_request(path=path_of(dialect), model="smart", stream=True))
+    await client.send(chat_request(path=path_of(dialect), model="smart", stream=True, **members))
     request_id = (await client.head()).header("x-request-id")
     assert request_id is not None
     body = b""
@@ -80,8 +80,9 @@ def test_a_stream_is_shown_and_stopped_and_its_caller_gets_the_error(page: Page,
 def test_a_request_that_runs_has_a_page_from_which_it_is_stopped(page: Page, console: Console) -> None:
     go_on, frames = asyncio.Event(), openai_frames()
     console.play([Head(), *map(Send, frames[:3]), Wait(go_on), *map(Send, frames[3:]), End()])
-    caller = console.call(begin(console, "openai"))
+    caller = console.call(begin(console, "openai", user="<b>ann</b>"))
     console.sign_in(page, path="/live")
+    expect(page.get_by_role("link", name="<b>ann</b>")).to_have_attribute("href", re.compile("/requests.end_user=%3Cb"))
     page.get_by_role("link", name=caller.request_id[-8:]).click()
     main = page.get_by_role("main")
     expect(figure(main, "Key")).to_have_text("test")

@@ -206,9 +206,10 @@ async def test_usage(tmp_path: Path) -> None:
 @each_database
 async def test_a_request_that_runs_is_stopped(database: str, tmp_path: Path) -> None:
     async with api_on(database, tmp_path) as api:
-        id, other = await api.new_open(api.one), await api.new_open(api.two)
+        id, other = await api.new_open(api.one, end_user="ann", session="s"), await api.new_open(api.two)
         admin = bearer(api.one.admin.secret)
         (live,) = (await fetch(api, "/api/live", admin))["data"]
+        assert (live["end_user"], live["session"]) == ("ann", "s")
         assert (live["request_id"], live["held_usd"], live["is_being_stopped"]) == (id, "0.000000007", False)
         assert [each["request_id"] for each in (await fetch(api, "/api/live", api.operator))["data"]] == [other, id]
         assert len((await fetch(api, "/api/live", api.operator, limit=1))["data"]) == 1

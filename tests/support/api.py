@@ -197,7 +197,7 @@ class Api:
         await self.storage.store.write(work)
         return id
 
-    async def new_open(self, space: Space) -> str:
+    async def new_open(self, space: Space, **more: Any) -> str:
         number = next(self._numbers)
         id = f"req_{self.clock.at_ms:012x}{number:016x}"
         entry = hold(
@@ -207,6 +207,7 @@ class Api:
             key_id=space.chat.key.id,
             instance=self.storage.node.instance,
             at_ms=self.clock.at_ms,
+            **more,
         )
         await self.storage.store.write(lambda conn: apply(conn, [entry]))
         return id

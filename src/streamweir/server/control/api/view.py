@@ -256,6 +256,9 @@ class LiveView(Struct, kw_only=True):
     last_ms: int | None
     """When the last piece was sent; updated once a second."""
     is_being_stopped: bool
+    end_user: str | None
+    """As the caller names it, or a digest; like the session."""
+    session: str | None
     node: str | None
     """The name of the node that serves it."""
 

@@ -345,6 +345,8 @@ export interface LiveView {
   first_ms: number | null;
   last_ms: number | null;
   is_being_stopped: boolean;
+  end_user: string | null;
+  session: string | null;
   node: string | null;
 }
 

@@ -93,7 +93,7 @@ function Streams(props: { snapshot: LiveEvent; isStale: boolean; now: number; st
           columns={[
             { name: "Request", show: (row) => <RequestLink id={row.request_id} /> },
             { name: "Model", class: "clip", show: (row) => <Model row={row} /> },
-            { name: "Key", class: "clip narrow", show: (row) => <a href={href("/keys", { show: row.key_id })}>{row.key_name}</a> },
+            { name: "Key", class: "clip narrow", show: (row) => <Caller row={row} /> },
             ...(nodes.size > 1 ? [{ name: "Node", class: "clip narrow", show: (row: Stream) => <bdi>{row.node ?? "–"}</bdi> }] : []),
             { name: "Age", isNumber: true, show: (row) => <span title={moment(row.at_ms)}>{age(now - row.at_ms)}</span> },
             { name: "First token", isNumber: true, show: (row) => duration(row.first_ms === null ? null : row.first_ms - row.at_ms) },
@@ -167,6 +167,23 @@ function Model(props: { row: Stream }) {
       {target && target !== model && (
         <div class="muted small clipped" title={target}>
           {target}
+        </div>
+      )}
+    </>
+  );
+}
+
+// The key, and the end user that the request is for, if its caller names one.
+function Caller(props: { row: Stream }) {
+  const { key_id, key_name, end_user } = props.row;
+  return (
+    <>
+      <a href={href("/keys", { show: key_id })}>{key_name}</a>
+      {end_user && (
+        <div class="small clipped" title={end_user}>
+          <a class="muted" href={href("/requests", { end_user })}>
+            <bdi>{end_user}</bdi>
+          </a>
         </div>
       )}
     </>
