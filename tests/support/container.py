@@ -203,7 +203,7 @@ def _write_secrets(folder: Path) -> list[Path]:
         npm.append(f"registry={registry.strip()}")
     files = {"pip": pip, "npm": npm}
     certificates = options.get("cert") or ssl.get_default_verify_paths().cafile
-    if certificates is not None and Path(certificates).exists():
+    if certificates and Path(certificates).exists():
         shutil.copyfile(certificates, folder / "ca")
         pip.append("cert = /run/secrets/ca")
         npm.append("cafile=/run/secrets/ca")
