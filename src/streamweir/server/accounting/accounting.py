@@ -193,8 +193,8 @@ class Accounting:
         self._wake_waiting(reservation)
 
     def refused(self, record: RequestRecord) -> None:
-        """A request without a reservation. Without a valid key it has no row: it must not fill the database."""
-        if self.writer is None or record.key_id is None:
+        """A request without a reservation. Without a valid key its row is in no workspace: only operators see it."""
+        if self.writer is None or not record.has_row:
             return
         record.workspace_id = self.directory.workspace_id(record.workspace_id)
         if record.id in self._cancelled:

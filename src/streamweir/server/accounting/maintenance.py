@@ -150,6 +150,8 @@ class Maintenance:
             await step()
         except StoreUnavailable:
             self._connected_since = time.monotonic()
+            if self._accounting.writer is not None:
+                self._accounting.writer.check_database()
             return False
         return True
 

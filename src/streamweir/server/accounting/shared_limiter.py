@@ -18,6 +18,7 @@ import asyncio
 import time
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import suppress
+from math import inf
 from typing import Any
 
 from msgspec import Struct, structs
@@ -38,6 +39,7 @@ from streamweir.store.limits.errors import SharedUnavailable
 from streamweir.store.limits.shared import SharedLimits
 
 _MAX_ACCOUNTS = 10_000
+_REPORT_S = 10.0
 _HEARTBEATS = 4
 """How often within the time after which a process counts as dead."""
 
@@ -60,9 +62,11 @@ class SharedLimiter:
         peers: Callable[[], int],
         decision_s: float = DECISION_S,
         targets: TargetLimiter | None = None,
+        *,
+        report: Callable[[str, Mapping[str, Any]], None] = lambda *_: None,
     ) -> None:
         """`peers`: the number of processes that serve at the moment, including this one. `targets`: its reservations
-        are renewed with those of callers' keys."""
+        are renewed with those of callers' keys. `report` is called when Valkey is lost and when it is back."""
         self._store = store
         self._writer = writer
         self._shared = shared
@@ -80,6 +84,9 @@ class SharedLimiter:
         self._heartbeat_at = 0.0
         self._heartbeat_is_running = False
         self.is_degraded = False
+        self._report = report
+        self._is_reported = False
+        self._reported_at = -inf
 
     def reserve_at_once(self, request: LimitRequest, hold: Hold) -> Decision | None:
         return Decision() if not request.is_limited and hold.idempotency is None else None
@@ -276,9 +283,9 @@ class SharedLimiter:
                 decision = await self._shared.reserve(request)
                 if decision.missing:
                     decision = await self._seed_and_reserve(request, decision, deadline)
-                self.is_degraded = False
-            except SharedUnavailable:
-                self.is_degraded = True
+                self._reached()
+            except SharedUnavailable as reason:
+                self._lost(reason)
             else:
                 if decision.refusal is None:
                     self._shared_ids.add(request.request_id)
@@ -375,10 +382,24 @@ class SharedLimiter:
             await self._shared.renew(request_ids)
             if self._pinned:
                 await self._shared.pin(list(self._pinned))
-        except SharedUnavailable:
-            self.is_degraded = True
+        except SharedUnavailable as reason:
+            self._lost(reason)
         else:
-            self.is_degraded = False
+            self._reached()
+
+    def _lost(self, reason: SharedUnavailable) -> None:
+        """A single late answer counts, too. So that a slow Valkey does not fill the log, it is reported at most once
+        in `_REPORT_S`."""
+        self.is_degraded, now = True, time.monotonic()
+        if not self._is_reported and now - self._reported_at >= _REPORT_S:
+            self._is_reported, self._reported_at = True, now
+            self._report("valkey_away", {"reason": str(reason)})
+
+    def _reached(self) -> None:
+        self.is_degraded = False
+        if self._is_reported:
+            self._is_reported = False
+            self._report("valkey_back", {})
 
     def _start(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)

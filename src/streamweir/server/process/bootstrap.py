@@ -8,11 +8,9 @@ requests admitted. Every problem becomes one clear line for the operator.
 
 import re
 import socket
-from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from secrets import token_hex
-from typing import Any
 
 from msgspec import Struct
 from sqlalchemy import Connection
@@ -30,6 +28,7 @@ from streamweir.server.accounting.limiter import Limiter, MemoryLimiter
 from streamweir.server.accounting.maintenance import Node, heartbeat, settle_dead_instances
 from streamweir.server.accounting.shared_limiter import SharedLimiter
 from streamweir.server.accounting.target_limiter import TargetLimiter
+from streamweir.server.process.accounting_log import AccountingLog
 from streamweir.server.process.background import background_tasks
 from streamweir.server.request.file_keys import key_ring, limit_rules_of
 from streamweir.server.telemetry.log import log_fault, logger
@@ -60,7 +59,6 @@ _RENEWALS = 4
 """How often a lease is renewed within its time."""
 _START_ERRORS = (StoreError, StoreUnavailable, Conflict, DBAPIError, SharedError, OSError)
 """Errors at the start that the operator has to fix."""
-_HARMLESS = frozenset({"database_back", "journal_recovered", "journal_replayed"})
 
 
 class AccountingRuntime(Struct, kw_only=True):
@@ -194,23 +192,24 @@ def _make_runtime(
     intervals: Intervals,
     background: BackgroundTasks,
 ) -> AccountingRuntime:
-    journal = Journal(data_dir / _JOURNAL, node.instance, max_bytes=config.store.outbox_bytes, report=_report)
+    decides_alone = store.is_sqlite and lock is not None and not lock.shared and config.shared is None
+    report = AccountingLog(decides_alone=decides_alone, has_valkey=config.shared is not None)
+    journal = Journal(data_dir / _JOURNAL, node.instance, max_bytes=config.store.outbox_bytes, report=report)
     writer = Writer(
         store,
         journal,
         decision_s=intervals.decision_s,
         apply_s=intervals.apply_s,
         settle_abandoned=settle_abandoned,
-        report=_report,
+        report=report,
     )
     shared = _open_shared(config, intervals, node)
-    decides_alone = store.is_sqlite and lock is not None and not lock.shared and shared is None
     targets = TargetLimiter(shared, lambda: node.peers)
     limiter: Limiter
     if decides_alone:
         limiter = MemoryLimiter(store, writer, intervals.decision_s)
     else:
-        limiter = SharedLimiter(store, writer, shared, lambda: node.peers, intervals.decision_s, targets)
+        limiter = SharedLimiter(store, writer, shared, lambda: node.peers, intervals.decision_s, targets, report=report)
     can_enforce_limits = decides_alone or shared is not None or not store.is_sqlite
     accounting = Accounting(
         node.instance,
@@ -290,10 +289,3 @@ async def _settle_dead_instances(store: Store, instance: str) -> None:
 
 def _log_slow(where: str, seconds: float) -> None:
     logger.warning("database is slow: still waiting", database=where, seconds=round(seconds))
-
-
-def _report(what: str, details: Mapping[str, Any]) -> None:
-    fault = details.get("fault")
-    fields = {name: value for name, value in details.items() if name != "fault"}
-    log = logger.info if what in _HARMLESS else logger.error
-    log(f"accounting: {what.replace('_', ' ')}", exc_info=fault, **fields)

@@ -17,8 +17,6 @@ from pathlib import Path
 from socket import socket
 from ssl import SSLContext
 
-from starlette.types import Scope
-
 from streamweir.background import BackgroundTasks
 from streamweir.config.model import Config
 from streamweir.config.model import Provider as ProviderConfig
@@ -171,7 +169,9 @@ class Gateway:
             page if page is not None else Assets(),
             readiness=self.readiness,
             metrics=self._all_metrics,
-            may_read_metrics=self._may_read_metrics,
+            may_read_metrics=lambda request: may_read_metrics(
+                request, self._runtime, self.accounting.directory, time.time()
+            ),
             is_trusted=lambda request: may_read_money(request, self._runtime),
             is_secure=self._is_secure,
         )
@@ -179,7 +179,7 @@ class Gateway:
             control,
             self._early_responses.fault,
             on_answer=self._early_responses.answered,
-            on_body=self._hold_body,
+            on_body=lambda request, scope: self.bodies.hold(request, actor_of(scope).name),
             scheme="https" if self._is_secure else "http",
         )
         self._lag = LagProbe(self._sample)
@@ -431,6 +431,7 @@ class Gateway:
     def _sample(self, lag_s: float) -> None:
         self.metrics.loop_lag.observe(lag_s)
         self._overload.log_refusals()
+        self._early_responses.log_left_out()
         if self._pressure.sample(used_memory_bytes(), lag_s, self.bodies.held_bytes) is Level.CUT:
             error = GatewayFault("overloaded", "The gateway is overloaded.", retry_after_s=retry_after_s())
             self._requests.stop_largest(error)
@@ -442,9 +443,3 @@ class Gateway:
 
     async def _all_metrics(self) -> bytes:
         return await self.gather_metrics() if self.gather_metrics is not None else self.metrics_text()
-
-    def _may_read_metrics(self, request: Request) -> StreamweirError | None:
-        return may_read_metrics(request, self._runtime, self.accounting.directory, time.time())
-
-    def _hold_body(self, request: Request, scope: Scope) -> None:
-        self.bodies.hold(request, actor_of(scope).name)

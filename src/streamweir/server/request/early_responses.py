@@ -2,9 +2,10 @@
 
 Each of them leaves one record, as every other request does. The answer has the format of the caller's API, by its
 path, else by its key. A request that is refused for overload has no log line: there are most of them when the load is
-highest.
+highest. Of callers without a valid key a limited number is recorded (`policy.refusal_quota`): anyone can send them.
 """
 
+import time
 from collections.abc import Callable
 
 from msgspec import structs
@@ -13,6 +14,7 @@ from streamweir.core.errors import CallerError, GatewayFault, StreamweirError
 from streamweir.core.verdict import Verdict, verdict_of_error
 from streamweir.frontends.base import Frontend
 from streamweir.policy.access import Key
+from streamweir.policy.refusal_quota import RefusalQuota
 from streamweir.server.accounting.keys import KeyDirectory
 from streamweir.server.accounting.settlement import EndedRequest, Settlements
 from streamweir.server.http.answers import failure_answer
@@ -20,7 +22,7 @@ from streamweir.server.http.message import Answer, Headers, Request
 from streamweir.server.http.security_headers import with_security_headers
 from streamweir.server.request.admission import Admission, frontend_of, key_of, new_record, parse_path
 from streamweir.server.request.runtime import RuntimeConfig
-from streamweir.server.telemetry.log import log_fault
+from streamweir.server.telemetry.log import log_fault, logger
 from streamweir.server.telemetry.metrics import Metrics
 from streamweir.server.telemetry.record import RequestRecord
 
@@ -41,6 +43,7 @@ class EarlyResponses:
         self._directory = directory
         self._runtime = runtime
         self._is_secure = is_secure
+        self._quota = RefusalQuota()
 
     def answer(
         self,
@@ -65,7 +68,7 @@ class EarlyResponses:
         if error.code == "overloaded":
             self._metrics.request_ended(record)
         else:
-            self._settlements.settle(EndedRequest(record=record))
+            self._record(record)
         return answer
 
     def fault(self, request: Request, reason: BaseException) -> Answer:
@@ -81,8 +84,7 @@ class EarlyResponses:
         self, request: Request, status: int, verdict: Verdict, frontend: Frontend | None = None, key: Key | None = None
     ) -> None:
         """Records a request that was answered, or whose caller has disconnected."""
-        record = self._record_of(request, frontend or self._runtime().frontend, key, status, verdict)
-        self._settlements.settle(EndedRequest(record=record))
+        self._record(self._record_of(request, frontend or self._runtime().frontend, key, status, verdict))
 
     def caller_gone(self, request: Request) -> None:
         """The caller disconnected before there was an answer."""
@@ -96,6 +98,19 @@ class EarlyResponses:
         """Answered by the control plane. Only refusals are recorded: lines for probes would hide other lines."""
         if 400 <= status < 500:
             self.settle(request, status, Verdict.REJECTED)
+
+    def log_left_out(self) -> None:
+        """Logs the number of requests that were not recorded, once a minute. To be called from time to time."""
+        left_out = self._quota.take_left_out(time.monotonic())
+        if left_out is not None:
+            logger.warning("requests without a valid key not recorded", count=left_out.count, most=left_out.most)
+
+    def _record(self, record: RequestRecord) -> None:
+        self.log_left_out()
+        if record.key_id is None and not self._quota.admits(record.peer, time.monotonic()):
+            self._metrics.request_ended(record)
+        else:
+            self._settlements.settle(EndedRequest(record=record))
 
     def _record_of(
         self, request: Request, frontend: Frontend, key: Key | None, status: int, verdict: Verdict

@@ -130,6 +130,8 @@ class RequestRecord(Struct, kw_only=True, gc=False):
     has_content: bool = False
     trace: RequestTrace | None = None
     """If requests are traced, and the caller has a valid key."""
+    has_row: bool = True
+    """In the request log of the database. Not for requests of the console and of probes."""
 
     @property
     def target(self) -> str | None:

@@ -39,7 +39,7 @@ _MIN_PART = 4
 _RETRYABLE = ("40001", "40P01", "0A000")
 """Serialization failure, deadlock, and a plan that another node's migration made stale."""
 _READ_ONLY = "25006"
-_SERVER_STATES = ("08", "25P03", _READ_ONLY, "28", "3D000", "53", "55P03", "57", "58", "XX001", "XX002")
+_SERVER_STATES = ("08", "25P03", _READ_ONLY, "28", "3D000", "53", "55000", "55P03", "57", "58", "XX001", "XX002")
 """SQLSTATEs, or their classes, that concern the server and not the statement."""
 
 

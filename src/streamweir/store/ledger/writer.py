@@ -75,6 +75,8 @@ class Writer:
         self._batch: list[_Queued] = []
         """The entries that are being applied."""
         self._check_existing = False
+        self._must_check = False
+        """The database is asked for an empty transaction, although there is no work."""
         self._admission_queue = AdmissionQueue(self._skip_pause, self._abandon)
         self._put_count = self._done_count = 0
         self._flushes: list[tuple[int, asyncio.Future[bool]]] = []
@@ -156,6 +158,12 @@ class Writer:
         except TimeoutError:
             self._flushes = [pair for pair in self._flushes if pair[1] is not flushed]
             return False
+
+    def check_database(self) -> None:
+        """Something else has not reached the database: finds out whether it is away, although there is no work."""
+        if not self.is_unavailable:
+            self._must_check = True
+            self._wake.set()
 
     async def close(self, timeout_s: float) -> bool:
         """Accepts no more entries and flushes. False: not in time; the remaining entries are in the journal."""
@@ -242,7 +250,7 @@ class Writer:
 
     async def _wait_for_work(self) -> None:
         """Waits until there is work, and a little longer, so that batches are larger."""
-        if not self.waiting and not self._admission_queue.has_waiting:
+        if not self.waiting and not self._admission_queue.has_waiting and not self._must_check:
             self._wake.clear()
             self._is_idle = True
             try:
@@ -275,7 +283,8 @@ class Writer:
             await self.batcher.apply(
                 [entry for entry, _ in self._batch], self._applied, check_existing=self._check_existing
             )
-        elif self.is_unavailable:
+        elif self.is_unavailable or self._must_check:
+            self._must_check = False
             await self._store.write(_empty_transaction, timeout_s=self._decision_s)
         self._check_existing = False
         uncertain = self._admission_queue.uncertain_ids()

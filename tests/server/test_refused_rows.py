@@ -1,0 +1,88 @@
+"""Requests without a valid key: each is found by its id, by operators alone, and of a flood a part is recorded."""
+
+import asyncio
+import io
+import json
+from pathlib import Path
+
+from click.testing import CliRunner
+
+from streamweir.cli.main import main
+from streamweir.policy.refusal_quota import PER_ADDRESS, WINDOW_S
+from streamweir.server.telemetry.log import close_log, configure_log
+from streamweir.store.requests.requests import find_request
+from support.accounting_gateway import AccountingSetup, keeping
+from support.fleet import metric
+from support.gateway import chat_request
+from support.raw_client import Reply
+from support.script import in_turn
+
+STRANGER = "sk-sw-nobody-has-ever-had-this-one"
+PROMPT = "canary of a prompt that nobody may read"
+
+
+async def send(setup: AccountingSetup, request: bytes) -> Reply:
+    async with await setup.gate.connect() as client:
+        await client.send(request)
+        return await client.response()
+
+
+async def test_every_refusal_is_found_by_its_id(tmp_path: Path) -> None:
+    async with keeping(in_turn(), tmp_path) as setup:
+        secret = await setup.new_key(rpm=1)
+        requests = {
+            "missing_api_key": chat_request(key=None, model="m", messages=[{"role": "user", "content": PROMPT}]),
+            "invalid_api_key": chat_request(key=STRANGER, path="/v1/messages", model="m"),
+            "unknown_url": b"POST /v1/nothing HTTP/1.1\r\nhost: a\r\ncontent-length: 0\r\n\r\n",
+            "method_not_allowed": b"PUT /v1/chat/completions HTTP/1.1\r\nhost: a\r\ncontent-length: 0\r\n\r\n",
+            "unsupported_media_type": chat_request(key=secret).replace(b"application/json", b"text/plain"),
+            "invalid_json": chat_request(key=secret, body=b"{"),
+            "model_not_found": chat_request(key=secret, model="nobody/m"),
+        }
+        for code, request in requests.items():
+            id = (await send(setup, request)).header("x-request-id")
+            assert id is not None
+            row = await setup.read(lambda conn, id=id: find_request(conn, id))
+            assert row is not None, code
+            assert (row.verdict, row.error, row.peer) == ("rejected", code, "127.0.0.1")
+            assert (row.key_id is None) == (row.workspace_id is None) == (secret.encode() not in request), code
+            of_workspace = await setup.read(lambda conn, id=id: find_request(conn, id, "default"))
+            assert (of_workspace is None) == (row.key_id is None), "only an operator sees a row without a key"
+            if row.key_id is None:
+                assert (row.model, row.bytes_in) == (None, 0), "nothing of the body was read"
+        assert await setup.ledger() == []
+        for path in ("/api/keys", "/nothing"):
+            reply = await send(setup, f"GET {path} HTTP/1.1\r\nhost: a\r\n\r\n".encode())
+            assert reply.status in (401, 404)
+        assert len(await setup.rows()) == len(requests), "the log has requests of the data plane alone"
+
+
+async def test_a_flood_from_one_address_fills_neither_the_database_nor_the_log(tmp_path: Path) -> None:
+    log, count = io.StringIO(), PER_ADDRESS + 15
+    configure_log("json", log)
+    async with keeping(in_turn(), tmp_path) as setup:
+        for _ in range(count):
+            assert (await send(setup, chat_request(key=STRANGER, model="m"))).status == 401
+        assert len(await setup.rows()) == PER_ADDRESS
+        assert len(setup.gate.records) == PER_ADDRESS
+        assert metric(setup.gate, "requests_rejected_total") == count, "all are counted"
+        early = setup.gate.gateway._early_responses
+        early._quota._began -= WINDOW_S
+        early.log_left_out()
+        assert (await send(setup, chat_request(key=STRANGER, model="m"))).status == 401
+        assert len(await setup.rows()) == PER_ADDRESS + 1, "in the next minute it is recorded again"
+    close_log()
+    lines = [json.loads(line) for line in log.getvalue().splitlines()]
+    (line,) = [line for line in lines if line["event"] == "requests without a valid key not recorded"]
+    assert (line["level"], line["count"], line["most"]) == ("warning", 15, [f"127.0.0.1: {count}"])
+
+
+async def test_the_command_line_finds_it(tmp_path: Path) -> None:
+    async with keeping(in_turn(), tmp_path) as setup:
+        id = (await setup.gate.ask(key=None, model="m")).header("x-request-id")
+        assert id is not None
+        assert len(await setup.rows()) == 1
+        words, environ = ["logs", id], {"STREAMWEIR_DATA": str(tmp_path)}
+        result = await asyncio.to_thread(lambda: CliRunner().invoke(main, words, env=environ))
+    assert result.exit_code == 0, result.output
+    assert "missing_api_key" in result.output
