@@ -1,0 +1,115 @@
+"""Databases that older versions wrote, with their journals: no row is lost, every sum is right, and they are served.
+
+They are real ones: see tests/store/dumps/README.md.
+"""
+
+from pathlib import Path
+
+import pytest
+from sqlalchemy import Connection, func, select
+
+from streamweir.core.verdict import Verdict
+from streamweir.store.db.migrations import HEAD
+from streamweir.store.db.schema import found_revision, upgrade
+from streamweir.store.db.tables import ledger, requests, workspaces
+from streamweir.store.keys import audit
+from streamweir.store.keys.credit import balance_of
+from streamweir.store.ledger.check import check_sums
+from streamweir.store.requests.content import find_content
+from support.accounting_gateway import AccountingSetup, error_of
+from support.fleet import metric
+from support.gateway import gateway
+from support.old_databases import VERSIONS, Contents, opened_as_it_is, read_all, restore, secrets_of
+from support.stores import each_database
+
+each_version = pytest.mark.parametrize("version", VERSIONS)
+NANO = 10**9
+CONFIG = """
+[store]
+url = "{url}"
+retention_days = 36500
+[[providers]]
+name = "sim"
+kind = "sim"
+[[models]]
+id = "fast"
+targets = [{{ provider = "sim", model = "hello" }}]
+price = {{ input = 1, output = 4 }}
+[[keys]]
+name = "file"
+key = "sk-of-the-file-0123456789abcdef"
+scopes = ["chat", "models"]
+"""
+
+
+def rows_of(contents: Contents, table: str, columns: list[str]) -> list[str]:
+    """The values of these columns, in an order of their own."""
+    names, rows = contents[table]
+    places = [names.index(name) for name in columns]
+    return sorted(repr([row[place] for place in places]) for row in rows)
+
+
+@each_database
+@each_version
+async def test_the_migration_keeps_every_row_and_makes_sums_that_agree(
+    version: str, database: str, tmp_path: Path
+) -> None:
+    async with opened_as_it_is(restore(version, database, tmp_path), tmp_path) as store:
+        before = await store.read(read_all)
+        assert len(before["requests"][1]) > 15
+        assert len(before["open_requests"][1]) == 2
+        await store.write(upgrade)
+        after = await store.read(read_all)
+        assert await store.read(found_revision) == HEAD
+        for table, (columns, _) in before.items():
+            if table != "alembic_version":
+                assert rows_of(after, table, columns) == rows_of(before, table, columns), table
+        assert (await store.read(check_sums)).faults == []
+        assert await store.read(audit.verify) is None
+        for table in (requests, ledger):
+            if "price" in before[table.name][0]:
+                continue
+            unpriced = select(func.count()).where(
+                table.c.cost.is_not(None), table.c.price.is_distinct_from(table.c.cost)
+            )
+            assert await store.read(lambda conn, query=unpriced: conn.scalar(query)) == 0, "the cost was the price"
+
+
+def settled_by_journal(conn: Connection) -> list[tuple[str, str, int]]:
+    """Of the requests that the old process had not written: name of the key, outcome, and whether there is a price."""
+    newest = select(requests).order_by(requests.c.at_ms.desc()).limit(5)
+    return sorted((row.key_name, row.verdict, row.price is not None) for row in conn.execute(newest))
+
+
+@each_database
+@each_version
+async def test_the_gateway_applies_the_journal_and_serves(version: str, database: str, tmp_path: Path) -> None:
+    url, secrets = restore(version, database, tmp_path), secrets_of(version, database)
+    async with gateway(CONFIG.format(url=url), data_dir=tmp_path) as gate:
+        setup = AccountingSetup(gate, None)  # type: ignore[arg-type]  # it has the simulator
+        assert await setup.open_ids() == [], "what the killed process had open is settled"
+        assert await setup.read(settled_by_journal) == [
+            ("daily", Verdict.ORPHANED, True),
+            ("file", Verdict.COMPLETED, True),
+            ("file", Verdict.COMPLETED, True),
+            ("file", Verdict.ORPHANED, True),
+            ("prepaid", Verdict.ORPHANED, True),
+        ]
+        await setup.assert_sound()
+        for name in ("file", "daily", "content", "prepaid"):
+            reply = await gate.ask(key=secrets[name], model="fast", stream=name != "file", user="ann")
+            assert reply.status == 200, (name, reply.body)
+        refused = await gate.ask(key=secrets["revoked"], model="fast")
+        assert (refused.status, error_of(refused)["code"]) == (401, "key_revoked")
+        await gate.vacated()
+        acme = await setup.read(lambda conn: conn.scalar(select(workspaces.c.id).where(workspaces.c.name == "acme")))
+        assert acme is not None
+        balance = await setup.read(lambda conn: balance_of(conn, acme))
+        assert (balance.granted, balance.held) == (35 * NANO, 0)
+        assert 0 < balance.spent < NANO
+        kept = select(requests.c.request_id).where(requests.c.has_content).order_by(requests.c.seq)
+        ids = await setup.read(lambda conn: list(conn.scalars(kept)))
+        assert await setup.read(lambda conn: find_content(conn, ids[0], None)) is not None
+        assert metric(gate, "books_waiting") == 0
+        assert not (tmp_path / "journal" / "quarantine.jsonl").exists()
+        await setup.assert_balanced()
