@@ -10,7 +10,19 @@ import pytest
 from streamweir.config.address import base_url_of, is_loopback, split_listen
 from streamweir.config.check import check, check_listen, kinds
 from streamweir.config.cloud import AwsAuth
-from streamweir.config.model import Config, Key, Model, Price, Provider, ProviderTimeouts, Server, Shared, Store, Target
+from streamweir.config.model import (
+    Config,
+    Cors,
+    Key,
+    Model,
+    Price,
+    Provider,
+    ProviderTimeouts,
+    Server,
+    Shared,
+    Store,
+    Target,
+)
 from streamweir.config.weak_key import is_easy_to_guess
 from streamweir.providers.registry import provider_names
 
@@ -98,6 +110,22 @@ def test_dialects() -> None:
     assert said(Config(server=Server(dialect="open"))) == [f'server.dialect: unknown dialect "open": {expected}']
     assert of_key(dialect="OpenAI") == [f'keys.a.dialect: unknown dialect "OpenAI": {expected}']
     assert of_key(dialect="bitseek") == []
+
+
+def test_origins_are_as_browsers_send_them() -> None:
+    fine = ("https://app.example.com", "http://localhost:3000", "http://[::1]:8000", "https://a.example:8443")
+    assert said(Config(server=Server(cors=Cors(origins=fine)))) == []
+    assert said(Config(server=Server(cors=Cors(origins=("*",))))) == []
+    odd = ("https://app.example.com/", "https://App.example.com", "app.example.com", "https://*.example.com", "null")
+    odd += ("https://a.example:443", "https://user@a.example", "ftp://a.example", "https://a.example:x", "")
+    faults = said(Config(server=Server(cors=Cors(origins=odd))))
+    named = [fault.partition(":")[0] for fault in faults]
+    assert named == [f"server.cors.origins[{place}]" for place in range(len(odd))]
+    assert "names no others" not in str(faults)
+    (both,) = said(Config(server=Server(cors=Cors(origins=("*", "https://a.example")))))
+    assert both == 'server.cors.origins: "*" allows every origin: name no others beside it'
+    (none,) = said(Config(server=Server(cors=Cors(origins=()))))
+    assert "is empty" in none
 
 
 def test_trusted_proxies() -> None:

@@ -20,9 +20,10 @@ from support.accounting_gateway import AccountingSetup, error_of
 from support.fleet import metric
 from support.gateway import gateway
 from support.old_databases import VERSIONS, Contents, opened_as_it_is, read_all, restore, secrets_of
-from support.stores import each_database
+from support.soak import one_of_each
+from support.stores import DATABASES
 
-each_version = pytest.mark.parametrize("version", VERSIONS)
+each_version = pytest.mark.parametrize(("version", "database"), one_of_each(VERSIONS, DATABASES))
 NANO = 10**9
 CONFIG = """
 [store]
@@ -49,7 +50,6 @@ def rows_of(contents: Contents, table: str, columns: list[str]) -> list[str]:
     return sorted(repr([row[place] for place in places]) for row in rows)
 
 
-@each_database
 @each_version
 async def test_the_migration_keeps_every_row_and_makes_sums_that_agree(
     version: str, database: str, tmp_path: Path
@@ -81,7 +81,6 @@ def settled_by_journal(conn: Connection) -> list[tuple[str, str, int]]:
     return sorted((row.key_name, row.verdict, row.price is not None) for row in conn.execute(newest))
 
 
-@each_database
 @each_version
 async def test_the_gateway_applies_the_journal_and_serves(version: str, database: str, tmp_path: Path) -> None:
     url, secrets = restore(version, database, tmp_path), secrets_of(version, database)

@@ -23,6 +23,7 @@ from streamweir.config.address import (
 from streamweir.config.check_limit_rule import check_limit_rules
 from streamweir.config.check_target import check_body_settings, check_contradictions, check_target
 from streamweir.config.cloud_check import NAMED_BY_PLACE, check_cloud
+from streamweir.config.cors import check_cors
 from streamweir.config.credential import check_credentials
 from streamweir.config.error import ConfigProblem, entry, member
 from streamweir.config.header import check_headers
@@ -122,6 +123,8 @@ def _server(server: Server) -> Iterator[ConfigProblem]:
         except ValueError:
             reason = f"expected an IP address or a network such as 10.0.0.0/8, got {dumps(proxy)}"
             yield ConfigProblem(entry("server.trusted_proxies", index), reason)
+    if server.cors is not None:
+        yield from check_cors(server.cors)
 
 
 def _default_model(config: Config) -> Iterator[ConfigProblem]:

@@ -78,6 +78,10 @@ class Log(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     level: Literal["debug", "info", "warning", "error"] = "info"
 
 
+class Cors(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    origins: tuple[str, ...]
+
+
 class Server(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     listen: str = "127.0.0.1:8080"
     health_listen: str | None = None
@@ -91,6 +95,7 @@ class Server(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     metrics_local: bool = False
     metrics_public: bool = False
     log: Log = Log()
+    cors: Cors | None = None
 
 
 class Store(WithSecrets, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -64,10 +64,12 @@ class Answer(Struct, frozen=True, kw_only=True):
 class Response(Protocol):
     """The only writer of an answer: either `send` or `start ... end`. After a disconnect, writes have no effect.
 
-    The application sets the three callbacks. They are called from the event loop, never from inside a method of this
-    object.
+    The application sets the headers and the three callbacks. The callbacks are called from the event loop, never from
+    inside a method of this object.
     """
 
+    more_headers: Headers
+    """In the head of the answer, whoever writes it. Set before it is written."""
     on_gone: Callable[[], None] | None
     """The caller closed, reset, or read nothing for too long. Called at most once, and not after the end."""
     on_full: Callable[[], None] | None

@@ -62,6 +62,7 @@ class HttpResponse:
         "_transport",
         "bytes_out",
         "gone",
+        "more_headers",
         "on_drained",
         "on_full",
         "on_gone",
@@ -88,6 +89,7 @@ class HttpResponse:
         self._is_unframed = False
         """A body was started that ends with the connection."""
         self.bytes_out = 0
+        self.more_headers: Headers = ()
         self.started = False
         self.over = False
         self.gone = False
@@ -203,7 +205,7 @@ class HttpResponse:
 
     def _head(self, status: int, headers: Headers, framing: str) -> bytes:
         lines = [_STATUS_LINES.get(status) or f"HTTP/1.1 {status} \r\n"]
-        for name, value in headers:
+        for name, value in headers + self.more_headers:
             if clean_name := _clean_name(name):
                 clean_value = value if value.isascii() and value.isprintable() else _NOT_VALUE.sub("", value)
                 lines.append(f"{clean_name}: {clean_value}\r\n")

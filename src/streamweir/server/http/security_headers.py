@@ -57,6 +57,14 @@ class SecuredResponse:
         self._is_secure = is_secure
 
     @property
+    def more_headers(self) -> Headers:
+        return self._response.more_headers
+
+    @more_headers.setter
+    def more_headers(self, headers: Headers) -> None:
+        self._response.more_headers = headers
+
+    @property
     def on_gone(self) -> Callable[[], None] | None:
         return self._response.on_gone
 

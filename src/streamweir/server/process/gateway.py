@@ -39,6 +39,7 @@ from streamweir.server.http.acceptor import BATCH
 from streamweir.server.http.answers import Refusal
 from streamweir.server.http.asgi import Bridge
 from streamweir.server.http.body_memory import SMALL_BODY, BodyMemory
+from streamweir.server.http.cors import begin_cors
 from streamweir.server.http.limits import body_memory_bytes, http_limits_of, pressure_of
 from streamweir.server.http.listener import HttpServer
 from streamweir.server.http.message import Answer, Request, Response
@@ -354,6 +355,9 @@ class Gateway:
         where = parse_path(request.path)
         if where is None:
             self.serve(request, response)
+            return True
+        cors = self._runtime.config.server.cors
+        if cors is not None and begin_cors(cors, request, response):
             return True
         try:
             admission = admit(request, where, self._runtime, self.accounting, self._why_closed(), time.time())

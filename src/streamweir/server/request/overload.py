@@ -46,7 +46,8 @@ _NO_FILES = "The gateway is overloaded: it has no file left for another upstream
 
 _LINE = re.compile(rb"POST (/[a-z0-9/_-]{1,100}) HTTP/1\.1(?=\r\n)")
 _FIELDS = re.compile(
-    rb"\r\n(authorization|content-length|host|x-api-key|api-key|connection|transfer-encoding|expect):[ \t]*([^\r\n]*)",
+    rb"\r\n(authorization|content-length|host|origin|x-api-key|api-key|connection|transfer-encoding|expect):"
+    rb"[ \t]*([^\r\n]*)",
     re.IGNORECASE,
 )
 _PLAIN = re.compile(rb"(?:\r\n[!#$%&'*+.^_`|~0-9A-Za-z-]+:[\t -~\x80-\xff]*)+")
