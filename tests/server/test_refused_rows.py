@@ -3,6 +3,7 @@
 import asyncio
 import io
 import json
+from functools import partial
 from pathlib import Path
 
 from click.testing import CliRunner
@@ -42,11 +43,11 @@ async def test_every_refusal_is_found_by_its_id(tmp_path: Path) -> None:
         for code, request in requests.items():
             id = (await send(setup, request)).header("x-request-id")
             assert id is not None
-            row = await setup.read(lambda conn, id=id: find_request(conn, id))
+            row = await setup.read(partial(find_request, id=id))
             assert row is not None, code
             assert (row.verdict, row.error, row.peer) == ("rejected", code, "127.0.0.1")
             assert (row.key_id is None) == (row.workspace_id is None) == (secret.encode() not in request), code
-            of_workspace = await setup.read(lambda conn, id=id: find_request(conn, id, "default"))
+            of_workspace = await setup.read(partial(find_request, id=id, workspace_id="default"))
             assert (of_workspace is None) == (row.key_id is None), "only an operator sees a row without a key"
             if row.key_id is None:
                 assert (row.model, row.bytes_in) == (None, 0), "nothing of the body was read"

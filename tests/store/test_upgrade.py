@@ -3,25 +3,31 @@
 They are real ones: see tests/store/dumps/README.md.
 """
 
+import asyncio
+from functools import partial
 from pathlib import Path
 
 import pytest
-from sqlalchemy import Connection, func, select
+from sqlalchemy import Connection, Table, func, select
 
 from streamweir.core.verdict import Verdict
+from streamweir.store.db.base import StoreError
+from streamweir.store.db.clock import now_ms
+from streamweir.store.db.engine import open_store
 from streamweir.store.db.migrations import HEAD
 from streamweir.store.db.schema import found_revision, upgrade
 from streamweir.store.db.tables import ledger, requests, workspaces
 from streamweir.store.keys import audit
-from streamweir.store.keys.credit import balance_of
+from streamweir.store.ledger.accounts import balance_of
 from streamweir.store.ledger.check import check_sums
 from streamweir.store.requests.content import find_content
+from streamweir.store.requests.instances import now_of, retire, write_heartbeat
 from support.accounting_gateway import AccountingSetup, error_of
 from support.fleet import metric
-from support.gateway import gateway
+from support.gateway import gateway, until
 from support.old_databases import VERSIONS, Contents, opened_as_it_is, read_all, restore, secrets_of
 from support.soak import one_of_each
-from support.stores import DATABASES
+from support.stores import DATABASES, each_database
 
 each_version = pytest.mark.parametrize(("version", "database"), one_of_each(VERSIONS, DATABASES))
 NANO = 10**9
@@ -50,6 +56,11 @@ def rows_of(contents: Contents, table: str, columns: list[str]) -> list[str]:
     return sorted(repr([row[place] for place in places]) for row in rows)
 
 
+def count_other_prices(conn: Connection, table: Table) -> int | None:
+    is_other = (table.c.cost.is_not(None), table.c.price.is_distinct_from(table.c.cost))
+    return conn.scalar(select(func.count()).where(*is_other))
+
+
 @each_version
 async def test_the_migration_keeps_every_row_and_makes_sums_that_agree(
     version: str, database: str, tmp_path: Path
@@ -66,13 +77,9 @@ async def test_the_migration_keeps_every_row_and_makes_sums_that_agree(
                 assert rows_of(after, table, columns) == rows_of(before, table, columns), table
         assert (await store.read(check_sums)).faults == []
         assert await store.read(audit.verify) is None
-        for table in (requests, ledger):
-            if "price" in before[table.name][0]:
-                continue
-            unpriced = select(func.count()).where(
-                table.c.cost.is_not(None), table.c.price.is_distinct_from(table.c.cost)
-            )
-            assert await store.read(lambda conn, query=unpriced: conn.scalar(query)) == 0, "the cost was the price"
+        for kind in (requests, ledger):
+            if "price" not in before[kind.name][0]:
+                assert await store.read(partial(count_other_prices, table=kind)) == 0, "the cost was the price"
 
 
 def settled_by_journal(conn: Connection) -> list[tuple[str, str, int]]:
@@ -112,3 +119,39 @@ async def test_the_gateway_applies_the_journal_and_serves(version: str, database
         assert metric(gate, "books_waiting") == 0
         assert not (tmp_path / "journal" / "quarantine.jsonl").exists()
         await setup.assert_balanced()
+
+
+@each_database
+async def test_no_schema_is_changed_under_processes_of_an_older_version(database: str, tmp_path: Path) -> None:
+    """The start waits for their end, and a command says whom to stop."""
+    url = restore(VERSIONS[0], database, tmp_path)
+    async with opened_as_it_is(url, tmp_path) as old:
+        at_ms = await old.read(lambda conn: now_of(conn, now_ms()))
+        await old.write(lambda conn: write_heartbeat(conn, "of-old", "node1", at_ms))
+        with pytest.raises(StoreError, match=r"an older streamweir use \(node1\): stop them"):
+            await open_store(url, tmp_path)
+        said: list[str] = []
+        starting = asyncio.create_task(open_store(url, tmp_path, on_upgrade=said.append, every_s=0.01))
+        await until(lambda: len(said) > 2)
+        assert said[0].startswith("waiting: the database has schema 0001")
+        assert await old.read(found_revision) == "0001"
+        await old.write(lambda conn: retire(conn, "of-old", at_ms))
+        store = await starting
+        assert await store.read(found_revision) == HEAD
+        await store.close()
+
+
+async def test_one_that_was_killed_is_not_waited_for_for_long(tmp_path: Path) -> None:
+    url = restore(VERSIONS[0], "sqlite", tmp_path)
+    async with opened_as_it_is(url, tmp_path) as old:
+        await old.write(lambda conn: write_heartbeat(conn, "killed", "node1", now_ms() - 31_000))
+        await (await open_store(url, tmp_path)).close()
+        await old.write(lambda conn: write_heartbeat(conn, "same schema", "node1", now_ms()))
+        await (await open_store(url, tmp_path)).close()
+
+
+async def test_the_only_server_of_a_file_does_not_wait(tmp_path: Path) -> None:
+    url = restore(VERSIONS[0], "sqlite", tmp_path)
+    async with opened_as_it_is(url, tmp_path) as old:
+        await old.write(lambda conn: write_heartbeat(conn, "killed just now", "node1", now_ms()))
+    await (await open_store(url, tmp_path, is_alone=True)).close()

@@ -20,6 +20,7 @@ class Taken:
     """See `server.http.message.Response`."""
 
     def __init__(self) -> None:
+        self.more_headers: Headers = ()
         self.on_gone: Callable[[], None] | None = None
         self.on_full: Callable[[], None] | None = None
         self.on_drained: Callable[[], None] | None = None

@@ -8,6 +8,7 @@ from streamweir import __version__
 
 _COMMANDS = {
     "admin": "streamweir.cli.admin",
+    "backup": "streamweir.cli.backup",
     "chat": "streamweir.cli.chat",
     "check": "streamweir.cli.check",
     "config": "streamweir.cli.config",

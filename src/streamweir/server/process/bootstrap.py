@@ -104,7 +104,7 @@ async def prepare_accounting(config: Config, data_dir: Path, *, workers: int = 1
     store: Store | None = None
     try:
         lock = lock_database(config.store.url, data_dir, node=None if workers == 1 else _WORKERS)
-        store = await open_store(config.store.url, data_dir, on_slow=_log_slow)
+        store = await _open_store(config, data_dir, lock)
         with store.without_time_limit(_log_slow):
             if workers > 1 and config.shared is None and (limited := await store.read(find_limited)):
                 reason = f"is required: {limited} has a limit, and {workers} workers need Valkey or Redis to share it"
@@ -132,7 +132,7 @@ async def open_accounting(
     accounting_runtime: AccountingRuntime | None = None
     try:
         lock = lock_database(config.store.url, data_dir, node=_WORKERS if is_worker else None)
-        store = await open_store(config.store.url, data_dir, on_slow=_log_slow)
+        store = await _open_store(config, data_dir, lock)
         accounting_runtime = _make_runtime(
             config, data_dir, store, lock, _node(config), intervals, background or background_tasks()
         )
@@ -285,6 +285,16 @@ async def _settle_dead_instances(store: Store, instance: str) -> None:
     """For an instance that is known to be dead, because its lock is free."""
     await settle_dead_instances(store, [instance])
     await store.write(lambda conn: retire(conn, instance, now_of(conn, now_ms())))
+
+
+async def _open_store(config: Config, data_dir: Path, lock: DatabaseLock | None) -> Store:
+    """The lock of an SQLite file, which has one server, proves that no process of an older version uses it."""
+    url, is_alone = config.store.url, lock is not None
+    return await open_store(url, data_dir, is_alone=is_alone, on_slow=_log_slow, on_upgrade=_log_upgrade)
+
+
+def _log_upgrade(what: str) -> None:
+    logger.warning("upgrade of the database", what=what)
 
 
 def _log_slow(where: str, seconds: float) -> None:

@@ -5,6 +5,9 @@ names the database and the reason and never contains a password.
 """
 
 import asyncio
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from urllib.parse import unquote
 
@@ -14,39 +17,73 @@ from streamweir.store.db import schema
 from streamweir.store.db.base import SLOW_S, OnSlow, Store, StoreError, StoreUnavailable, wait_for_disk
 from streamweir.store.db.migrations import HEAD
 
+OnUpgrade = Callable[[str], None]
 _MIGRATION_S = 3600.0
 """Indexes of a log with many million rows are rebuilt. A migration that takes longer is rolled back."""
 _OPEN_S = 10.0
 
 
 async def open_store(
-    url: str, data_dir: Path, *, migrate: bool = True, on_slow: OnSlow = lambda *_: None, every_s: float = SLOW_S
+    url: str,
+    data_dir: Path,
+    *,
+    migrate: bool = True,
+    is_alone: bool = False,
+    on_slow: OnSlow = lambda *_: None,
+    on_upgrade: OnUpgrade | None = None,
+    every_s: float = SLOW_S,
 ) -> Store:
     """With `migrate` false, a schema that is not this program's own is an error too. A slow disk is waited for, and
-    `on_slow` is called every few seconds."""
+    `on_slow` is called every few seconds.
+
+    An older schema is not updated while processes of an older program use it, unless `is_alone` says that there are
+    none. With `on_upgrade`, it waits for their end; the function is called with what it waits for or does.
+    """
     store = await _make_store(url, data_dir, on_slow, every_s)
     try:
         with store.without_time_limit(on_slow, every_s):
-            await _check_schema(store, migrate)
+            is_old = await _is_old(store, migrate)
+        while is_old:
+            try:
+                await _upgrade(store, is_alone, on_upgrade, every_s)
+                is_old = False
+            except schema.SchemaInUse as reason:
+                if on_upgrade is None:
+                    raise
+                on_upgrade(f"waiting: {reason}")
+                await asyncio.sleep(every_s)
     except BaseException:
         await store.close()
         raise
     return store
 
 
-async def _check_schema(store: Store, migrate: bool) -> None:
-    try:
+async def _is_old(store: Store, migrate: bool) -> bool:
+    with _as_store_errors(store):
         found = await store.read(schema.found_revision, timeout_s=_OPEN_S)
-        if found == HEAD:
-            return
-        if not migrate and found is None:
-            raise StoreError(f"the database {store.where} is empty: no streamweir has used it")
-        if not migrate:
-            raise StoreError(
-                f"the database {store.where} has the schema {found}, and this streamweir needs {HEAD}: "
-                "`streamweir serve` updates it when it starts"
-            )
-        await store.write(schema.upgrade, timeout_s=_MIGRATION_S)
+    if not migrate and found is None:
+        raise StoreError(f"the database {store.where} is empty: no streamweir has used it")
+    if not migrate and found != HEAD:
+        raise StoreError(
+            f"the database {store.where} has the schema {found}, and this streamweir needs {HEAD}: "
+            "`streamweir serve` updates it when it starts"
+        )
+    return found != HEAD
+
+
+async def _upgrade(store: Store, is_alone: bool, on_upgrade: OnUpgrade | None, every_s: float) -> None:
+    def on_slow(where: str, seconds: float) -> None:
+        if on_upgrade is not None:
+            on_upgrade(f"updating {where} to schema {HEAD}, for {seconds:.0f} s")
+
+    with store.without_time_limit(on_slow, every_s), _as_store_errors(store):
+        await store.write(partial(schema.upgrade, is_alone=is_alone), timeout_s=_MIGRATION_S)
+
+
+@contextmanager
+def _as_store_errors(store: Store) -> Iterator[None]:
+    try:
+        yield
     except StoreUnavailable as fault:
         raise StoreError(f"cannot open the database {fault}") from fault
     except DBAPIError as fault:
