@@ -29,6 +29,7 @@ from support.old_databases import VERSIONS, Contents, opened_as_it_is, read_all,
 from support.soak import one_of_each
 from support.stores import DATABASES, each_database
 
+pytestmark = pytest.mark.long_callback("a migration runs before the program serves anyone")
 each_version = pytest.mark.parametrize(("version", "database"), one_of_each(VERSIONS, DATABASES))
 NANO = 10**9
 CONFIG = """
