@@ -1,6 +1,7 @@
 """The update of a large database: a million requests of 0.1.0, on both kinds of store. It prints how long it took."""
 
 import time
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -49,7 +50,7 @@ async def test_a_million_requests(database: str, tmp_path: Path) -> None:
     async with opened_as_it_is(url, tmp_path) as old:
         for table in ("requests", "ledger"):
             for first in range(0, ROWS, BATCH):
-                await old.write(lambda conn, table=table, first=first: copy_rows(conn, table, first), timeout_s=600)
+                await old.write(partial(copy_rows, table=table, first=first), timeout_s=600)
     said: list[str] = []
     began = time.perf_counter()
     store = await open_store(url, tmp_path, on_upgrade=said.append, every_s=1.0)
@@ -57,7 +58,7 @@ async def test_a_million_requests(database: str, tmp_path: Path) -> None:
     try:
         assert await store.read(found_revision) == HEAD
         for kind in (requests, ledger):
-            rows, wrong = await store.read(lambda conn, kind=kind: count_unpriced(conn, kind), timeout_s=600)
+            rows, wrong = await store.read(partial(count_unpriced, table=kind), timeout_s=600)
             assert rows > ROWS
             assert wrong == 0
         hours = select(func.sum(target_hours.c.requests))

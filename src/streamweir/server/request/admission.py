@@ -277,9 +277,10 @@ def new_record(request: Request, runtime: RuntimeConfig, frontend: Frontend, key
         arrived_s=request.arrived_s,
         duration_s=age_s,
         bytes_in=len(request.body),
-        has_row=key is not None or parse_path(request.path) is not None,
     )
-    if runtime.tracing is not None and key is not None:
+    if key is None:
+        record.has_row = parse_path(request.path) is not None
+    elif runtime.tracing is not None:
         record.trace = new_trace(runtime.tracing, request.headers)
     if frontend.logged_headers:
         record.client_ids = _client_ids_of(request, frontend.logged_headers)
