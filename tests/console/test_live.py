@@ -2,6 +2,7 @@
 
 import asyncio
 import re
+from typing import Any
 
 from playwright.sync_api import Page, expect
 
@@ -34,7 +35,7 @@ class Caller:
         return self._body
 
 
-async def begin(console: Console, dialect: str, **members: str) -> Caller:
+async def begin(console: Console, dialect: str, **members: Any) -> Caller:
     client = await console.gate.connect()
     await client.send(chat_request(path=path_of(dialect), model="smart", stream=True, **members))
     request_id = (await client.head()).header("x-request-id")
