@@ -171,7 +171,7 @@ def test_what_was_given_is_set() -> None:
         "webhooks.ops.name": "ops",
         "webhooks.ops.url": "https://hooks.example/****",
         "webhooks.ops.secret": "****more",
-        "telemetry.headers.x-token": "****more",
+        "telemetry.headers.x-token": "****",
         "limits.trial.name": "trial",
         "limits.trial.per": "user",
         "limits.trial.budget_usd": "0.5",
