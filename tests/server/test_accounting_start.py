@@ -214,7 +214,7 @@ LIMITED_KEY = f'[[keys]]\nname = "ci"\nkey = "{KEY}"\n'
 async def test_several_workers_with_a_limit_in_the_file_need_what_they_share(tmp_path: Path, limit: str) -> None:
     line = await refused(tmp_path, config(more=f"{LIMITED_KEY}{limit}\n"), "--workers", "2")
     name = limit.partition(" ")[0]
-    assert line.startswith(f"keys.ci.{name}: a limit with 2 workers needs [shared] (Valkey or Redis)")
+    assert f"keys.ci.{name}: a limit with 2 workers needs [shared] (Valkey or Redis)" in line
 
 
 @each_database
