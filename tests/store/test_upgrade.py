@@ -133,13 +133,23 @@ async def test_no_schema_is_changed_under_processes_of_an_older_version(database
             await open_store(url, tmp_path)
         said: list[str] = []
         starting = asyncio.create_task(open_store(url, tmp_path, on_upgrade=said.append, every_s=0.01))
-        await until(lambda: len(said) > 2)
-        assert said[0].startswith("waiting: the database has schema 0001")
+        waits = "waiting: the database has schema 0001"
+        await until(lambda: sum(each.startswith(waits) for each in said) > 1)
         assert await old.read(found_revision) == "0001"
         await old.write(lambda conn: retire(conn, "of-old", at_ms))
         store = await starting
         assert await store.read(found_revision) == HEAD
         await store.close()
+
+
+@each_database
+async def test_the_start_says_that_an_update_takes_its_time(database: str, tmp_path: Path) -> None:
+    said: list[str] = []
+    url = restore(VERSIONS[0], database, tmp_path)
+    store = await open_store(url, tmp_path, on_upgrade=said.append, every_s=0.001)
+    await store.close()
+    assert said
+    assert all(each.startswith("updating ") and f" to schema {HEAD}, for " in each for each in said)
 
 
 async def test_one_that_was_killed_is_not_waited_for_for_long(tmp_path: Path) -> None:

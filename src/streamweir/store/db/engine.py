@@ -76,8 +76,14 @@ async def _upgrade(store: Store, is_alone: bool, on_upgrade: OnUpgrade | None, e
         if on_upgrade is not None:
             on_upgrade(f"updating {where} to schema {HEAD}, for {seconds:.0f} s")
 
-    with store.without_time_limit(on_slow, every_s), _as_store_errors(store):
-        await store.write(partial(schema.upgrade, is_alone=is_alone), timeout_s=_MIGRATION_S)
+    with store.without_time_limit(lambda *_: None), _as_store_errors(store):
+        work = partial(schema.upgrade, is_alone=is_alone)
+        upgrading = asyncio.ensure_future(store.write(work, timeout_s=_MIGRATION_S))
+        try:
+            await wait_for_disk(upgrading, store.where, on_slow, every_s)
+            upgrading.result()
+        finally:
+            upgrading.cancel()
 
 
 @contextmanager
