@@ -88,6 +88,16 @@ def test_kubernetes_takes_what_is_rendered(name: str) -> None:
                 assert violations(version, manifest) == [], f"{manifest['kind']}, Kubernetes {version}"
 
 
+def test_the_example_of_the_document_can_be_installed(tmp_path: Path) -> None:
+    blocks = re.findall(r"^```yaml\n(.*?)^```$", (ROOT / "docs/kubernetes.md").read_text(), re.MULTILINE | re.DOTALL)
+    (example,) = [block for block in blocks if block.startswith("replicas:")]
+    (tmp_path / "values.yaml").write_text(example)
+    manifests = rendered("-f", str(tmp_path / "values.yaml"))
+    assert one_of(manifests, "StatefulSet")["spec"]["replicas"] == 3
+    for manifest in manifests:
+        assert violations(versions()[-1], manifest) == []
+
+
 def test_an_unknown_member_deep_inside_would_be_found() -> None:
     manifest = copy.deepcopy(one_of(rendered(), *WORKLOADS))
     manifest["spec"]["template"]["spec"]["containers"][0]["livenessProbe"]["periodSecond"] = 1
