@@ -44,6 +44,11 @@ LABEL org.opencontainers.image.title="Streamweir" \
       org.opencontainers.image.description="A streaming-first LLM gateway" \
       org.opencontainers.image.licenses="Apache-2.0 AND MIT" \
       org.opencontainers.image.revision="${REVISION}"
+# What the embedded model is linked with, beyond its wheel.
+ARG LOCAL=0
+RUN if [ "$LOCAL" = 1 ]; then \
+        apt-get update -q && apt-get install -y -q --no-install-recommends libgomp1 && rm -rf /var/lib/apt/lists/* /var/cache/apt/* /var/log/*; \
+    fi
 # The standard library has no bytecode in official images, and pip is not needed any more.
 RUN rm -rf /usr/local/lib/python3.*/site-packages/pip* /usr/local/lib/python3.*/ensurepip /usr/local/bin/pip* \
     && python3 -m compileall -q --invalidation-mode unchecked-hash \
