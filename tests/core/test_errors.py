@@ -18,6 +18,7 @@ from streamweir.core.errors import (
     StreamweirError,
     UpstreamError,
     scrub,
+    without_secrets,
 )
 
 FROZEN = """
@@ -239,3 +240,7 @@ def test_what_is_for_the_operator_is_in_no_text_of_an_error() -> None:
     assert "hidden" not in shown
     assert "c0de" not in shown
     assert "192.0.2.1" not in shown
+
+
+def test_an_empty_secret_masks_nothing() -> None:
+    assert without_secrets("the key abcdefgh is wrong", ["", "abcdefgh"]) == "the key *** is wrong"

@@ -286,7 +286,7 @@ def without_secrets(text: str | None, secrets: Iterable[str]) -> str | None:
     may have been cut. The longest first, because one secret can contain another."""
     if text is None:
         return None
-    for secret in sorted(secrets, key=len, reverse=True):
+    for secret in sorted(filter(None, secrets), key=len, reverse=True):
         text = _without_beginnings(text, secret)
         text = _without_beginnings(text[::-1], secret[::-1])[::-1]
     return text
