@@ -15,7 +15,7 @@ from typing import Any
 
 from sqlalchemy import Connection, delete
 
-from streamweir.policy.latency import BOUNDS_MS
+from streamweir.policy.routing.latency import BOUNDS_MS
 from streamweir.store.db.base import Store
 from streamweir.store.db.engine import open_store
 from streamweir.store.db.request_log import Row

@@ -18,8 +18,8 @@ from sqlalchemy import Connection, func, select
 
 from bench.console_data import Filled
 from bench.process import BenchError
-from streamweir.policy.budget import period_of
-from streamweir.policy.statement import Statement, span_of_month
+from streamweir.policy.billing.statement import Statement, span_of_month
+from streamweir.policy.limits.budget import period_of
 from streamweir.store.db.engine import open_store
 from streamweir.store.db.tables import ledger
 from streamweir.store.keys.statement import price_by_ledger, read_statement

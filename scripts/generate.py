@@ -19,7 +19,7 @@ from msgspec.inspect import Metadata, StructType, Type, UnionType
 from scripts.command_line import commands, completion
 from scripts.dashboards.files import files as dashboards
 
-from streamweir.policy.key_limits import KINDS
+from streamweir.policy.limits.key_limits import KINDS
 from streamweir.server.control.api import fields, overview, provider
 from streamweir.server.control.api.operation import Nothing, Page
 from streamweir.server.control.api.table import OPERATIONS
@@ -167,7 +167,7 @@ def limits() -> str:
     )
     return "\n".join(
         [
-            "// The kinds of limits of a key, made by scripts/generate.py from src/streamweir/policy/key_limits.py.",
+            "// The kinds of limits of a key, made by scripts/generate.py from policy/limits/key_limits.py.",
             "export const LIMITS = [",
             *lines,
             "] as const;",

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from msgspec import Struct, json, structs
 
-from streamweir.policy.pricelist import InvalidPrices, decode_list, encode_list
+from streamweir.policy.pricing.pricelist import InvalidPrices, decode_list, encode_list
 from streamweir.store.prices.data import read_data
 
 OUT = Path(__file__).parents[1] / "src" / "streamweir" / "store" / "prices" / "prices.json"

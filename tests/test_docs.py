@@ -184,7 +184,7 @@ def test_the_page_on_the_console_lists_every_page() -> None:
 
 
 def test_modules_that_are_cited_in_the_source_exist() -> None:
-    """A name that begins with a package of ours leads to a module, or to something in one: `policy.retry.backoff_s`."""
+    """A name that begins with a package of ours leads to a module, or to something in one: `core.usage.Usage`."""
     missing = set()
     for file in sorted(PACKAGE.rglob("*.py")):
         for name in set(CITED_MODULE.findall(file.read_text())) - NO_MODULES:

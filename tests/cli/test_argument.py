@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamweir.cli.argument import parse_dollars, parse_length, parse_moment
-from streamweir.cli.table import dollars, for_terminal, number
+from streamweir.cli.view.table import dollars, for_terminal, number
 
 NOW = 1_763_200_000_000
 

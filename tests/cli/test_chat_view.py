@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from streamweir.cli.chatcost import cost_nanousd, load_rates, read_rates
-from streamweir.cli.chatview import KEPT_CHARACTERS, RawView, Timing, summary
-from streamweir.cli.table import for_terminal
+from streamweir.cli.view.chatview import KEPT_CHARACTERS, RawView, Timing, summary
+from streamweir.cli.view.table import for_terminal
 from streamweir.client import StreamStarted, TextDelta, Usage
-from streamweir.policy.prices import Rates
+from streamweir.policy.pricing.prices import Rates
 from support.script import Fin, Flood, Head, Script, whole
 from support.scripted_upstream import ScriptedUpstream
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from sqlalchemy import Connection, update
 
-from streamweir.policy.statement import span_of_month
+from streamweir.policy.billing.statement import span_of_month
 from streamweir.store.db.tables import ledger
 from streamweir.store.keys.credit import add_credit
 from streamweir.store.keys.keys import create_key

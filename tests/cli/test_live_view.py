@@ -2,7 +2,7 @@
 
 from msgspec import structs
 
-from streamweir.cli.liveview import COLUMNS, cells, in_order, state
+from streamweir.cli.view.liveview import COLUMNS, cells, in_order, state
 from streamweir.server.control.api.view import LiveView
 
 ROW = LiveView(

@@ -17,7 +17,7 @@ from click.testing import CliRunner, Result
 from streamweir.cli import prices as prices_command
 from streamweir.cli.download import DownloadFailed, check_address, download
 from streamweir.cli.main import main
-from streamweir.policy.pricelist import encode_list
+from streamweir.policy.pricing.pricelist import encode_list
 from streamweir.store.prices.data import read_data
 from streamweir.store.prices.file import builtin_version, load_prices
 from support.certificate import make_certificate

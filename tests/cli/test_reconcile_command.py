@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from sqlalchemy import Connection
 
-from streamweir.policy.exports.base import HOUR_MS, moment_of
+from streamweir.policy.billing.exports.base import HOUR_MS, moment_of
 from streamweir.store.journal.entries import Settle
 from streamweir.store.ledger.posting import apply
 from support.command import Commands

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
+from streamweir.config.checks.cloud_check import check_cloud
 from streamweir.config.cloud import AwsAuth
-from streamweir.config.cloud_check import check_cloud
 from streamweir.config.model import Config, Provider
 from streamweir.config.secret import secrets_for, secrets_of
 

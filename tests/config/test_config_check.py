@@ -9,6 +9,7 @@ import pytest
 
 from streamweir.config.address import base_url_of, is_loopback, split_listen
 from streamweir.config.check import check, check_listen, kinds
+from streamweir.config.checks.weak_key import is_easy_to_guess
 from streamweir.config.cloud import AwsAuth
 from streamweir.config.model import (
     Config,
@@ -23,7 +24,6 @@ from streamweir.config.model import (
     Store,
     Target,
 )
-from streamweir.config.weak_key import is_easy_to_guess
 from streamweir.providers.registry import provider_names
 
 GOOD = "sk-sw-4f9a0c7be2d85163"

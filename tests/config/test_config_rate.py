@@ -10,7 +10,7 @@ from streamweir.config.model import Config, Price
 from streamweir.config.rate import rates_of
 from streamweir.config.schema import Reader
 from streamweir.core.usage import Usage
-from streamweir.policy.prices import Rates, cost_of
+from streamweir.policy.pricing.prices import Rates, cost_of
 
 USD = 1_000_000_000
 FULL = """

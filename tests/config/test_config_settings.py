@@ -27,7 +27,7 @@ from streamweir.config.model import (
 from streamweir.config.secret import masked, masked_url
 from streamweir.config.settings import Setting, sections_of
 from streamweir.config.telemetry import Telemetry
-from streamweir.policy.charge_rule import ChargeRules
+from streamweir.policy.pricing.charge_rule import ChargeRules
 
 EVERYTHING = Config(
     server=Server(

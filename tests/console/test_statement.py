@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser
 
-from streamweir.cli.statementview import as_html
-from streamweir.policy.statement import Charges, Credit, Line, Statement, span_of_month
+from streamweir.cli.view.statementview import as_html
+from streamweir.policy.billing.statement import Charges, Credit, Line, Statement, span_of_month
 from support.untrusted_texts import FOREIGN
 
 DAY = span_of_month("2026-10")[0] // 86_400_000

@@ -7,7 +7,7 @@ import pytest
 
 from streamweir.core.errors import CODES
 from streamweir.core.verdict import Verdict
-from streamweir.policy.router import TargetState
+from streamweir.policy.routing.router import TargetState
 from streamweir.server.telemetry.metrics import FIRST_TOKEN_S, TOKEN_KINDS
 from support.all_metrics import every_metric
 from support.deploy_files import alerts, dashboards, panel_queries, panels, rules

@@ -4,7 +4,7 @@ from collections import Counter
 
 import pytest
 
-from streamweir.policy.affinity import MAX_REMEMBERED, Affinity, rendezvous
+from streamweir.policy.routing.affinity import MAX_REMEMBERED, Affinity, rendezvous
 
 HOLD_S = 600.0
 CONVERSATIONS = [f"conversation {n}".encode() for n in range(2000)]

@@ -7,10 +7,10 @@ import pytest
 from msgspec import structs
 
 from streamweir.core.errors import UpstreamError
-from streamweir.policy.credentials import WeightedName
-from streamweir.policy.health import MAX_FAILURES, Candidate, TargetId
-from streamweir.policy.route import Route, RouteTable, RouteTarget, Strategy
-from streamweir.policy.router import Router
+from streamweir.policy.routing.credentials import WeightedName
+from streamweir.policy.routing.health import MAX_FAILURES, Candidate, TargetId
+from streamweir.policy.routing.route import Route, RouteTable, RouteTarget, Strategy
+from streamweir.policy.routing.router import Router
 
 HOLD_S = 600.0
 BROKEN = UpstreamError("upstream_server_error", "m")

@@ -1,7 +1,7 @@
 """What the last answers of a model say about the next: whether it can be cut, and how long it will be."""
 
-from streamweir.policy import answer_memory
-from streamweir.policy.answer_memory import AnswerMemory
+from streamweir.policy.limits import answer_memory
+from streamweir.policy.limits.answer_memory import AnswerMemory
 
 SHOWN = 400
 """Bytes of 100 tokens."""

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from streamweir.core.usage import Usage
-from streamweir.policy.bill import FEMTO, ROUNDING, BillLine, bill_of, dollars_of_femto
-from streamweir.policy.prices import Rates, Service, Tier, cost_of, decode_rates
+from streamweir.policy.billing.bill import FEMTO, ROUNDING, BillLine, bill_of, dollars_of_femto
+from streamweir.policy.pricing.prices import Rates, Service, Tier, cost_of, decode_rates
 from support.rate_strategies import tiered_rates
 
 USD = 1_000_000_000

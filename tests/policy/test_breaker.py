@@ -1,6 +1,6 @@
 """A breaker: so many failures in a row, then a while without, then one who finds out."""
 
-from streamweir.policy.breaker import Breaker
+from streamweir.policy.routing.breaker import Breaker
 
 
 def failing(times: int, now: float = 0.0) -> Breaker:

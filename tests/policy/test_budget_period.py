@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamweir.policy.budget import (
+from streamweir.policy.limits.budget import (
     MAX_NANO,
     PERIODS,
     dollars_of,

@@ -5,9 +5,9 @@ import pytest
 from streamweir.core.delivered import DeliveredPart, delivered_usage
 from streamweir.core.usage import Usage
 from streamweir.core.verdict import Verdict
-from streamweir.policy.charge import Charge, by_rule, charge_of
-from streamweir.policy.charge_rule import Case, ChargeRules, Rule, case_of
-from streamweir.policy.prices import Quote, Rates, decode_quote, encode_quote
+from streamweir.policy.pricing.charge import Charge, by_rule, charge_of
+from streamweir.policy.pricing.charge_rule import Case, ChargeRules, Rule, case_of
+from streamweir.policy.pricing.prices import Quote, Rates, decode_quote, encode_quote
 
 M = 10**6
 SOLD, COST = Rates(input=10 * M, output=10 * M), Rates(input=M, output=M)

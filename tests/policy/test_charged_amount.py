@@ -2,7 +2,7 @@
 
 import pytest
 
-from streamweir.policy.charge_rule import Rule, charged
+from streamweir.policy.pricing.charge_rule import Rule, charged
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import pytest
 
 from streamweir.frontends.base import Frontend
 from streamweir.frontends.table import FRONTENDS
-from streamweir.policy.conversation import DIGEST_BYTES, conversation_of
+from streamweir.policy.routing.conversation import DIGEST_BYTES, conversation_of
 
 CHAT = FRONTENDS.by_name["openai"]
 MESSAGES = FRONTENDS.by_name["messages"]

@@ -6,10 +6,10 @@ from collections.abc import Callable
 import pytest
 
 from streamweir.core.errors import UpstreamError
-from streamweir.policy.credentials import EARLY_PROBE_S, CredentialChange, WeightedName, renaming
-from streamweir.policy.health import Candidate, Probe, TargetId
-from streamweir.policy.route import Route, RouteTable, RouteTarget
-from streamweir.policy.router import Router
+from streamweir.policy.routing.credentials import EARLY_PROBE_S, CredentialChange, WeightedName, renaming
+from streamweir.policy.routing.health import Candidate, Probe, TargetId
+from streamweir.policy.routing.route import Route, RouteTable, RouteTarget
+from streamweir.policy.routing.router import Router
 
 M, N = TargetId("p", "m"), TargetId("p", "n")
 ROUTE = Route("alias", (RouteTarget(M), RouteTarget(N)))

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from streamweir.policy.exports.base import (
+from streamweir.policy.billing.exports.base import (
     DAY_MS,
     HOUR_MS,
     Amounts,
@@ -19,9 +19,9 @@ from streamweir.policy.exports.base import (
     moment_of,
     start_of_day,
 )
-from streamweir.policy.exports.google import model_of
-from streamweir.policy.exports.read import read_export
-from streamweir.policy.reconciliation import compare
+from streamweir.policy.billing.exports.google import model_of
+from streamweir.policy.billing.exports.read import read_export
+from streamweir.policy.billing.reconciliation import compare
 from support.soak import SOAKS
 
 DATA = Path(__file__).parent / "exportdata"

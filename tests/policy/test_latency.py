@@ -5,7 +5,7 @@ from itertools import pairwise
 
 import pytest
 
-from streamweir.policy.latency import BOUNDS_MS, BUCKETS, bucket_of, quantile_ms
+from streamweir.policy.routing.latency import BOUNDS_MS, BUCKETS, bucket_of, quantile_ms
 
 FACTOR = 1.5
 

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamweir.policy.access import Key
-from streamweir.policy.key_limits import BY_COUNT, KINDS, NAMES, KeyLimits, LimitChanges, has_limits
-from streamweir.policy.limit_request import BudgetCharge, Decision, LimitRequest, Window, headers_of, share_of
-from streamweir.policy.limits import LocalLimits
+from streamweir.policy.limits.key_limits import BY_COUNT, KINDS, NAMES, KeyLimits, LimitChanges, has_limits
+from streamweir.policy.limits.limit_request import BudgetCharge, Decision, LimitRequest, Window, headers_of, share_of
+from streamweir.policy.limits.local import LocalLimits
 from support.limit_model import HISTORIES, LEASE_S, UNTIMED, Command, LimitModel, arguments_of, moments
 
 MINUTE_S = 60.0

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from streamweir.policy.near_name import MAX_COMPARED, MAX_LENGTH, MAX_SEEN, near_names
+from streamweir.policy.routing.near_name import MAX_COMPARED, MAX_LENGTH, MAX_SEEN, near_names
 
 NAMES = ["openai/gpt-4o", "gpt-4o-mini", "gpt-4.1", "claude-sonnet-4-5", "claude-opus-4", "fast", "vendor/x/gpt-4o"]
 

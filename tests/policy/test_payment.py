@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from stripe import WebhookSignature
 
-from streamweir.policy.payment import (
+from streamweir.policy.billing.payment import (
     MAX_HEADER_LENGTH,
     MAX_SIGNATURES,
     Effect,

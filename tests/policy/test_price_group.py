@@ -2,8 +2,8 @@
 
 import pytest
 
-from streamweir.policy.price_group import DatedPrice, PriceGroup, Sale, in_force, with_markup
-from streamweir.policy.prices import Rates, Service, Tier
+from streamweir.policy.pricing.price_group import DatedPrice, PriceGroup, Sale, in_force, with_markup
+from streamweir.policy.pricing.prices import Rates, Service, Tier
 
 COST = Rates(input=100, output=1000)
 

@@ -9,12 +9,19 @@ from typing import Any
 
 import pytest
 
-from streamweir.policy.charge_rule import ChargeRules
-from streamweir.policy.price_group import DatedPrice, PriceGroup, Sale
-from streamweir.policy.pricebook import PriceBook
-from streamweir.policy.pricelist import InvalidPrices, PriceList, decode_list, encode_list, is_list, is_safe_pattern
-from streamweir.policy.prices import Rates, Service, Tier, decode_quote, encode_quote
-from streamweir.policy.pricetable import FREE, PROVIDER_IDS, PriceTable
+from streamweir.policy.pricing.charge_rule import ChargeRules
+from streamweir.policy.pricing.price_group import DatedPrice, PriceGroup, Sale
+from streamweir.policy.pricing.pricebook import PriceBook
+from streamweir.policy.pricing.pricelist import (
+    InvalidPrices,
+    PriceList,
+    decode_list,
+    encode_list,
+    is_list,
+    is_safe_pattern,
+)
+from streamweir.policy.pricing.prices import Rates, Service, Tier, decode_quote, encode_quote
+from streamweir.policy.pricing.pricetable import FREE, PROVIDER_IDS, PriceTable
 from streamweir.providers.registry import provider_names
 
 USD = 1_000_000_000

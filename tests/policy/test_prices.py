@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from streamweir.core.usage import Usage
-from streamweir.policy.prices import (
+from streamweir.policy.pricing.prices import (
     Quote,
     Rates,
     Service,

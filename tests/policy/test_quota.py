@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamweir.policy.quota import MAX_AGE_S, UNKNOWN_RESET_S, Quotas
+from streamweir.policy.routing.quota import MAX_AGE_S, UNKNOWN_RESET_S, Quotas
 from streamweir.providers.rate_limit import Bucket, RateLimitReport
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from streamweir.core.request import ChatRequest
 from streamweir.frontends.table import FRONTENDS
-from streamweir.policy.quotation import OF_CREDENTIAL, OF_WIRE, may_be_quoted
+from streamweir.policy.pricing.quotation import OF_CREDENTIAL, OF_WIRE, may_be_quoted
 from streamweir.providers import failure
 
 

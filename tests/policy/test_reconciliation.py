@@ -4,8 +4,16 @@ from typing import Any
 
 import pytest
 
-from streamweir.policy.exports.base import DAY_MS, HOUR_MS, Amounts, Export, ExportRow, moment_of
-from streamweir.policy.reconciliation import Line, ModelNames, Reconciliation, Usage, compare, period_of, words_of
+from streamweir.policy.billing.exports.base import DAY_MS, HOUR_MS, Amounts, Export, ExportRow, moment_of
+from streamweir.policy.billing.reconciliation import (
+    Line,
+    ModelNames,
+    Reconciliation,
+    Usage,
+    compare,
+    period_of,
+    words_of,
+)
 
 FIRST = moment_of("2026-10-01", "")
 

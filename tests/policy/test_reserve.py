@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamweir.core.usage import Usage
-from streamweir.policy.prices import Quote, Rates, price_of
-from streamweir.policy.reserve import Need, extension_sizes, fitting_size, limit_of, wanted_size
+from streamweir.policy.limits.reserve import Need, extension_sizes, fitting_size, limit_of, wanted_size
+from streamweir.policy.pricing.prices import Quote, Rates, price_of
 
 tokens = st.integers(0, 10**12)
 

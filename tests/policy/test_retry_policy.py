@@ -13,10 +13,10 @@ from streamweir.core.errors import (
     StreamweirError,
     UpstreamError,
 )
-from streamweir.policy.health import Candidate, TargetId
-from streamweir.policy.retry import RetryBudget, backoff_s, error_to_show, may_try_again, may_try_elsewhere
-from streamweir.policy.route import RouteTable
-from streamweir.policy.router import Router
+from streamweir.policy.routing.health import Candidate, TargetId
+from streamweir.policy.routing.retry import RetryBudget, backoff_s, error_to_show, may_try_again, may_try_elsewhere
+from streamweir.policy.routing.route import RouteTable
+from streamweir.policy.routing.router import Router
 
 ELSEWHERE = set(UPSTREAM_CODES) - {"response_too_large", "stream_deadline_exceeded", "no_available_deployment"}
 AGAIN = {

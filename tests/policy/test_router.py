@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamweir.core.errors import UpstreamError
-from streamweir.policy.health import MAX_FAILURES, Candidate, Probe, State, TargetId
-from streamweir.policy.route import Route, RouteTable, RouteTarget, Strategy
-from streamweir.policy.router import Router
+from streamweir.policy.routing.health import MAX_FAILURES, Candidate, Probe, State, TargetId
+from streamweir.policy.routing.route import Route, RouteTable, RouteTarget, Strategy
+from streamweir.policy.routing.router import Router
 
 BROKEN = UpstreamError("upstream_server_error", "m")
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from streamweir.policy.health import TargetId
-from streamweir.policy.route import MAX_NAME_LENGTH, Route, RouteTable, RouteTarget, matches_pattern
+from streamweir.policy.routing.health import TargetId
+from streamweir.policy.routing.route import MAX_NAME_LENGTH, Route, RouteTable, RouteTarget, matches_pattern
 
 A, B, C = (TargetId("p", name) for name in "abc")
 

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamweir.policy.window import MINUTE_S, MINUTE_TICK_S, REQUESTS, TOKENS, MinuteUsage, SlidingCount
+from streamweir.policy.limits.window import MINUTE_S, MINUTE_TICK_S, REQUESTS, TOKENS, MinuteUsage, SlidingCount
 
 SPAN_S, TICK_S = 10.0, 0.5
 EIGHTHS = st.integers(0, 240).map(lambda number: number / 8)  # sums of them are exact

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from streamweir.core.errors import CallerError, UpstreamError
-from streamweir.policy.health import TargetId
-from streamweir.policy.stream_options import is_refusal_of_stream_options
-from streamweir.policy.target_memory import TargetMemory
+from streamweir.policy.routing.health import TargetId
+from streamweir.policy.routing.stream_options import is_refusal_of_stream_options
+from streamweir.policy.routing.target_memory import TargetMemory
 from streamweir.providers.failure import read_error
 
 EXTRA = {"type": "extra_forbidden", "loc": ["body", "stream_options"], "msg": "Extra inputs are not permitted"}

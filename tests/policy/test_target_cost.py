@@ -3,13 +3,13 @@
 import json
 
 from streamweir.core.usage import Usage
-from streamweir.policy.charge import charge_of
-from streamweir.policy.price_group import DatedPrice, PriceGroup, Sale
-from streamweir.policy.pricebook import PriceBook
-from streamweir.policy.pricelist import decode_list
-from streamweir.policy.prices import Quote, Rates, Service, Tier
-from streamweir.policy.pricetable import PriceTable
-from streamweir.policy.target_cost import TargetCosts
+from streamweir.policy.pricing.charge import charge_of
+from streamweir.policy.pricing.price_group import DatedPrice, PriceGroup, Sale
+from streamweir.policy.pricing.pricebook import PriceBook
+from streamweir.policy.pricing.pricelist import decode_list
+from streamweir.policy.pricing.prices import Quote, Rates, Service, Tier
+from streamweir.policy.pricing.pricetable import PriceTable
+from streamweir.policy.pricing.target_cost import TargetCosts
 
 USD = 1_000_000_000
 LIST = {

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from streamweir.core.errors import CallerError, GatewayFault, StreamweirError, UpstreamError
-from streamweir.policy.health import (
+from streamweir.policy.routing.health import (
     MAX_EJECTION_S,
     MAX_FAILURES,
     PROBE_LEASE_S,

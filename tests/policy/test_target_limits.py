@@ -1,9 +1,9 @@
 """Which limits hold for an attempt: those of its target, its provider and its credential, where there are any."""
 
-from streamweir.policy.health import TargetId
-from streamweir.policy.key_limits import KeyLimits
-from streamweir.policy.limits import LocalLimits
-from streamweir.policy.target_limits import LimitScope, TargetLimits, limit_requests, no_room
+from streamweir.policy.limits.key_limits import KeyLimits
+from streamweir.policy.limits.local import LocalLimits
+from streamweir.policy.limits.target_limits import LimitScope, TargetLimits, limit_requests, no_room
+from streamweir.policy.routing.health import TargetId
 
 A, B, OTHER = TargetId("p", "a"), TargetId("p", "b"), TargetId("q", "a")
 

@@ -18,7 +18,7 @@ from pathlib import Path
 from randomload.callers import Caller, Notes, secret_of
 from randomload.plan import KEYS, KEYS_EACH, plan_of
 from randomload.upstream import Providers, Turns
-from streamweir.policy.budget import NANO
+from streamweir.policy.limits.budget import NANO
 from streamweir.store.db.base import Store
 from streamweir.store.db.clock import now_ms
 from streamweir.store.db.engine import open_store

@@ -12,10 +12,10 @@ from typing import NamedTuple, get_args
 import pytest
 
 from streamweir.core.usage import Usage
-from streamweir.policy.charge_rule import Case, Rule
-from streamweir.policy.prices import cost_of
+from streamweir.policy.pricing.charge_rule import Case, Rule
+from streamweir.policy.pricing.prices import cost_of
 from streamweir.server.accounting.token_count import vocabulary_of
-from streamweir.server.request.runtime import built_in_prices
+from streamweir.server.request.runtime.config import built_in_prices
 from streamweir.store.db.clock import now_ms
 from streamweir.store.requests.live import cancel
 from streamweir.store.requests.requests import RequestRow

@@ -4,8 +4,8 @@ import pytest
 from msgspec import structs
 
 from streamweir.policy.access import Key, KeyRing
-from streamweir.policy.limit_request import Decision, LimitRequest
-from streamweir.policy.prices import Quote, Rates
+from streamweir.policy.limits.limit_request import Decision, LimitRequest
+from streamweir.policy.pricing.prices import Quote, Rates
 from streamweir.server.accounting.accounting import Accounting
 from streamweir.server.accounting.keys import KeyDirectory
 from streamweir.server.accounting.limiter import MemoryLimiter

@@ -14,9 +14,9 @@ import pytest
 from msgspec import structs
 
 from streamweir.core.usage import Usage
-from streamweir.policy.prices import Rates, cost_of, max_cost
+from streamweir.policy.pricing.prices import Rates, cost_of, max_cost
 from streamweir.server.accounting.token_count import vocabulary_of
-from streamweir.server.request.runtime import built_in_prices
+from streamweir.server.request.runtime.config import built_in_prices
 from streamweir.store.db.clock import now_ms
 from streamweir.store.keys.credit import add_credit
 from support.accounting_gateway import (

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from streamweir.policy.limit_request import LimitRequest
+from streamweir.policy.limits.limit_request import LimitRequest
 from streamweir.server.accounting.limiter import MemoryLimiter
 from streamweir.server.accounting.shared_limiter import SharedLimiter
 from streamweir.store.journal.entries import Extend

@@ -16,7 +16,7 @@ from msgspec import structs
 from sqlalchemy import Connection
 
 from conftest import SOAKS
-from streamweir.policy.budget import dollars_of
+from streamweir.policy.limits.budget import dollars_of
 from streamweir.server.accounting.intervals import DEFAULT_INTERVALS
 from streamweir.store.db.clock import now_ms
 from streamweir.store.db.engine import open_store

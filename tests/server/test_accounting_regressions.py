@@ -18,8 +18,8 @@ from streamweir.config.model import Key as KeyConfig
 from streamweir.core.errors import GatewayFault
 from streamweir.core.request import ChatRequest
 from streamweir.pipeline.settlement import Count
-from streamweir.policy.price_group import DatedPrice
-from streamweir.policy.prices import Rates, Service
+from streamweir.policy.pricing.price_group import DatedPrice
+from streamweir.policy.pricing.prices import Rates, Service
 from streamweir.server.accounting.maintenance import settle_dead_instances
 from streamweir.server.accounting.token_count import Tokenizer
 from streamweir.server.http.message import Request, Response

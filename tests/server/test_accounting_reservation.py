@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from streamweir.policy.prices import Rates, decode_quote
+from streamweir.policy.pricing.prices import Rates, decode_quote
 from streamweir.store.journal.entries import Hold
 from streamweir.store.journal.files import SegmentFile
 from support.accounting_gateway import MILLI, MODEL, PROMPT, answers, each_form, error_of, keeping, max_prompt

@@ -19,7 +19,7 @@ from msgspec import structs
 
 from streamweir.policy.secret import csrf_of
 from streamweir.server.accounting.request_row import row_of
-from streamweir.server.request import attempt_builder
+from streamweir.server.request.attempt import attempt_builder
 from streamweir.server.telemetry.log import close_log, configure_log
 from streamweir.store.journal.entries import Refused
 from support.api import HOST, bearer

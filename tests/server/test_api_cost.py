@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from streamweir.console.assets import Assets
-from streamweir.policy.prices import Quote, Rates, encode_quote
+from streamweir.policy.pricing.prices import Quote, Rates, encode_quote
 from streamweir.server.control.api.operation import Operation
 from streamweir.server.control.api.table import OPERATIONS
 from streamweir.server.control.app import control_plane

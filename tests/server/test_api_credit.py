@@ -8,7 +8,7 @@ from typing import Any
 from sqlalchemy import update
 
 from streamweir.core.errors import UpstreamError
-from streamweir.policy.health import MAX_FAILURES, Candidate, TargetId
+from streamweir.policy.routing.health import MAX_FAILURES, Candidate, TargetId
 from streamweir.store.db.tables import accounts, audit
 from support.api import ADDRESSES, HIDDEN, Api, Role, api_on, bearer
 

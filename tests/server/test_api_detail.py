@@ -8,7 +8,7 @@ import pytest
 from sqlalchemy import Connection, update
 
 from streamweir.core.usage import Usage
-from streamweir.policy.prices import Quote, Rates, Service, Tier, cost_of, encode_quote
+from streamweir.policy.pricing.prices import Quote, Rates, Service, Tier, cost_of, encode_quote
 from streamweir.store.db.tables import requests
 from streamweir.store.ledger.posting import apply
 from support.api import Api, api_on

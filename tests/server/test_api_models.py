@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from streamweir.core.errors import UpstreamError
-from streamweir.policy.health import MAX_FAILURES, Candidate, TargetId
+from streamweir.policy.routing.health import MAX_FAILURES, Candidate, TargetId
 from streamweir.server.accounting.target_limiter import AttemptHold
 from support.api import ADDRESSES, HIDDEN, TOML, Api, api_on, bearer
 

@@ -15,7 +15,7 @@ from streamweir.core.errors import (
 )
 from streamweir.core.message import Message
 from streamweir.core.request import Prompt, read_request
-from streamweir.server.request.attempt_report import note_error
+from streamweir.server.request.attempt.attempt_report import note_error
 from streamweir.server.telemetry.record import AttemptRecord
 from support.gateway import configured
 

@@ -11,7 +11,7 @@ from streamweir.config.cloud import AwsAuth
 from streamweir.config.model import Credential, Provider
 from streamweir.core.errors import StreamweirError
 from streamweir.providers.base import UpstreamRequest
-from streamweir.server.request.authorization import authorizer_for, is_authorized
+from streamweir.server.request.runtime.authorization import authorizer_for, is_authorized
 from streamweir.server.telemetry.log import close_log, configure_log
 from streamweir.upstream.authorized import AuthorizedUpstream
 from streamweir.upstream.base import Endpoint

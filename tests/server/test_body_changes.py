@@ -7,10 +7,10 @@ import pytest
 
 from streamweir.core.request import ChatRequest
 from streamweir.frontends.table import FRONTENDS
-from streamweir.policy.health import Candidate, TargetId
+from streamweir.policy.routing.health import Candidate, TargetId
 from streamweir.providers.base import UpstreamRequest
-from streamweir.server.request.attempt_setup import build_request, limit_for
-from streamweir.server.request.runtime import RuntimeConfig, build_runtime_config
+from streamweir.server.request.attempt.attempt_setup import build_request, limit_for
+from streamweir.server.request.runtime.config import RuntimeConfig, build_runtime_config
 from streamweir.upstream.sim import SimUpstream
 from support.answers import openai_whole
 from support.gateway import MESSAGES, configured

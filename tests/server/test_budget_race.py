@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from streamweir.policy.reserve import MIN_ANSWER_TOKENS
+from streamweir.policy.limits.reserve import MIN_ANSWER_TOKENS
 from streamweir.server.request import allowance
 from support.accounting_gateway import MILLI, max_prompt
 from support.answers import openai_frames

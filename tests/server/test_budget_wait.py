@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from streamweir.policy.limit_request import LimitRequest
+from streamweir.policy.limits.limit_request import LimitRequest
 from streamweir.server.accounting.limiter import MemoryLimiter
 from streamweir.store.journal.entries import Extend
 from support.accounting_gateway import MILLI, AccountingSetup, error_of, keeping, max_prompt

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from streamweir.core.errors import CallerError, StreamweirError, UpstreamError
 from streamweir.frontends.table import FRONTENDS
-from streamweir.policy.route import Route
-from streamweir.server.request.candidates import Candidates
+from streamweir.policy.routing.route import Route
+from streamweir.server.request.attempt.candidates import Candidates
 from streamweir.server.request.request_route import order_route
-from streamweir.server.request.runtime import build_runtime_config
+from streamweir.server.request.runtime.config import build_runtime_config
 from support.gateway import configured
 from support.soak import SOAKS
 

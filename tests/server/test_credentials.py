@@ -13,9 +13,9 @@ import pytest
 
 from conftest import SOAKS
 from streamweir.config.model import Provider
-from streamweir.policy.health import Span
-from streamweir.server.request.candidates import Candidates
-from streamweir.server.request.runtime import build_runtime_config
+from streamweir.policy.routing.health import Span
+from streamweir.server.request.attempt.candidates import Candidates
+from streamweir.server.request.runtime.config import build_runtime_config
 from streamweir.server.telemetry.log import close_log, configure_log
 from streamweir.upstream.base import Upstream
 from support.answers import anthropic_whole, error_body, openai_stream, openai_whole

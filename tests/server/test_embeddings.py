@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from streamweir.core.errors import GatewayFault, UpstreamError
-from streamweir.policy.health import Candidate, TargetId
+from streamweir.policy.routing.health import Candidate, TargetId
 from support.accounting_gateway import error_of
 from support.embeddings import PATH, VECTORS, embed, openai_vectors, packed, vectors_of
 from support.gateway import chat_request, gateway, gateway_to, nothing_left, providers

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from streamweir.policy.bill import FEMTO
-from streamweir.server.request.runtime import built_in_prices
+from streamweir.policy.billing.bill import FEMTO
+from streamweir.server.request.runtime.config import built_in_prices
 from streamweir.store.db.clock import now_ms
 from streamweir.store.requests.content import find_content
 from support.accounting_gateway import MILLI, AccountingSetup, error_of, keeping

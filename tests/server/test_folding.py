@@ -8,10 +8,10 @@ import pytest
 
 from streamweir.core.request import ChatRequest
 from streamweir.frontends.table import FRONTENDS
-from streamweir.policy.health import Candidate, TargetId
+from streamweir.policy.routing.health import Candidate, TargetId
 from streamweir.server.relay.relay import Relay
-from streamweir.server.request.attempt_setup import build_request, timeouts_of
-from streamweir.server.request.runtime import RuntimeConfig, build_runtime_config
+from streamweir.server.request.attempt.attempt_setup import build_request, timeouts_of
+from streamweir.server.request.runtime.config import RuntimeConfig, build_runtime_config
 from streamweir.upstream.sim import SimUpstream
 from support.answers import anthropic_whole, error_body, openai_frames, openai_stream, openai_whole, responses_whole
 from support.attempt import attempt

@@ -26,14 +26,14 @@ ALLOWED = {
     "cli/prices.py": {"_fetch", "update"},  # the day of a price list
     # whether a key has expired; the times of limits, which some APIs write as dates
     "server/process/gateway.py": {"begin", "serve", "_may_read_metrics"},
-    "server/request/lookups.py": {"_send_models", "_show"},
+    "server/request/lookup/lookups.py": {"_send_models", "_show"},
     "server/alerts/sender.py": {"_send"},  # the time that is signed
-    "server/request/attempt_setup.py": {"_now"},  # `created`
+    "server/request/attempt/attempt_setup.py": {"_now"},  # `created`
     "server/http/ids.py": {"new_id"},  # ids in the order of arrival
     "server/telemetry/log.py": {"_date", "_dropped_line", "log_request"},
     "server/http/answers.py": {"failure_answer"},  # the times of limits, as above
     "server/request/error_answer.py": {"error_answer"},
-    "server/request/attempt_builder.py": {"make_relay"},
+    "server/request/attempt/attempt_builder.py": {"make_relay"},
     "server/request/playground.py": {"admit", "_handle"},  # whether a key has expired
     "server/http/response.py": {"_head", "http_date"},  # the header `date`
     "store/db/clock.py": {"now_ms"},  # what is written down

@@ -24,8 +24,8 @@ from streamweir.providers.base import Decoder, Provider, Target, UpstreamRequest
 from streamweir.server.http.message import Request, Response
 from streamweir.server.http.response import HttpResponse
 from streamweir.server.process.gateway import Gateway
-from streamweir.server.request.runtime import ProviderRuntime
-from streamweir.server.request.wires import ProviderWire
+from streamweir.server.request.runtime.config import ProviderRuntime
+from streamweir.server.request.runtime.wires import ProviderWire
 from streamweir.server.telemetry.log import close_log, configure_log
 from streamweir.upstream.base import Call, Receiver, Upstream
 from streamweir.wire.sse import Frame
@@ -436,7 +436,7 @@ async def test_g5_a_bug_in_the_policy(monkeypatch: pytest.MonkeyPatch, piece: st
 
 async def test_g5_a_bug_in_the_list_of_models(monkeypatch: pytest.MonkeyPatch) -> None:
     async with broken([]) as (gate, _), await gate.connect() as client:
-        monkeypatch.setattr("streamweir.server.request.lookups.answer_models", bug)
+        monkeypatch.setattr("streamweir.server.request.lookup.lookups.answer_models", bug)
         await client.send(get("/v1/models", KEY))
         assert_refused_by_us(await client.response(), "internal_error")
         await assert_record(gate, 500)

@@ -22,7 +22,7 @@ from streamweir.core.errors import GatewayFault, UpstreamError
 from streamweir.providers.base import UpstreamRequest
 from streamweir.server.relay.relay import Relay
 from streamweir.server.request.request import RequestHandler
-from streamweir.server.request.runtime import ProviderRuntime
+from streamweir.server.request.runtime.config import ProviderRuntime
 from streamweir.upstream.base import Call, Receiver, Upstream
 from support.answers import openai_stream, openai_whole
 from support.gateway import Gate, chat_request, gateway, gateway_to, nothing_left, providers, until

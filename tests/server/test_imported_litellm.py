@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from streamweir.config.litellm import translate
-from streamweir.server.request.models import model_ids
+from streamweir.server.request.lookup.models import model_ids
 from support.answers import error_body, openai_whole
 from support.gateway import KEY, Gate, gateway
 from support.imported import CASES, FOLDER, environment

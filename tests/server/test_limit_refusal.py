@@ -2,7 +2,7 @@
 
 import pytest
 
-from streamweir.policy.limit_request import BudgetCharge
+from streamweir.policy.limits.limit_request import BudgetCharge
 from streamweir.server.accounting.limit_refusal import budget_refusal
 from streamweir.server.accounting.limiter import AccountState
 from streamweir.server.http.answers import api_failure_answer

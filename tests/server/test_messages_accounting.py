@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from streamweir.core.usage import Usage
-from streamweir.policy.bill import FEMTO
-from streamweir.policy.prices import Rates, cost_of
-from streamweir.server.request.runtime import built_in_prices
+from streamweir.policy.billing.bill import FEMTO
+from streamweir.policy.pricing.prices import Rates, cost_of
+from streamweir.server.request.runtime.config import built_in_prices
 from streamweir.store.db.clock import now_ms
 from streamweir.store.requests.content import find_content
 from support.accounting_gateway import MILLI, AccountingSetup, answers, each_form, keeping

@@ -19,8 +19,8 @@ from streamweir.core.errors import UpstreamError
 from streamweir.core.usage import Usage
 from streamweir.core.verdict import Verdict
 from streamweir.pipeline.settlement import UsageSource
-from streamweir.policy.health import MAX_FAILURES, Candidate, TargetId
-from streamweir.policy.router import TARGET_STATES
+from streamweir.policy.routing.health import MAX_FAILURES, Candidate, TargetId
+from streamweir.policy.routing.router import TARGET_STATES
 from streamweir.server.http.pressure import LagProbe
 from streamweir.server.telemetry.key_metrics import MAX_KEYS, MAX_WORKSPACES
 from streamweir.server.telemetry.metric_families import Histogram

@@ -2,12 +2,12 @@
 
 from streamweir.config.model import Store
 from streamweir.pipeline.prompt_bound import IMAGE_TOKENS, SMALL_TOKEN_IMAGE
-from streamweir.policy.health import TargetId
-from streamweir.policy.pricebook import PriceBook
-from streamweir.policy.pricelist import Model, Price, PriceList, Provider
-from streamweir.policy.pricetable import PriceTable
-from streamweir.policy.route import Route, RouteTable, RouteTarget
-from streamweir.server.request.model_limits import AnswerLimits, ModelLimitsTable
+from streamweir.policy.pricing.pricebook import PriceBook
+from streamweir.policy.pricing.pricelist import Model, Price, PriceList, Provider
+from streamweir.policy.pricing.pricetable import PriceTable
+from streamweir.policy.routing.health import TargetId
+from streamweir.policy.routing.route import Route, RouteTable, RouteTarget
+from streamweir.server.request.runtime.model_limits import AnswerLimits, ModelLimitsTable
 
 KINDS = {"o": "openai", "g": "groq"}
 STORE = Store(answer_tokens=5000, remote_tokens=9000)

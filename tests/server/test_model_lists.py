@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from streamweir.core.errors import StreamweirError
-from streamweir.server.request import model_refresh
-from streamweir.server.request.model_lists import listing_for
-from streamweir.server.request.model_refresh import ModelRefresh
-from streamweir.server.request.models import model_ids
-from streamweir.server.request.runtime import RuntimeConfig, build_runtime_config
+from streamweir.server.request.lookup import model_refresh
+from streamweir.server.request.lookup.model_lists import listing_for
+from streamweir.server.request.lookup.model_refresh import ModelRefresh
+from streamweir.server.request.lookup.models import model_ids
+from streamweir.server.request.runtime.config import RuntimeConfig, build_runtime_config
 from streamweir.server.telemetry.log import close_log, configure_log
 from streamweir.upstream.sim import SimUpstream
 from support.aws_server import AwsAccount, origin_of

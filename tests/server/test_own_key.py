@@ -14,10 +14,10 @@ import pytest
 from openai import AsyncOpenAI
 
 from streamweir.policy.access import Key
-from streamweir.policy.budget import NANO
-from streamweir.policy.limit_rule import LimitRule
-from streamweir.server.request import lookups
-from streamweir.server.request.own_key import usd
+from streamweir.policy.limits.budget import NANO
+from streamweir.policy.limits.limit_rule import LimitRule
+from streamweir.server.request.lookup import lookups
+from streamweir.server.request.lookup.own_key import usd
 from support.accounting_gateway import MILLI, AccountingSetup, error_of, set_clock
 from support.answers import TEXTS, openai_frames, openai_stream, openai_whole
 from support.deadlines import PROGRAM_TIMEOUT_S

@@ -18,7 +18,7 @@ from msgspec import structs
 from sqlalchemy import select
 from stripe import WebhookSignature
 
-from streamweir.policy.budget import NANO
+from streamweir.policy.limits.budget import NANO
 from streamweir.server.control import checkout
 from streamweir.server.control.payment_events import payment_routes
 from streamweir.store.db.clock import now_ms

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from streamweir.policy.exports.base import DAY_MS
-from streamweir.policy.exports.read import read_export
-from streamweir.policy.reconciliation import compare, period_of
+from streamweir.policy.billing.exports.base import DAY_MS
+from streamweir.policy.billing.exports.read import read_export
+from streamweir.policy.billing.reconciliation import compare, period_of
 from streamweir.store.db.clock import now_ms
 from streamweir.store.ledger.target_sums import list_providers, read_usage_of
 from support.accounting_gateway import AccountingSetup, set_clock

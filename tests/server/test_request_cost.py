@@ -5,12 +5,12 @@ from typing import Any
 import pytest
 
 from streamweir.frontends.table import FRONTENDS
-from streamweir.policy.health import TargetId
-from streamweir.policy.pricebook import PriceBook
-from streamweir.policy.pricelist import Model, Price, PriceList, Provider
-from streamweir.policy.pricetable import PriceTable
+from streamweir.policy.pricing.pricebook import PriceBook
+from streamweir.policy.pricing.pricelist import Model, Price, PriceList, Provider
+from streamweir.policy.pricing.pricetable import PriceTable
+from streamweir.policy.routing.health import TargetId
 from streamweir.server.request.request_cost import RequestCost
-from streamweir.server.request.runtime import build_runtime_config
+from streamweir.server.request.runtime.config import build_runtime_config
 from support.gateway import configured
 
 TOML = """

@@ -8,8 +8,8 @@ import pytest
 from msgspec import structs
 
 from streamweir.core.usage import Usage
-from streamweir.policy.bill import FEMTO, bill_of
-from streamweir.policy.prices import cost_of, decode_rates
+from streamweir.policy.billing.bill import FEMTO, bill_of
+from streamweir.policy.pricing.prices import cost_of, decode_rates
 from streamweir.server.accounting.maintenance import orphan
 from streamweir.store.requests.live import OpenRequest, open_of
 from streamweir.store.requests.requests import RequestRow

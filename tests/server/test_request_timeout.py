@@ -6,11 +6,11 @@ import pytest
 
 from streamweir.core.errors import CallerError
 from streamweir.frontends.table import FRONTENDS
-from streamweir.policy.health import TargetId
+from streamweir.policy.routing.health import TargetId
 from streamweir.server.relay.deadlines import AttemptTimeouts
-from streamweir.server.request.attempt_setup import timeouts_of
+from streamweir.server.request.attempt.attempt_setup import timeouts_of
 from streamweir.server.request.request_headers import read_timeout
-from streamweir.server.request.runtime import build_runtime_config
+from streamweir.server.request.runtime.config import build_runtime_config
 from streamweir.upstream.sim import SimUpstream
 from support.answers import error_body, openai_stream, openai_whole
 from support.gateway import MESSAGES, Gate, chat_request, configured, gateway, providers

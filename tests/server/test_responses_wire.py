@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from streamweir.policy.health import TargetId
-from streamweir.policy.target_memory import TargetMemory
-from streamweir.server.request.wires import WireTable
+from streamweir.policy.routing.health import TargetId
+from streamweir.policy.routing.target_memory import TargetMemory
+from streamweir.server.request.runtime.wires import WireTable
 from support.answers import TEXTS, error_body, openai_stream, openai_whole, responses_stream, responses_whole
 from support.gateway import configured, frames_of, gateway_to, providers
 from support.messages import ask as ask_messages

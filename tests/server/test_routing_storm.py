@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from conftest import SOAKS
-from streamweir.policy.router import Router
+from streamweir.policy.routing.router import Router
 from support.answers import error_body, openai_stream, openai_whole
 from support.gateway import Gate, chat_request, configured, gateway
 from support.raw_client import CutShort

@@ -5,8 +5,8 @@ import pytest
 from streamweir.config.error import ConfigError
 from streamweir.config.model import Provider as ProviderConfig
 from streamweir.core.errors import UpstreamError
-from streamweir.policy.health import Candidate, HealthSettings, TargetId
-from streamweir.server.request.runtime import RuntimeConfig, build_runtime_config, connections_of
+from streamweir.policy.routing.health import Candidate, HealthSettings, TargetId
+from streamweir.server.request.runtime.config import RuntimeConfig, build_runtime_config, connections_of
 from streamweir.upstream.base import Upstream
 from support.gateway import configured
 

@@ -12,7 +12,7 @@ from typing import Literal
 
 import pytest
 
-from streamweir.server.request import attempt_builder
+from streamweir.server.request.attempt import attempt_builder
 from streamweir.server.telemetry.log import close_log, configure_log
 from support.canary import (
     ANSWERS_MAY_HOLD,

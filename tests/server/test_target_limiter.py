@@ -7,8 +7,8 @@ from collections.abc import AsyncIterator, Iterator
 import pytest
 import pytest_asyncio
 
-from streamweir.policy.limit_request import Decision
-from streamweir.policy.target_limits import LimitScope
+from streamweir.policy.limits.limit_request import Decision
+from streamweir.policy.limits.target_limits import LimitScope
 from streamweir.server.accounting.target_limiter import AttemptHold, TargetLimiter
 from streamweir.store.limits.shared import SharedLimits, script
 from streamweir.store.limits.valkey import Valkey

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from streamweir.core.errors import UpstreamError
-from streamweir.policy.health import MAX_FAILURES, Candidate, TargetId
+from streamweir.policy.routing.health import MAX_FAILURES, Candidate, TargetId
 from streamweir.server.accounting.target_limiter import AttemptHold
 from streamweir.server.telemetry.record import RequestRecord
 from support.answers import error_body, openai_frames, openai_stream, openai_whole

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from openai import AsyncOpenAI
 
-from streamweir.policy.budget import NANO
+from streamweir.policy.limits.budget import NANO
 from support.answers import (
     anthropic_stream,
     anthropic_whole,

@@ -10,9 +10,9 @@ import pytest
 from sqlalchemy import Connection, insert, select, update
 
 from streamweir.policy.alert import Alert, Change, Condition, Finding, ProviderSigns, changes_of
-from streamweir.policy.budget import NANO, key_account
 from streamweir.policy.end_user import digest_of_user
-from streamweir.policy.limit_rule import LimitRule
+from streamweir.policy.limits.budget import NANO, key_account
+from streamweir.policy.limits.limit_rule import LimitRule
 from streamweir.store.alerts import rules as alert_rules
 from streamweir.store.alerts.conditions import conditions_of, read_conditions, read_signs, save_changes, write_signs
 from streamweir.store.alerts.findings import ERRORS, Thresholds, find_errors, find_money

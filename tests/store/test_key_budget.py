@@ -8,7 +8,7 @@ from typing import Any
 
 from sqlalchemy import Connection, event
 
-from streamweir.policy.budget import key_account, period_of
+from streamweir.policy.limits.budget import key_account, period_of
 from streamweir.store.db.base import Store
 from streamweir.store.journal.entries import Entry
 from streamweir.store.keys.keys import KeyRecord, budget_sums

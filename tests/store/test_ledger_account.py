@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Connection, delete, select
 
-from streamweir.policy.budget import MAX_NANO, PERIODS, ends_at, period_of
+from streamweir.policy.limits.budget import MAX_NANO, PERIODS, ends_at, period_of
 from streamweir.store.db.base import Store
 from streamweir.store.db.errors import Conflict, Invalid
 from streamweir.store.db.tables import accounts, ledger, open_requests

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from sqlalchemy import Connection, select
 
-from streamweir.policy.limit_request import BudgetCharge
+from streamweir.policy.limits.limit_request import BudgetCharge
 from streamweir.store.db.base import Store
 from streamweir.store.db.tables import idempotency
 from streamweir.store.journal.entries import Entry, Hold

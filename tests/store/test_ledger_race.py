@@ -13,7 +13,7 @@ from sqlalchemy import Connection
 from sqlalchemy.exc import IntegrityError
 
 from conftest import SOAKS
-from streamweir.policy.limit_request import BudgetCharge
+from streamweir.policy.limits.limit_request import BudgetCharge
 from streamweir.store.db.base import Store
 from streamweir.store.db.engine import open_store
 from streamweir.store.journal.entries import Entry, Hold

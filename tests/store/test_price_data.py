@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from streamweir.policy.pricelist import InvalidPrices, PriceList, decode_list
+from streamweir.policy.pricing.pricelist import InvalidPrices, PriceList, decode_list
 from streamweir.store.prices.data import read_data
 
 ROOT = Path(__file__).parents[2]

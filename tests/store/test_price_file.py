@@ -8,9 +8,9 @@ import pytest
 from msgspec import structs
 
 from streamweir.core.usage import Usage
-from streamweir.policy.pricelist import Model, Price, PriceList, Provider, check_list, decode_list, encode_list
-from streamweir.policy.prices import Rates, cost_of, in_dollars
-from streamweir.policy.pricetable import PROVIDER_IDS, PriceTable
+from streamweir.policy.pricing.pricelist import Model, Price, PriceList, Provider, check_list, decode_list, encode_list
+from streamweir.policy.pricing.prices import Rates, cost_of, in_dollars
+from streamweir.policy.pricing.pricetable import PROVIDER_IDS, PriceTable
 from streamweir.store.prices import file as pricefile
 from streamweir.store.prices.file import (
     MAX_BYTES,

@@ -12,7 +12,7 @@ import pytest
 from sqlalchemy import Connection, Table, func, insert, select, text
 
 from conftest import SOAKS
-from streamweir.policy.payment import CENT, CURRENCY, Effect, PaymentReport
+from streamweir.policy.billing.payment import CENT, CURRENCY, Effect, PaymentReport
 from streamweir.policy.redact import Redactor
 from streamweir.store.db.base import Store, StoreUnavailable
 from streamweir.store.db.counter import release_lease, take_lease

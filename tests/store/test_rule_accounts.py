@@ -8,8 +8,8 @@ from sqlalchemy import Connection, update
 
 from streamweir.policy.access import Key
 from streamweir.policy.end_user import ANONYMOUS, digest_of_user
-from streamweir.policy.limit_request import BudgetCharge
-from streamweir.policy.limit_rule import LimitRule, RuleScope, read_rule_account
+from streamweir.policy.limits.limit_request import BudgetCharge
+from streamweir.policy.limits.limit_rule import LimitRule, RuleScope, read_rule_account
 from streamweir.server.accounting.maintenance import orphan
 from streamweir.store.db.base import Store
 from streamweir.store.db.tables import accounts

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Iterator
 import pytest
 import pytest_asyncio
 
-from streamweir.policy.limit_request import BudgetCharge, LimitRequest
+from streamweir.policy.limits.limit_request import BudgetCharge, LimitRequest
 from streamweir.store.limits.shared import INSTANCE_S, SharedLimits, script
 from streamweir.store.limits.valkey import Valkey
 from support.valkey import ValkeyServer

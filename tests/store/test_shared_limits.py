@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from redis.asyncio import Redis
 
-from streamweir.policy.key_limits import KeyLimits
-from streamweir.policy.limit_request import BudgetCharge, LimitRequest
-from streamweir.policy.limits import LocalLimits
+from streamweir.policy.limits.key_limits import KeyLimits
+from streamweir.policy.limits.limit_request import BudgetCharge, LimitRequest
+from streamweir.policy.limits.local import LocalLimits
 from streamweir.store.limits.errors import SharedUnavailable
 from streamweir.store.limits.shared import SharedLimits, script
 from streamweir.store.limits.valkey import Valkey

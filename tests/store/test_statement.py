@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Connection, delete, select, update
 
-from streamweir.policy.statement import (
+from streamweir.policy.billing.statement import (
     Charges,
     Line,
     Statement,

@@ -10,7 +10,7 @@ import pytest
 from sqlalchemy import Table, insert
 
 from streamweir.core.errors import CallerError
-from streamweir.policy.latency import BUCKETS
+from streamweir.policy.routing.latency import BUCKETS
 from streamweir.store.db.tables import SUMS, TTFT, USAGE, usage_days, usage_hours, usage_minutes, usage_quarters
 from streamweir.store.journal.entries import plain
 from streamweir.store.requests.usage import (

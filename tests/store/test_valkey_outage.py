@@ -8,8 +8,8 @@ from random import Random
 
 import pytest
 
-from streamweir.policy.key_limits import KeyLimits
-from streamweir.policy.limit_request import BudgetCharge, LimitRequest
+from streamweir.policy.limits.key_limits import KeyLimits
+from streamweir.policy.limits.limit_request import BudgetCharge, LimitRequest
 from streamweir.store.limits.errors import SharedError, SharedUnavailable
 from streamweir.store.limits.shared import SharedLimits, open_shared, script
 from streamweir.store.limits.valkey import Valkey

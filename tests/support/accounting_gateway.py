@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 import pytest
 from sqlalchemy import Connection, select
 
-from streamweir.policy.budget import NANO
+from streamweir.policy.limits.budget import NANO
 from streamweir.server.accounting.intervals import Intervals
 from streamweir.server.accounting.limiter import Limiter, MemoryLimiter
 from streamweir.server.accounting.maintenance import Maintenance

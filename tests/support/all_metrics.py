@@ -16,10 +16,10 @@ from streamweir.background import BackgroundTasks
 from streamweir.core.usage import Usage
 from streamweir.core.verdict import Verdict
 from streamweir.pipeline.settlement import UsageSource
-from streamweir.policy.credentials import WeightedName
-from streamweir.policy.health import TargetId
-from streamweir.policy.route import Route, RouteTable, RouteTarget
-from streamweir.policy.router import Router
+from streamweir.policy.routing.credentials import WeightedName
+from streamweir.policy.routing.health import TargetId
+from streamweir.policy.routing.route import Route, RouteTable, RouteTarget
+from streamweir.policy.routing.router import Router
 from streamweir.server.accounting.budget_use import budget_families
 from streamweir.server.alerts.counts import AlertCounts
 from streamweir.server.process.reload import ConfigSource, Reloads

@@ -40,7 +40,7 @@ from streamweir.server.http.message import Answer, Headers, Request, Response
 from streamweir.server.process.bootstrap import AccountingRuntime, open_accounting, prepare_accounting
 from streamweir.server.request.admission import Admission
 from streamweir.server.request.playground import Playground
-from streamweir.server.request.runtime import build_runtime_config
+from streamweir.server.request.runtime.config import build_runtime_config
 from streamweir.store.db.clock import now_ms
 from streamweir.store.keys.credit import add_credit
 from streamweir.store.keys.keys import NewSecret, create_key, revoke_key

@@ -27,7 +27,7 @@ from streamweir.pipeline.exchange import Exchange, WholeExchange
 from streamweir.pipeline.folded_exchange import FoldedExchange
 from streamweir.pipeline.meter import Meter
 from streamweir.pipeline.plan import Mode, plan
-from streamweir.policy.credentials import CredentialChange
+from streamweir.policy.routing.credentials import CredentialChange
 from streamweir.providers.base import Target
 from streamweir.providers.registry import native_wire, provider_named
 from streamweir.server.http.response import HttpResponse

@@ -23,7 +23,7 @@ from msgspec import Struct
 from sqlalchemy import Connection, select
 
 from streamweir.core.verdict import Verdict
-from streamweir.policy.budget import NANO
+from streamweir.policy.limits.budget import NANO
 from streamweir.store.db.base import Store
 from streamweir.store.db.tables import ledger, open_requests, requests
 from streamweir.store.ledger.check import Fault, check_sums

@@ -11,7 +11,7 @@ from typing import Any
 
 from sqlalchemy import Connection, delete, select
 
-from streamweir.policy.limit_request import BudgetCharge
+from streamweir.policy.limits.limit_request import BudgetCharge
 from streamweir.store.db.base import Store
 from streamweir.store.db.engine import open_store
 from streamweir.store.db.request_log import Row

@@ -11,8 +11,8 @@ from math import floor
 from hypothesis import strategies as st
 from msgspec import Struct
 
-from streamweir.policy.key_limits import KeyLimits, limits_of
-from streamweir.policy.limit_request import BudgetCharge, Decision, LimitRequest, Window
+from streamweir.policy.limits.key_limits import KeyLimits, limits_of
+from streamweir.policy.limits.limit_request import BudgetCharge, Decision, LimitRequest, Window
 
 LEASE_S = 45.0
 EIGHTHS = st.sampled_from([0, 0, 0, 0, 1, 3, 4, 120, 240, 359, 360, 361, 479, 480, 483, 484, -1, -120, -8000])

@@ -9,7 +9,7 @@ import sys
 
 import uvloop
 
-from streamweir.policy.limit_request import BudgetCharge, LimitRequest
+from streamweir.policy.limits.limit_request import BudgetCharge, LimitRequest
 from streamweir.store.limits.shared import SharedLimits, script
 from streamweir.store.limits.valkey import Valkey
 

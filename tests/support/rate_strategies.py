@@ -4,7 +4,7 @@ from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 from msgspec import structs
 
-from streamweir.policy.prices import Rates, Tier
+from streamweir.policy.pricing.prices import Rates, Tier
 
 _rate = st.integers(0, 10**12)
 _maybe = st.none() | _rate

@@ -9,7 +9,7 @@ import click
 
 from streamweir.cli.argument import SEQ
 from streamweir.cli.database import ACTOR, CHECK_TIMEOUT_S, StoreAccess, json_option, store_options
-from streamweir.cli.table import NONE, moment, show_json, show_table
+from streamweir.cli.view.table import NONE, moment, show_json, show_table
 from streamweir.store.db.clock import now_ms
 
 BROKEN = 3

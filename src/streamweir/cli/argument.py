@@ -12,7 +12,7 @@ from typing import Any
 
 import click
 
-from streamweir.policy.budget import nano_of
+from streamweir.policy.limits.budget import nano_of
 
 NO_LIMIT = "none"
 """Removes a limit."""

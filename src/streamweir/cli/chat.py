@@ -17,13 +17,13 @@ import click
 from msgspec import Struct, field
 
 from streamweir.cli.localkey import DEFAULT_URL, development_key, gateway_url
-from streamweir.cli.table import for_terminal
+from streamweir.cli.view.table import for_terminal
 from streamweir.frontends.chat.table import DIALECTS
 
 if TYPE_CHECKING:
-    from streamweir.cli.chatview import Timing, View
+    from streamweir.cli.view.chatview import Timing, View
     from streamweir.client import Client, Completion
-    from streamweir.policy.prices import Rates
+    from streamweir.policy.pricing.prices import Rates
 
 INTERRUPTED = 130
 _CANCELLED = "Cancelled: the connection is closed."
@@ -141,7 +141,7 @@ class Chat(Struct):
                 self.messages.append(answer.message)
 
     def _ask(self, prompt: str) -> "Completion":
-        from streamweir.cli.chatview import Timing
+        from streamweir.cli.view.chatview import Timing
 
         self.messages.append({"role": "user", "content": prompt})
         timing = Timing(time.monotonic)
@@ -163,7 +163,7 @@ class Chat(Struct):
         return answer
 
     def _view(self, timing: "Timing") -> "View":
-        from streamweir.cli import chatview
+        from streamweir.cli.view import chatview
 
         is_terminal = sys.stdout.isatty()
         if self.form == "raw":
@@ -177,7 +177,7 @@ class Chat(Struct):
         if not sys.stderr.isatty():
             return
         from streamweir.cli.chatcost import cost_nanousd, load_rates
-        from streamweir.cli.chatview import summary
+        from streamweir.cli.view.chatview import summary
 
         if not self.rates_loaded:
             self.rates, self.rates_loaded = load_rates(self.root, self.key, self.model), True

@@ -13,7 +13,7 @@ import httpx2
 from msgspec import structs
 
 from streamweir.core.usage import Usage
-from streamweir.policy.prices import PER_UNIT, TOKEN_RATES, Rates, Tier, cost_of, rate_of
+from streamweir.policy.pricing.prices import PER_UNIT, TOKEN_RATES, Rates, Tier, cost_of, rate_of
 from streamweir.wire import jsonio
 
 TIMEOUT_S = 2.0

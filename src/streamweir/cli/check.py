@@ -272,7 +272,7 @@ def _write(path: Path, data: bytes) -> None:
 
 def _show(report: Report, near: Nearest | None, facts: dict[str, Any], *, as_json: bool) -> None:
     if as_json:
-        from streamweir.cli.table import show_json
+        from streamweir.cli.view.table import show_json
 
         show_json({**facts, **document(report, near)})
         return

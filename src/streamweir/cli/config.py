@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from streamweir.cli.database import json_option
 from streamweir.cli.find import CONFIG_FILE, NotFound, find_place, surroundings
-from streamweir.cli.table import show_json
+from streamweir.cli.view.table import show_json
 from streamweir.config.error import ConfigError, ConfigProblem
 
 

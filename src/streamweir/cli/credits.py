@@ -10,8 +10,8 @@ import click
 
 from streamweir.cli.argument import DOLLARS, SEQ
 from streamweir.cli.database import ACTOR, CHECK_TIMEOUT_S, StoreAccess, json_option, store_options
-from streamweir.cli.table import NONE, dollars, moment, number, show_facts, show_json, show_table
-from streamweir.policy.statement import decimals_of
+from streamweir.cli.view.table import NONE, dollars, moment, number, show_facts, show_json, show_table
+from streamweir.policy.billing.statement import decimals_of
 from streamweir.store.db.clock import now_ms
 
 if TYPE_CHECKING:

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 import click
 
 from streamweir.cli.database import CHECK_TIMEOUT_S, StoreAccess, store_options
-from streamweir.cli.table import dollars, show_json
+from streamweir.cli.view.table import dollars, show_json
 from streamweir.store.db.clock import now_ms
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
 
-    from streamweir.policy.statement import Statement
+    from streamweir.policy.billing.statement import Statement
 
 WRONG = 3
 
@@ -32,7 +32,7 @@ def command(access: StoreAccess, workspace: str, month: str, form: str, output: 
     """Print the statement of WORKSPACE (name or id) for a month: what its keys used and are charged, and its credit.
     Costs and margins are not on it.
     """
-    from streamweir.cli.statementview import as_csv, as_html, as_json, as_text
+    from streamweir.cli.view.statementview import as_csv, as_html, as_json, as_text
 
     statement, by_ledger = access.read(
         lambda conn: _read(conn, workspace, month, is_checked), timeout_s=CHECK_TIMEOUT_S
@@ -62,7 +62,7 @@ def command(access: StoreAccess, workspace: str, month: str, form: str, output: 
 
 def _read(conn: "Connection", workspace: str, month: str, is_checked: bool) -> "tuple[Statement, int | None]":
     """With the total of the ledger's rows, if it is checked: of the same state of the database."""
-    from streamweir.policy.statement import span_of_month
+    from streamweir.policy.billing.statement import span_of_month
     from streamweir.store.keys.statement import price_by_ledger, read_statement
 
     statement = read_statement(conn, workspace, month, now_ms())

@@ -12,8 +12,8 @@ import click
 from streamweir.cli.argument import DOLLARS, LENGTH, NO_LIMIT, OrNone, moment_type
 from streamweir.cli.database import ACTOR, StoreAccess, json_option, store_options
 from streamweir.cli.price_group import warn_of_unknown_group
-from streamweir.cli.table import NONE, day, dollars, moment, number, show_facts, show_json, show_table
-from streamweir.policy.key_limits import KINDS
+from streamweir.cli.view.table import NONE, day, dollars, moment, number, show_facts, show_json, show_table
+from streamweir.policy.limits.key_limits import KINDS
 from streamweir.store.db.clock import now_ms
 
 if TYPE_CHECKING:

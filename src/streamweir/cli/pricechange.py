@@ -6,9 +6,9 @@ price is gone. Pure.
 
 from collections.abc import Iterable
 
-from streamweir.cli.table import dollars
-from streamweir.policy.prices import Rates
-from streamweir.policy.pricetable import Row
+from streamweir.cli.view.table import dollars
+from streamweir.policy.pricing.prices import Rates
+from streamweir.policy.pricing.pricetable import Row
 
 KINDS = ("new", "dearer", "cheaper", "mixed", "gone")
 

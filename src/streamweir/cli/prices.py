@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from streamweir.cli.database import StoreAccess, json_option, store_options
-from streamweir.cli.table import NONE, dollars, number, show_json, show_table
+from streamweir.cli.view.table import NONE, dollars, number, show_json, show_table
 from streamweir.store.db.clock import now_ms
 
 if TYPE_CHECKING:
     from streamweir.config.model import Config
-    from streamweir.policy.pricelist import Model, PriceList
-    from streamweir.policy.prices import Rates
-    from streamweir.policy.pricetable import PriceTable
+    from streamweir.policy.pricing.pricelist import Model, PriceList
+    from streamweir.policy.pricing.prices import Rates
+    from streamweir.policy.pricing.pricetable import PriceTable
 
 DATA_SET = "https://raw.githubusercontent.com/pydantic/genai-prices/refs/heads/main/prices/new_data/v2/data.json"
 LICENCE = "MIT, https://github.com/pydantic/genai-prices"
@@ -57,7 +57,7 @@ def show(access: StoreAccess, models: tuple[str, ...], provider: str | None, gro
     With --config, the aliases of the file come first, each with what it is sold for: by the price group, by its own
     price, or at the cost of its most expensive target.
     """
-    from streamweir.policy.pricetable import PROVIDER_IDS, PriceTable
+    from streamweir.policy.pricing.pricetable import PROVIDER_IDS, PriceTable
 
     price_list, file = _current_list(access.checked_data_dir() if access.place.is_named else access.data_dir)
     table, at_ms = PriceTable(price_list), now_ms()
@@ -104,7 +104,7 @@ def update(access: StoreAccess, source: str) -> None:
     FILE_OR_URL may also be a prices.json that this command has written.
     """
     from streamweir.cli.pricechange import changes
-    from streamweir.policy.pricetable import PriceTable
+    from streamweir.policy.pricing.pricetable import PriceTable
     from streamweir.store.prices.file import PriceFileError, builtin_version, save_prices
 
     data_dir = access.checked_data_dir()
@@ -144,7 +144,7 @@ def _current_list(data_dir: Path, or_builtin: bool = False) -> "tuple[PriceList,
 
 def _fetch(source: str) -> "PriceList":
     from streamweir.cli.download import DownloadFailed, download
-    from streamweir.policy.pricelist import InvalidPrices, decode_list, is_list
+    from streamweir.policy.pricing.pricelist import InvalidPrices, decode_list, is_list
     from streamweir.store.prices.data import read_data
     from streamweir.store.prices.file import MAX_BYTES, PriceFileError, read_bounded
 
@@ -209,10 +209,10 @@ def _of_file(config: "Config", table: "PriceTable", at_ms: int, group: str | Non
     """What has a price that is not the list's: aliases with their fallbacks, and what is inside of this program."""
     from streamweir.config.price import own_prices, price_groups, target_costs
     from streamweir.config.route import routes_of
-    from streamweir.policy.pricebook import PriceBook
-    from streamweir.policy.prices import highest_rates
-    from streamweir.policy.pricetable import BUILT_IN, FREE
-    from streamweir.server.request.route_prices import RoutePrices
+    from streamweir.policy.pricing.pricebook import PriceBook
+    from streamweir.policy.pricing.prices import highest_rates
+    from streamweir.policy.pricing.pricetable import BUILT_IN, FREE
+    from streamweir.server.request.runtime.route_prices import RoutePrices
 
     for kind in sorted(BUILT_IN):
         yield Line(kind, "*", FREE, "built-in")
@@ -232,7 +232,7 @@ def _of_file(config: "Config", table: "PriceTable", at_ms: int, group: str | Non
 
 
 def _matches(model: "Model", name: str) -> bool:
-    from streamweir.policy.pricetable import matches
+    from streamweir.policy.pricing.pricetable import matches
 
     return name.lower() in model.id.lower() or (model.match is not None and matches(model.match, name.lower()))
 
@@ -253,7 +253,7 @@ def _cells(line: Line) -> Sequence[str]:
 
 
 def _members(line: Line) -> dict[str, Any]:
-    from streamweir.policy.prices import in_dollars
+    from streamweir.policy.pricing.prices import in_dollars
 
     return {
         "provider": line.provider,

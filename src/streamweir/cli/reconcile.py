@@ -1,7 +1,7 @@
 """`streamweir reconcile`: what a provider says was used and costs, beside what the ledger has.
 
-The file is read here, and understood by `policy.exports`; `policy.reconciliation` compares. Exit status: 0 they agree,
-1 the file or the database cannot be read, 3 they differ.
+The file is read here, and understood by `policy.billing.exports`; `policy.billing.reconciliation` compares. Exit
+status: 0 they agree, 1 the file or the database cannot be read, 3 they differ.
 """
 
 import sys
@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING
 import click
 
 from streamweir.cli.database import CHECK_TIMEOUT_S, StoreAccess, json_option, store_options
-from streamweir.cli.table import NONE, dollars, for_terminal, number, show_json, show_table
+from streamweir.cli.view.table import NONE, dollars, for_terminal, number, show_json, show_table
 from streamweir.store.db.clock import now_ms
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
 
-    from streamweir.policy.exports.base import Export
-    from streamweir.policy.reconciliation import Line, Reconciliation, Usage
+    from streamweir.policy.billing.exports.base import Export
+    from streamweir.policy.billing.reconciliation import Line, Reconciliation, Usage
 
 DIFFERENT = 3
 _COLUMNS = ("day", "model", "key", "what", "provider", "ledger", "difference", "%")
@@ -74,7 +74,7 @@ def command(
 
     Exit status: 0 they agree, 3 they differ.
     """
-    from streamweir.policy.reconciliation import compare, period_of
+    from streamweir.policy.billing.reconciliation import compare, period_of
 
     export = _read(file)
     since_ms, until_ms = period_of(export)
@@ -96,8 +96,8 @@ def command(
 
 
 def _read(file: Path) -> "Export":
-    from streamweir.policy.exports.base import ExportError
-    from streamweir.policy.exports.read import MAX_BYTES, read_export
+    from streamweir.policy.billing.exports.base import ExportError
+    from streamweir.policy.billing.exports.read import MAX_BYTES, read_export
 
     try:
         with file.open("rb") as opened:
@@ -128,8 +128,8 @@ def _usage(
 def _show(
     export: "Export", chosen: Sequence[str], found: "Reconciliation", notes: Sequence[str], tolerance: float, all: bool
 ) -> None:
-    from streamweir.policy.exports.base import day_name
-    from streamweir.policy.reconciliation import period_of
+    from streamweir.policy.billing.exports.base import day_name
+    from streamweir.policy.billing.reconciliation import period_of
 
     since_ms, until_ms = period_of(export)
     first, last = (day_name(at_ms, export.zone) for at_ms in (since_ms, until_ms - 1))

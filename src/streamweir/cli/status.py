@@ -18,7 +18,7 @@ from streamweir import __version__
 from streamweir.cli.database import StoreAccess, json_option
 from streamweir.cli.find import Place, surroundings
 from streamweir.cli.probe import Unreachable, get
-from streamweir.cli.table import NONE, moment, show_facts, show_json
+from streamweir.cli.view.table import NONE, moment, show_facts, show_json
 from streamweir.server.process.run_file import Running, running_on
 
 NOT_READY, NOT_RUNNING = 1, 3

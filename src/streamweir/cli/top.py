@@ -20,8 +20,8 @@ from msgspec import Struct
 
 from streamweir.cli.database import StoreAccess, json_option, place_options
 from streamweir.cli.find import Place
-from streamweir.cli.liveview import COLUMNS, RIGHT, SORTS, cells, in_order
-from streamweir.cli.table import for_terminal, show_json, show_table
+from streamweir.cli.view.liveview import COLUMNS, RIGHT, SORTS, cells, in_order
+from streamweir.cli.view.table import for_terminal, show_json, show_table
 from streamweir.server.control.api.view import LiveView, view_live
 from streamweir.store.db.base import StoreUnavailable
 from streamweir.store.db.clock import now_ms

@@ -8,7 +8,7 @@ from msgspec import UNSET
 from streamweir.cli.argument import NO_LIMIT
 from streamweir.cli.database import ACTOR, StoreAccess, json_option, store_options
 from streamweir.cli.price_group import warn_of_unknown_group
-from streamweir.cli.table import NONE, moment, show_facts, show_json, show_table
+from streamweir.cli.view.table import NONE, moment, show_facts, show_json, show_table
 from streamweir.store.db.clock import now_ms
 
 if TYPE_CHECKING:

@@ -20,9 +20,11 @@ from streamweir.config.address import (
     is_loopback,
     split_listen,
 )
-from streamweir.config.check_limit_rule import check_limit_rules
-from streamweir.config.check_target import check_body_settings, check_contradictions, check_target
-from streamweir.config.cloud_check import NAMED_BY_PLACE, check_cloud
+from streamweir.config.checks.check_limit_rule import check_limit_rules
+from streamweir.config.checks.check_target import check_body_settings, check_contradictions, check_target
+from streamweir.config.checks.cloud_check import NAMED_BY_PLACE, check_cloud
+from streamweir.config.checks.telemetry_check import check_telemetry
+from streamweir.config.checks.weak_key import MIN_KEY_LENGTH, is_easy_to_guess
 from streamweir.config.cors import check_cors
 from streamweir.config.credential import check_credentials
 from streamweir.config.error import ConfigProblem, entry, member
@@ -32,12 +34,10 @@ from streamweir.config.payment import check_payments
 from streamweir.config.price import check_prices
 from streamweir.config.rate import check_price
 from streamweir.config.route import routes_of
-from streamweir.config.telemetry_check import check_telemetry
-from streamweir.config.weak_key import MIN_KEY_LENGTH, is_easy_to_guess
 from streamweir.config.webhook import check_webhooks
 from streamweir.frontends.table import FRONTENDS
-from streamweir.policy.key_limits import NAMES
-from streamweir.policy.route import FALLBACKS, MAX_NAME_LENGTH, REFUSAL_FALLBACKS, is_pattern
+from streamweir.policy.limits.key_limits import NAMES
+from streamweir.policy.routing.route import FALLBACKS, MAX_NAME_LENGTH, REFUSAL_FALLBACKS, is_pattern
 from streamweir.providers.registry import FAMILIES, provider_names, wires_of
 
 _PROVIDER_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")

@@ -18,7 +18,7 @@ from typing import Any, cast
 from msgspec import structs
 
 from streamweir.config.check import check, check_listen
-from streamweir.config.cloud_check import TABLES, with_files
+from streamweir.config.checks.cloud_check import TABLES, with_files
 from streamweir.config.error import ConfigError, ConfigProblem, member, raise_all
 from streamweir.config.key_file import read_key_files
 from streamweir.config.model import Config, Provider, ProviderTimeouts

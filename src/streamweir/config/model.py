@@ -15,11 +15,11 @@ from streamweir.config.secret_text import Secret as Secret
 from streamweir.config.secret_text import SecretText, WithSecrets
 from streamweir.config.telemetry import Telemetry
 from streamweir.policy.alert import Group
-from streamweir.policy.charge_rule import DEFAULT_RULES, ChargeRules
 from streamweir.policy.end_user import EndUserRule
-from streamweir.policy.key_limits import KeyLimits, PerMinute, Streams, with_limits
-from streamweir.policy.limit_rule import Anonymous, Per
-from streamweir.policy.route import Strategy
+from streamweir.policy.limits.key_limits import KeyLimits, PerMinute, Streams, with_limits
+from streamweir.policy.limits.limit_rule import Anonymous, Per
+from streamweir.policy.pricing.charge_rule import DEFAULT_RULES, ChargeRules
+from streamweir.policy.routing.route import Strategy
 
 Seconds = Annotated[float, Meta(gt=0, le=86_400)]
 SecondsOrNone = Annotated[float, Meta(ge=0, le=86_400)]

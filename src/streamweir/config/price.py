@@ -1,4 +1,4 @@
-"""What the operator's file says about prices, as the types that requests are sold by (`policy.price_group`)."""
+"""What the operator's file says about prices, as the types that requests are sold by (`policy.pricing.price_group`)."""
 
 from collections.abc import Iterator, Sequence
 from decimal import ROUND_HALF_UP, Decimal
@@ -9,9 +9,9 @@ from streamweir.config.model import Config, GroupPrice, Price
 from streamweir.config.model import DatedPrice as DatedPriceConfig
 from streamweir.config.model import PriceGroup as PriceGroupConfig
 from streamweir.config.rate import check_price, rates_of
-from streamweir.policy.price_group import PERCENT, DatedPrice, DatedPrices, PriceGroup
-from streamweir.policy.route import MAX_NAME_LENGTH
-from streamweir.policy.target_cost import TargetCosts
+from streamweir.policy.pricing.price_group import PERCENT, DatedPrice, DatedPrices, PriceGroup
+from streamweir.policy.pricing.target_cost import TargetCosts
+from streamweir.policy.routing.route import MAX_NAME_LENGTH
 
 
 def own_prices(config: Config) -> dict[str, DatedPrices]:

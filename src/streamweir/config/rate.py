@@ -10,7 +10,7 @@ from typing import Any
 
 from streamweir.config.error import ConfigProblem, entry
 from streamweir.config.model import Price, PriceParts, PriceTier
-from streamweir.policy.prices import PER_UNIT, TOKEN_RATES, Rates, Service, Tier, rate_of
+from streamweir.policy.pricing.prices import PER_UNIT, TOKEN_RATES, Rates, Service, Tier, rate_of
 
 _HOUR_TO_MINUTES = Decimal("1.6")
 """Anthropic's price for an hour in the cache (twice its input) divided by that for five minutes (1.25 times). Only one

@@ -1,8 +1,8 @@
 """The routes of a configuration: which targets each model name stands for, and which fallbacks follow. Pure."""
 
 from streamweir.config.model import Config
-from streamweir.policy.health import TargetId
-from streamweir.policy.route import Route, RouteTable, RouteTarget
+from streamweir.policy.routing.health import TargetId
+from streamweir.policy.routing.route import Route, RouteTable, RouteTarget
 
 
 def routes_of(config: Config) -> RouteTable:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from streamweir.config.address import fault_of_proxy, fault_of_webhook
 from streamweir.config.error import ConfigProblem, member
 from streamweir.config.model import Config, Webhook
-from streamweir.policy.budget import nano_of
+from streamweir.policy.limits.budget import nano_of
 from streamweir.policy.webhook_signature import read_secret
 
 

@@ -3,8 +3,8 @@
 `defaults`, `override` and `drop` of a provider or a target change the body after the provider's own code has written
 it. What decides which model answers, what is paid, or how the answer is read must stay as it was when the request was
 admitted: those members are refused, each with the reason. The limit of the answer may be set: it is applied as an upper
-bound, never beyond what was reserved (`server.request.attempt_setup.limit_for`). Names are compared without case,
-hyphens and underscores, because some APIs accept several spellings.
+bound, never beyond what was reserved (`server.request.attempt.attempt_setup.limit_for`). Names are compared without
+case, hyphens and underscores, because some APIs accept several spellings.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

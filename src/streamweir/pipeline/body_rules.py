@@ -3,7 +3,7 @@
 They apply to the body as the provider's own code wrote it, so their names are those of the provider's API. The order is
 drop, defaults, override. Tables are merged member by member; every other value is replaced as a whole. The members keep
 their order, and new ones are last: a provider's prompt cache depends on it. The limit of the answer is not among them,
-but apart: it is an upper bound (`server.request.attempt_setup.limit_for`).
+but apart: it is an upper bound (`server.request.attempt.attempt_setup.limit_for`).
 """
 
 from collections.abc import Iterable, Mapping

@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from msgspec import structs
 
 from streamweir.core.errors import CallerError
-from streamweir.policy.key_limits import KeyLimits, has_limits
+from streamweir.policy.limits.key_limits import KeyLimits, has_limits
 
 DEFAULT_WORKSPACE = "default"
 

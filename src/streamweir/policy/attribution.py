@@ -14,8 +14,8 @@ from msgspec import Struct
 
 from streamweir.core.request import ChatRequest
 from streamweir.frontends.base import Frontend
-from streamweir.policy.conversation import session_of
 from streamweir.policy.end_user import EndUserRule, hashed
+from streamweir.policy.routing.conversation import session_of
 
 MAX_LENGTH = 256
 """Characters of an end user, a session or a tag, as they are kept."""

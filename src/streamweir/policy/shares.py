@@ -3,7 +3,7 @@
 A key may take one more while it holds fewer than `FACTOR` times what is free (dynamic thresholds, Choudhury and
 Hahne 1998). So one busy key gets at most FACTOR / (FACTOR + 1) of the resource, n busy keys get equal parts, and
 something is always left for a new key. It is not necessary to know which keys are active. The bound may change at any
-time; what is held stays held. Pure. Limits that an operator sets for a key are in `policy.limits`.
+time; what is held stays held. Pure. Limits that an operator sets for a key are in `policy.limits.local`.
 """
 
 from math import inf

@@ -6,8 +6,8 @@
     azure           the deployments of the resource: the names of its models cannot be called
 
 Named is what the gateway can call, by the name under which it can be called. A list is data from outside: names of
-another form are left out, and a name that is listed is not more than a name. Pure: `server.request.model_refresh` makes
-the calls.
+another form are left out, and a name that is listed is not more than a name. Pure:
+`server.request.lookup.model_refresh` makes the calls.
 """
 
 import re

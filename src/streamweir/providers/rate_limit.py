@@ -6,7 +6,7 @@
 A reset is a duration ("6m0s", "20ms"), a number of seconds, a Unix time in seconds or milliseconds, or an RFC 3339
 time. A time is compared with the response's own `Date`, so that neither clock has to be right. All of this is a hint
 from outside: a value that cannot be read is ignored, and every value is bounded. What follows from it is decided in
-`policy.quota`. Pure.
+`policy.routing.quota`. Pure.
 """
 
 import re

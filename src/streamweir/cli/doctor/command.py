@@ -15,7 +15,7 @@ from msgspec import structs
 from streamweir.cli.database import json_option, place_options
 from streamweir.cli.doctor.finding import Finding, fail, ok
 from streamweir.cli.find import Place
-from streamweir.cli.table import for_terminal, show_json
+from streamweir.cli.view.table import for_terminal, show_json
 from streamweir.config.error import ConfigError
 from streamweir.config.model import Config
 

@@ -22,8 +22,8 @@ from streamweir.core.errors import StreamweirError, hide_secrets
 from streamweir.frontends.table import FRONTENDS
 from streamweir.providers.base import UpstreamRequest
 from streamweir.providers.model_listing import listing_of
-from streamweir.server.request.model_refresh import read_names
-from streamweir.server.request.runtime import ProviderRuntime, open_providers
+from streamweir.server.request.lookup.model_refresh import read_names
+from streamweir.server.request.runtime.config import ProviderRuntime, open_providers
 from streamweir.upstream.fetch import Fetched, read_whole
 from streamweir.upstream.local import why_unavailable
 

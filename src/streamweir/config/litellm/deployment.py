@@ -25,7 +25,7 @@ from streamweir.config.litellm.vendor import (
     why_unsupported,
     wire_of,
 )
-from streamweir.policy.route import MAX_NAME_LENGTH
+from streamweir.policy.routing.route import MAX_NAME_LENGTH
 
 MAX_RETRIES = 20
 MAX_FAILURES = 1_000_000

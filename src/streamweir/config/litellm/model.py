@@ -24,7 +24,7 @@ from streamweir.config.litellm.route import (
 )
 from streamweir.config.litellm.setting import RoutingGroup, Settings, Table
 from streamweir.config.litellm.variable import escaped
-from streamweir.policy.route import MAX_NAME_LENGTH, matches_pattern
+from streamweir.policy.routing.route import MAX_NAME_LENGTH, matches_pattern
 
 _MAX_ATTEMPTS = 20
 _DEFAULT_ATTEMPTS = 3

@@ -7,6 +7,7 @@ import re
 from collections.abc import Collection
 from typing import Any, NamedTuple
 
+from streamweir.config.checks.weak_key import MIN_KEY_LENGTH
 from streamweir.config.litellm import unsupported
 from streamweir.config.litellm.deployment import MAX_RETRIES, MAX_STREAMS, NEVER_EJECTED, take_health
 from streamweir.config.litellm.fallback import Fallbacks, items_of
@@ -15,7 +16,6 @@ from streamweir.config.litellm.route import STRATEGIES
 from streamweir.config.litellm.tree import Branch
 from streamweir.config.litellm.value import take_bytes, take_count, take_days, take_first_event, take_seconds
 from streamweir.config.litellm.variable import REFERENCE, Variables, escaped
-from streamweir.config.weak_key import MIN_KEY_LENGTH
 
 Table = tuple[str, dict[str, Any]]
 _SCHEMES = ("redis://", "rediss://", "unix://")

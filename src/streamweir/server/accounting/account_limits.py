@@ -1,7 +1,7 @@
 """The accounts and limits of a key, computed once and cached until one of them changes.
 
 They are needed for every request. The cache is bounded: there are many keys, but few are in use. Rules per end user
-(`policy.limit_rule`) have another account for each, so their charges are added for every request.
+(`policy.limits.limit_rule`) have another account for each, so their charges are added for every request.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -10,10 +10,10 @@ from msgspec import Struct, structs
 
 from streamweir.core.errors import CallerError
 from streamweir.policy.access import Key
-from streamweir.policy.budget import key_account, key_accounts, period_of, workspace_account
-from streamweir.policy.key_limits import limits_of
-from streamweir.policy.limit_request import BudgetCharge, LimitRequest
-from streamweir.policy.limit_rule import LimitRule, is_rule_account
+from streamweir.policy.limits.budget import key_account, key_accounts, period_of, workspace_account
+from streamweir.policy.limits.key_limits import limits_of
+from streamweir.policy.limits.limit_request import BudgetCharge, LimitRequest
+from streamweir.policy.limits.limit_rule import LimitRule, is_rule_account
 from streamweir.server.accounting.keys import KeyDirectory, Workspace
 from streamweir.server.accounting.reservation import Reservation
 from streamweir.server.http.answers import Refusal

@@ -20,10 +20,10 @@ from streamweir.core.usage import Usage
 from streamweir.core.verdict import Verdict
 from streamweir.policy.access import Key, KeyRing
 from streamweir.policy.attribution import NOTHING
-from streamweir.policy.limit_request import headers_of
-from streamweir.policy.limit_rule import LimitRule
-from streamweir.policy.limits import LEASE_S
-from streamweir.policy.reserve import Need, Size, limit_of
+from streamweir.policy.limits.limit_request import headers_of
+from streamweir.policy.limits.limit_rule import LimitRule
+from streamweir.policy.limits.local import LEASE_S
+from streamweir.policy.limits.reserve import Need, Size, limit_of
 from streamweir.server.accounting.account_limits import AccountLimits, AccountLimitsCache
 from streamweir.server.accounting.budget_reserver import BUDGET_WAIT_S, BudgetReserver
 from streamweir.server.accounting.budget_use import BudgetUse

@@ -8,9 +8,10 @@
 
 An answer is reserved whole, and its provider gets no higher limit than that: so a provider that keeps its limit cannot
 overspend. A caller's limit that does not fit is first lowered to what the last answers of its key and model make
-likely, then to what there is. Only an answer that can be cut is reserved in slices (`policy.reserve`): of a model that
-is documented to bill nothing that it does not show, and whose last answers have proved it (`policy.answer_memory`).
-Nothing here is a promise about money: the limiter decides about every amount, whatever is planned.
+likely, then to what there is. Only an answer that can be cut is reserved in slices (`policy.limits.reserve`): of a
+model that is documented to bill nothing that it does not show, and whose last answers have proved it
+(`policy.limits.answer_memory`). Nothing here is a promise about money: the limiter decides about every amount, whatever
+is planned.
 """
 
 import time
@@ -22,9 +23,9 @@ from streamweir.core.errors import CallerError, GatewayFault
 from streamweir.core.verdict import Verdict
 from streamweir.pipeline.answer_count import MAX_BYTES_PER_TOKEN
 from streamweir.pipeline.settlement import UsageSource
-from streamweir.policy.answer_memory import AnswerMemory
-from streamweir.policy.limit_request import Decision, LimitRequest, headers_of
-from streamweir.policy.reserve import (
+from streamweir.policy.limits.answer_memory import AnswerMemory
+from streamweir.policy.limits.limit_request import Decision, LimitRequest, headers_of
+from streamweir.policy.limits.reserve import (
     Need,
     Size,
     extension_sizes,

@@ -13,7 +13,7 @@ from itertools import islice
 
 from prometheus_client.metrics_core import Metric
 
-from streamweir.policy.limit_request import BudgetCharge
+from streamweir.policy.limits.limit_request import BudgetCharge
 from streamweir.server.accounting.account_limits import AccountLimitsCache, charges_of
 from streamweir.server.accounting.keys import KeyDirectory
 from streamweir.server.accounting.limiter import AccountState, Limiter

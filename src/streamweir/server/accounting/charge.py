@@ -1,10 +1,10 @@
 """Adds to the record of a request what it costs and what is charged for it, when it is settled.
 
-The amounts are computed by the quote of its reservation (`policy.charge`), for the target of its last attempt.
+The amounts are computed by the quote of its reservation (`policy.pricing.charge`), for the target of its last attempt.
 """
 
-from streamweir.policy.charge import by_rule, charge_of
-from streamweir.policy.charge_rule import case_of
+from streamweir.policy.pricing.charge import by_rule, charge_of
+from streamweir.policy.pricing.charge_rule import case_of
 from streamweir.server.accounting.reservation import Reservation
 from streamweir.server.telemetry.record import RequestRecord
 

@@ -12,7 +12,7 @@ waits: their number grows with the logarithm of the outage. They never use the s
 
 from msgspec import Struct
 
-from streamweir.policy.limits import LEASE_S
+from streamweir.policy.limits.local import LEASE_S
 from streamweir.store.ledger.batch import APPLY_S
 from streamweir.store.ledger.writer import DECISION_S, Writer
 from streamweir.store.limits.shared import INSTANCE_S, PAUSE_S, TIMEOUT_S

@@ -9,10 +9,10 @@ from datetime import UTC, datetime
 
 from streamweir.core.errors import CallerError
 from streamweir.policy.access import Key
-from streamweir.policy.budget import dollars_of
-from streamweir.policy.key_limits import BY_COUNT
-from streamweir.policy.limit_request import Decision
-from streamweir.policy.prices import number_of
+from streamweir.policy.limits.budget import dollars_of
+from streamweir.policy.limits.key_limits import BY_COUNT
+from streamweir.policy.limits.limit_request import Decision
+from streamweir.policy.pricing.prices import number_of
 from streamweir.server.accounting.limiter import AccountState
 from streamweir.store.ledger.accounts import period_of_account, span_of
 

@@ -13,9 +13,9 @@ from msgspec import Struct
 
 from streamweir.core.errors import GatewayFault
 from streamweir.policy.access import Key
-from streamweir.policy.limit_request import BudgetCharge, Decision, LimitRequest
-from streamweir.policy.limit_rule import is_rule_account
-from streamweir.policy.limits import LocalLimits
+from streamweir.policy.limits.limit_request import BudgetCharge, Decision, LimitRequest
+from streamweir.policy.limits.limit_rule import is_rule_account
+from streamweir.policy.limits.local import LocalLimits
 from streamweir.store.db.base import Store, StoreUnavailable
 from streamweir.store.journal.entries import Extend, Hold
 from streamweir.store.journal.handle import WriteHandle

@@ -25,8 +25,8 @@ from streamweir.core.usage import Usage
 from streamweir.core.verdict import Verdict
 from streamweir.pipeline.settlement import UsageSource
 from streamweir.policy.access import Key
-from streamweir.policy.charge import Charge, by_rule, charge_of
-from streamweir.policy.prices import Quote, decode_quote
+from streamweir.policy.pricing.charge import Charge, by_rule, charge_of
+from streamweir.policy.pricing.prices import Quote, decode_quote
 from streamweir.server.accounting.accounting import Accounting
 from streamweir.server.accounting.intervals import DEFAULT_INTERVALS, Intervals
 from streamweir.server.accounting.request_row import row_of_open

@@ -11,10 +11,10 @@ from msgspec import Struct
 
 from streamweir.policy.access import Key
 from streamweir.policy.attribution import NOTHING, Attribution
-from streamweir.policy.health import TargetId
-from streamweir.policy.limit_request import LimitRequest
-from streamweir.policy.prices import Quote
-from streamweir.policy.reserve import Need
+from streamweir.policy.limits.limit_request import LimitRequest
+from streamweir.policy.limits.reserve import Need
+from streamweir.policy.pricing.prices import Quote
+from streamweir.policy.routing.health import TargetId
 from streamweir.server.accounting.budget_line import Turn
 from streamweir.store.journal.entries import Hold
 from streamweir.store.journal.handle import WriteHandle

@@ -25,9 +25,9 @@ from msgspec import Struct, structs
 
 from streamweir.core.errors import GatewayFault
 from streamweir.policy.access import Key
-from streamweir.policy.limit_request import BudgetCharge, Decision, LimitRequest
-from streamweir.policy.limit_rule import is_rule_account
-from streamweir.policy.limits import LocalLimits
+from streamweir.policy.limits.limit_request import BudgetCharge, Decision, LimitRequest
+from streamweir.policy.limits.limit_rule import is_rule_account
+from streamweir.policy.limits.local import LocalLimits
 from streamweir.server.accounting.limiter import AccountState, LimitDecision, remaining_s, unavailable
 from streamweir.server.accounting.target_limiter import TargetLimiter
 from streamweir.store.db.base import Store, StoreUnavailable

@@ -5,7 +5,7 @@
 A single process counts in memory. Several count in Valkey, in one exchange for all scopes of an attempt; while it is
 unavailable each process has its share of every limit, as for callers' keys (`server.accounting.shared_limiter`, which
 also renews the reservations of `shared_ids`, and through which those of a dead process expire). Whether an attempt
-needs a reservation at all is known before (`policy.target_limits`).
+needs a reservation at all is known before (`policy.limits.target_limits`).
 """
 
 import asyncio
@@ -15,9 +15,9 @@ from typing import Any
 
 from msgspec import Struct
 
-from streamweir.policy.limit_request import Decision
-from streamweir.policy.limits import LocalLimits
-from streamweir.policy.target_limits import LimitScope, limit_requests
+from streamweir.policy.limits.limit_request import Decision
+from streamweir.policy.limits.local import LocalLimits
+from streamweir.policy.limits.target_limits import LimitScope, limit_requests
 from streamweir.store.limits.errors import SharedUnavailable
 from streamweir.store.limits.shared import SharedLimits
 

@@ -34,8 +34,8 @@ from streamweir.policy.alert import (
     retry_s,
     wants,
 )
-from streamweir.policy.budget import nano_of
-from streamweir.policy.limit_rule import LimitRule
+from streamweir.policy.limits.budget import nano_of
+from streamweir.policy.limits.limit_rule import LimitRule
 from streamweir.server.accounting.intervals import Intervals
 from streamweir.server.accounting.maintenance import Node
 from streamweir.server.alerts.counts import AlertCounts

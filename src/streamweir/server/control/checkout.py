@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from streamweir.config.model import Payments
 from streamweir.core.errors import StreamweirError, UpstreamError
-from streamweir.policy.payment import CENT, CURRENCY
+from streamweir.policy.billing.payment import CENT, CURRENCY
 from streamweir.server.telemetry.log import logger
 from streamweir.store.keys.payments import Payment
 from streamweir.upstream.fetch import Fetched, fetch

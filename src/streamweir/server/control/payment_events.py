@@ -1,7 +1,7 @@
 """`POST /payments/stripe`: where the payment provider reports what became of payments.
 
-Anyone can send something here; only a body with a valid signature is read (`policy.payment`), and only a report that
-agrees with a payment that was asked for gives credit (`store.keys.payments`). Everything else changes nothing. The
+Anyone can send something here; only a body with a valid signature is read (`policy.billing.payment`), and only a report
+that agrees with a payment that was asked for gives credit (`store.keys.payments`). Everything else changes nothing. The
 payment provider repeats a report until it is answered with 200: what has no effect is answered so, too; what
 contradicts a payment, and what could not be written, is not.
 """
@@ -11,7 +11,7 @@ from starlette.requests import Request as HttpRequest
 from starlette.responses import Response as HttpResponse
 
 from streamweir.core.errors import CallerError
-from streamweir.policy.payment import SIGNATURE_HEADER, fault_of_signature, read_report
+from streamweir.policy.billing.payment import SIGNATURE_HEADER, fault_of_signature, read_report
 from streamweir.server.control.api.context import Context
 from streamweir.server.control.routing import Access, OpenRoute, body_of, json_response, request_of
 from streamweir.server.telemetry.log import logger

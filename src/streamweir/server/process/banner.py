@@ -11,7 +11,7 @@ from pathlib import Path
 from streamweir import __version__
 from streamweir.config.model import Config
 from streamweir.config.secret import masked_url
-from streamweir.policy.route import is_pattern
+from streamweir.policy.routing.route import is_pattern
 from streamweir.server.process.bootstrap import node_name
 from streamweir.server.process.development_key import DEVELOPMENT_KEY_NAME
 from streamweir.server.process.run_file import RunFile

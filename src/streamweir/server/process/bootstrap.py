@@ -30,7 +30,7 @@ from streamweir.server.accounting.shared_limiter import SharedLimiter
 from streamweir.server.accounting.target_limiter import TargetLimiter
 from streamweir.server.process.accounting_log import AccountingLog
 from streamweir.server.process.background import background_tasks
-from streamweir.server.request.file_keys import key_ring, limit_rules_of
+from streamweir.server.request.runtime.file_keys import key_ring, limit_rules_of
 from streamweir.server.telemetry.log import log_fault, logger
 from streamweir.server.telemetry.process_metrics import AccountingReading
 from streamweir.store.db.base import Store, StoreError, StoreUnavailable

@@ -11,9 +11,9 @@ from pathlib import Path
 
 from msgspec import structs
 
+from streamweir.config.checks.weak_key import MIN_KEY_LENGTH
 from streamweir.config.error import ConfigError
 from streamweir.config.model import Config, Key
-from streamweir.config.weak_key import MIN_KEY_LENGTH
 
 DEVELOPMENT_KEY_NAME = "development"
 _DEVELOPMENT_KEY_FILE = "development.key"

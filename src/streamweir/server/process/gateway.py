@@ -23,7 +23,7 @@ from streamweir.config.model import Provider as ProviderConfig
 from streamweir.console.assets import Assets
 from streamweir.core.errors import GatewayFault, StreamweirError
 from streamweir.policy.access import Key
-from streamweir.policy.pricebook import PriceBook
+from streamweir.policy.pricing.pricebook import PriceBook
 from streamweir.server.accounting.accounting import without_store
 from streamweir.server.accounting.key_lookup import KeyLookup
 from streamweir.server.accounting.settlement import Settlements
@@ -58,14 +58,14 @@ from streamweir.server.request.admission import (
     parse_path,
 )
 from streamweir.server.request.early_responses import EarlyResponses
-from streamweir.server.request.file_keys import limit_rules_of
 from streamweir.server.request.key_wait import KeyWaits
-from streamweir.server.request.lookups import Lookups
-from streamweir.server.request.model_refresh import refresh_models
+from streamweir.server.request.lookup.lookups import Lookups
+from streamweir.server.request.lookup.model_refresh import refresh_models
 from streamweir.server.request.overload import Overload
 from streamweir.server.request.playground import Playground
 from streamweir.server.request.registry import RequestRegistry
-from streamweir.server.request.runtime import RuntimeConfig, build_runtime_config, close_idle, connections_of
+from streamweir.server.request.runtime.config import RuntimeConfig, build_runtime_config, close_idle, connections_of
+from streamweir.server.request.runtime.file_keys import limit_rules_of
 from streamweir.server.telemetry import log
 from streamweir.server.telemetry.metrics import Metrics
 from streamweir.server.telemetry.record import RequestRecord

@@ -12,8 +12,8 @@ from streamweir.policy.alert import ProviderSigns
 from streamweir.server.accounting.maintenance import Maintenance
 from streamweir.server.alerts.alerts import Alerts
 from streamweir.server.process.bootstrap import AccountingRuntime
-from streamweir.server.request.file_keys import limit_rules_of
-from streamweir.server.request.runtime import RuntimeConfig
+from streamweir.server.request.runtime.config import RuntimeConfig
+from streamweir.server.request.runtime.file_keys import limit_rules_of
 from streamweir.server.telemetry.metrics import Metrics
 from streamweir.store.db.clock import now_ms
 

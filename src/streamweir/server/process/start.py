@@ -24,7 +24,7 @@ from streamweir.config.error import ConfigError, member
 from streamweir.config.model import Config, Tls
 from streamweir.config.model import Provider as ProviderConfig
 from streamweir.core.errors import UpstreamError
-from streamweir.policy.pricebook import PriceBook
+from streamweir.policy.pricing.pricebook import PriceBook
 from streamweir.server.process import lifecycle
 from streamweir.server.process.background import background_tasks
 from streamweir.server.process.banner import banner, run_file_of
@@ -37,7 +37,7 @@ from streamweir.server.process.sd_notify import Notifier, take_notifier
 from streamweir.server.process.start_check import check_start
 from streamweir.server.process.supervisor import Plan, open_listeners, supervise
 from streamweir.server.process.worker import Assembly, StartOptions
-from streamweir.server.request.runtime import open_prices
+from streamweir.server.request.runtime.config import open_prices
 from streamweir.server.telemetry.log import close_log, configure_log, logger, watch_loop
 from streamweir.store.prices.file import PriceFileError
 from streamweir.upstream.base import Upstream

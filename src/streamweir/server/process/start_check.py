@@ -10,7 +10,7 @@ from streamweir.config.check import check_workers
 from streamweir.config.error import ConfigError, ConfigProblem, member, raise_all
 from streamweir.config.load import locate, read_file
 from streamweir.config.model import Config
-from streamweir.server.request.authorization import authorizer_for
+from streamweir.server.request.runtime.authorization import authorizer_for
 
 
 def check_start(config: Config, file: Path | None, workers: int) -> None:

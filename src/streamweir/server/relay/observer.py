@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Protocol
 
-from streamweir.policy.credentials import CredentialChange
+from streamweir.policy.routing.credentials import CredentialChange
 from streamweir.server.http.timers import TimerQueue
 from streamweir.server.telemetry.log import log_fault, logger
 from streamweir.server.telemetry.metrics import Metrics

@@ -21,7 +21,7 @@ from streamweir.server.accounting.accounting import Accounting
 from streamweir.server.accounting.keys import KeyDirectory
 from streamweir.server.http.answers import Refusal
 from streamweir.server.http.message import Request
-from streamweir.server.request.runtime import RuntimeConfig
+from streamweir.server.request.runtime.config import RuntimeConfig
 from streamweir.server.request.tracing import new_trace
 from streamweir.server.telemetry.record import RequestRecord
 from streamweir.store.db.clock import now_ms

@@ -19,7 +19,7 @@ from functools import partial
 from streamweir.core.errors import CallerError, GatewayFault, StreamweirError
 from streamweir.pipeline.answer_count import AnswerCount
 from streamweir.pipeline.meter import Meter
-from streamweir.policy.health import TargetId
+from streamweir.policy.routing.health import TargetId
 from streamweir.server.accounting.accounting import Accounting
 from streamweir.server.accounting.reservation import AttemptProgress, Reservation
 from streamweir.server.accounting.token_count import Vocabularies

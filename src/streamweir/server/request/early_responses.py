@@ -21,7 +21,7 @@ from streamweir.server.http.answers import failure_answer
 from streamweir.server.http.message import Answer, Headers, Request
 from streamweir.server.http.security_headers import with_security_headers
 from streamweir.server.request.admission import Admission, frontend_of, key_of, new_record, parse_path
-from streamweir.server.request.runtime import RuntimeConfig
+from streamweir.server.request.runtime.config import RuntimeConfig
 from streamweir.server.telemetry.log import log_fault, logger
 from streamweir.server.telemetry.metrics import Metrics
 from streamweir.server.telemetry.record import RequestRecord

@@ -13,8 +13,8 @@ from streamweir.frontends.base import Frontend
 from streamweir.policy.access import Key
 from streamweir.server.http.answers import failure_answer
 from streamweir.server.http.message import Answer, Headers
-from streamweir.server.request.attempt_setup import make_reply
-from streamweir.server.request.routing_headers import routing_headers
+from streamweir.server.request.attempt.attempt_setup import make_reply
+from streamweir.server.request.attempt.routing_headers import routing_headers
 from streamweir.server.telemetry.record import RequestRecord
 
 

@@ -21,7 +21,7 @@ from streamweir.server.http.asgi import RequestDelegate
 from streamweir.server.http.message import Answer, Headers, Request, Response
 from streamweir.server.http.security_headers import SecuredResponse
 from streamweir.server.request.admission import Admission, admit_as, own_frontend
-from streamweir.server.request.runtime import RuntimeConfig
+from streamweir.server.request.runtime.config import RuntimeConfig
 
 _FORWARDED_HEADERS = ("content-type", "idempotency-key", "user-agent", "x-forwarded-for", "x-request-id")
 _MASK = "***"

@@ -1,9 +1,9 @@
 """One chat request, from its body to its record: parse, find the route, reserve, try candidates until one answers.
 
-One task per request does all that waits: parsing a large body, the reservation, a retry, the attempt. No upstream
-is called before the reservation is written to the journal. Another attempt (`server.request.candidates`) is made only
-while nothing has been sent to the caller (`Relay.failure`). However the request ends, its record is completed exactly
-once; `server.accounting.settlement` does the rest.
+One task per request does all that waits: parsing a large body, the reservation, a retry, the attempt. No upstream is
+called before the reservation is written to the journal. Another attempt (`server.request.attempt.candidates`) is made
+only while nothing has been sent to the caller (`Relay.failure`). However the request ends, its record is completed
+exactly once; `server.accounting.settlement` does the rest.
 """
 
 import asyncio
@@ -20,9 +20,9 @@ from streamweir.frontends.base import Frontend
 from streamweir.pipeline.meter import Meter
 from streamweir.pipeline.settlement import PendingSettlement
 from streamweir.policy.access import Key
-from streamweir.policy.conversation import conversation_of
-from streamweir.policy.health import Candidate
-from streamweir.policy.route import Route
+from streamweir.policy.routing.conversation import conversation_of
+from streamweir.policy.routing.health import Candidate
+from streamweir.policy.routing.route import Route
 from streamweir.providers.base import UpstreamRequest
 from streamweir.server.accounting.accounting import Accounting, unavailable
 from streamweir.server.accounting.reservation import BudgetWait, Reservation, ReservationRequest
@@ -34,21 +34,21 @@ from streamweir.server.relay.capture import Capture
 from streamweir.server.relay.observer import AttemptObserver
 from streamweir.server.relay.relay import Relay
 from streamweir.server.request.allowance import OutputAllowance
-from streamweir.server.request.attempt_builder import AttemptBuilder
-from streamweir.server.request.attempt_end import report_answer, report_attempt, report_first_token
-from streamweir.server.request.attempt_setup import limit_for
+from streamweir.server.request.attempt.attempt_builder import AttemptBuilder
+from streamweir.server.request.attempt.attempt_end import report_answer, report_attempt, report_first_token
+from streamweir.server.request.attempt.attempt_setup import limit_for
+from streamweir.server.request.attempt.candidates import Candidates
+from streamweir.server.request.attempt.quota_hints import note_attempt
+from streamweir.server.request.attempt.room import Room
 from streamweir.server.request.body_parsing import read_chat
-from streamweir.server.request.candidates import Candidates
 from streamweir.server.request.error_answer import error_answer
 from streamweir.server.request.overload import OpeningSlot
-from streamweir.server.request.quota_hints import note_attempt
 from streamweir.server.request.request_headers import read_idempotency
 from streamweir.server.request.request_route import find_route, fit_route, order_route
 from streamweir.server.request.request_size import estimate_prompt, max_output_tokens
 from streamweir.server.request.reservation_size import ReservationSize
-from streamweir.server.request.room import Room
-from streamweir.server.request.route_prices import cover_searches
-from streamweir.server.request.runtime import RuntimeConfig
+from streamweir.server.request.runtime.config import RuntimeConfig
+from streamweir.server.request.runtime.route_prices import cover_searches
 from streamweir.server.request.settlement_jobs import content_of, count_pending
 from streamweir.server.telemetry.record import AttemptRecord, RequestRecord
 from streamweir.store.journal.handle import JournalUnavailable

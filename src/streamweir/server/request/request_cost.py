@@ -6,11 +6,11 @@ limits that answers rarely reach, so an answer counts with the setting `hold_tok
 
 from streamweir.core.request import ChatRequest
 from streamweir.core.usage import Usage
-from streamweir.policy.health import TargetId
-from streamweir.policy.prices import cost_of
-from streamweir.policy.route import Route
+from streamweir.policy.pricing.prices import cost_of
+from streamweir.policy.routing.health import TargetId
+from streamweir.policy.routing.route import Route
 from streamweir.server.request.request_size import estimate_prompt
-from streamweir.server.request.runtime import RuntimeConfig
+from streamweir.server.request.runtime.config import RuntimeConfig
 
 
 class RequestCost:

@@ -1,6 +1,6 @@
 """The route of a request: found by the model's name, without the targets that cannot serve it, as ordered candidates.
 
-Nothing is tried here: `server.request.candidates` does that, one candidate after the other.
+Nothing is tried here: `server.request.attempt.candidates` does that, one candidate after the other.
 """
 
 import time
@@ -11,13 +11,13 @@ from msgspec import structs
 from streamweir.core.errors import CallerError
 from streamweir.core.request import ChatRequest
 from streamweir.policy.access import Key
-from streamweir.policy.health import Candidate, TargetId
-from streamweir.policy.route import Route, RouteTarget
-from streamweir.policy.strategy import Random
-from streamweir.server.request.model_names import unusable_model
-from streamweir.server.request.quota_hints import room_by_quota
+from streamweir.policy.routing.health import Candidate, TargetId
+from streamweir.policy.routing.route import Route, RouteTarget
+from streamweir.policy.routing.strategy import Random
+from streamweir.server.request.attempt.quota_hints import room_by_quota
+from streamweir.server.request.lookup.model_names import unusable_model
 from streamweir.server.request.request_cost import RequestCost
-from streamweir.server.request.runtime import RuntimeConfig
+from streamweir.server.request.runtime.config import RuntimeConfig
 
 
 def find_route(runtime: RuntimeConfig, key: Key, chat: ChatRequest) -> Route:

@@ -11,13 +11,13 @@ from streamweir.core.request import ChatRequest
 from streamweir.pipeline.output_limit import thinking_budget
 from streamweir.pipeline.prompt_bound import PromptBound, bound_of, own_text_of, predicted_tokens, text_of
 from streamweir.pipeline.settlement import BYTES_PER_TOKEN, UsageSource
-from streamweir.policy.health import TargetId
-from streamweir.policy.reserve import Need
-from streamweir.policy.route import Route
+from streamweir.policy.limits.reserve import Need
+from streamweir.policy.routing.health import TargetId
+from streamweir.policy.routing.route import Route
 from streamweir.server.accounting.token_count import Vocabularies, vocabulary_of
-from streamweir.server.request.model_limits import AnswerLimits
 from streamweir.server.request.request_size import choices_of
-from streamweir.server.request.runtime import RuntimeConfig
+from streamweir.server.request.runtime.config import RuntimeConfig
+from streamweir.server.request.runtime.model_limits import AnswerLimits
 
 _MIN_COUNTED_BYTES = 4096
 """For a shorter prompt, the difference is a cent at most."""

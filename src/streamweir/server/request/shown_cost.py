@@ -13,8 +13,8 @@ from msgspec import structs
 from streamweir.core.request import ChatRequest
 from streamweir.core.usage import Usage
 from streamweir.pipeline.meter import Meter
-from streamweir.policy.budget import NANO
-from streamweir.policy.charge import charge_of
+from streamweir.policy.limits.budget import NANO
+from streamweir.policy.pricing.charge import charge_of
 from streamweir.server.accounting.reservation import Reservation
 from streamweir.server.telemetry.record import RequestRecord
 

@@ -16,16 +16,16 @@ from msgspec import structs
 from streamweir.core.errors import StreamweirError
 from streamweir.core.request import ChatRequest
 from streamweir.core.usage import member_count
-from streamweir.policy.health import TargetId
+from streamweir.policy.routing.health import TargetId
 from streamweir.providers.base import Provider, Target, UpstreamRequest, count_request
 from streamweir.server.accounting.token_count import Vocabularies
 from streamweir.server.http.answers import failure_answer, json_answer
 from streamweir.server.http.message import Answer, Request, Response
 from streamweir.server.request.admission import Admission
-from streamweir.server.request.body_changes import with_rules
+from streamweir.server.request.attempt.body_changes import with_rules
 from streamweir.server.request.body_parsing import MAX_BYTES_ON_LOOP
 from streamweir.server.request.request_route import find_route
-from streamweir.server.request.runtime import ProviderRuntime, RuntimeConfig
+from streamweir.server.request.runtime.config import ProviderRuntime, RuntimeConfig
 from streamweir.upstream.fetch import read_whole
 from streamweir.wire import jsonio
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from msgspec import Struct
 from prometheus_client.metrics_core import Metric
 
-from streamweir.policy.budget import NANO
+from streamweir.policy.limits.budget import NANO
 from streamweir.server.telemetry.metric_families import counter
 from streamweir.server.telemetry.metric_labels import OTHER
 from streamweir.server.telemetry.record import RequestRecord

@@ -18,7 +18,7 @@ from prometheus_client.registry import Collector
 
 from streamweir import __version__
 from streamweir.core.verdict import Verdict
-from streamweir.policy.router import Router
+from streamweir.policy.routing.router import Router
 from streamweir.server.telemetry.key_metrics import KeyMetrics
 from streamweir.server.telemetry.log import dropped_lines
 from streamweir.server.telemetry.metric_families import Histogram, counter, gauge, histogram

@@ -10,7 +10,7 @@ import re
 
 from msgspec import Struct
 
-from streamweir.policy.budget import NANO
+from streamweir.policy.limits.budget import NANO
 
 
 class MoneyMetric(Struct, frozen=True):

@@ -35,7 +35,7 @@ class AttemptRecord(Struct, kw_only=True, gc=False):
     provider_type: str | None = None
     provider_param: str | None = None
     provider_message: str | None = None
-    """Not if it may quote the prompt, unless the key stores content (`server.request.attempt_report`)."""
+    """Not if it may quote the prompt, unless the key stores content (`server.request.attempt.attempt_report`)."""
     advice: str | None = None
     """What to do about the failure, in the gateway's own words, where that is known."""
     trace: CallTrace | None = None
@@ -119,7 +119,7 @@ class RequestRecord(Struct, kw_only=True, gc=False):
     """Of an answer with a reported usage: the part that was sent to the caller, if it may not be all of it."""
     price_version: str | None = None
     rates: str | None = None
-    """The rates of the price: `policy.prices.Rates`, as JSON."""
+    """The rates of the price: `policy.pricing.prices.Rates`, as JSON."""
     cost_rates: str | None = None
     """The rates of the cost, if they are others."""
     service_tier: str | None = None

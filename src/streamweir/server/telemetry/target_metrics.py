@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from prometheus_client.metrics_core import Metric
 
-from streamweir.policy.router import TARGET_STATES, Router
+from streamweir.policy.routing.router import TARGET_STATES, Router
 from streamweir.server.telemetry.metric_families import gauge
 from streamweir.server.telemetry.sanitize import clean
 

@@ -1,6 +1,6 @@
 """Amounts as alerts say them, and how much of one counts as used up if requests are refused."""
 
-from streamweir.policy.budget import dollars_of
+from streamweir.policy.limits.budget import dollars_of
 
 REFUSED_PERCENT = 90
 """If requests are refused and so much of a budget is spent, it is used up."""

@@ -23,9 +23,9 @@ from streamweir.policy.alert import (
     has_many_errors,
     moment_text,
 )
-from streamweir.policy.budget import PERIODS, ends_at, period_of
 from streamweir.policy.end_user import digest_of_user
-from streamweir.policy.limit_rule import LimitRule
+from streamweir.policy.limits.budget import PERIODS, ends_at, period_of
+from streamweir.policy.limits.limit_rule import LimitRule
 from streamweir.store.alerts.amount import REFUSED_PERCENT, usd
 from streamweir.store.alerts.rules import Refused, find_rules
 from streamweir.store.db.sql import LookupByIds

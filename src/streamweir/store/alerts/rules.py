@@ -12,9 +12,9 @@ from msgspec import Struct
 from sqlalchemy import ColumnElement, Connection, Row, Select, and_, case, func, or_, select
 
 from streamweir.policy.alert import BUDGET, Finding, budget_level, moment_text
-from streamweir.policy.budget import ends_at, period_of
 from streamweir.policy.end_user import ANONYMOUS
-from streamweir.policy.limit_rule import LimitRule, RuleScope, read_rule_account
+from streamweir.policy.limits.budget import ends_at, period_of
+from streamweir.policy.limits.limit_rule import LimitRule, RuleScope, read_rule_account
 from streamweir.store.alerts.amount import REFUSED_PERCENT, usd
 from streamweir.store.db.sql import LookupByIds
 from streamweir.store.db.tables import accounts, alert_conditions, attribution_days, keys, limit_rules, workspaces

@@ -222,7 +222,7 @@ class Row(Struct, kw_only=True, omit_defaults=True):
     ] = None
     rates: Annotated[
         str | None,
-        LogColumn(about="What its price was computed by: `policy.prices.Rates`.", shown="nowhere", json="text"),
+        LogColumn(about="What its price was computed by: `policy.pricing.prices.Rates`.", shown="nowhere", json="text"),
     ] = None
     admitted_ms: Annotated[
         int | None,
@@ -252,7 +252,7 @@ class Row(Struct, kw_only=True, omit_defaults=True):
     cost_rates: Annotated[
         str | None,
         LogColumn(
-            about="What its cost was computed by, if not by `rates`: `policy.prices.Rates`.",
+            about="What its cost was computed by, if not by `rates`: `policy.pricing.prices.Rates`.",
             shown="nowhere",
             json="text",
         ),

@@ -26,8 +26,8 @@ from sqlalchemy import (
 )
 from sqlalchemy.types import TypeEngine
 
-from streamweir.policy.key_limits import NAMES
-from streamweir.policy.latency import BUCKETS
+from streamweir.policy.limits.key_limits import NAMES
+from streamweir.policy.routing.latency import BUCKETS
 from streamweir.store.db.request_log import COLUMNS, DeclaredColumn
 
 metadata = MetaData()
@@ -91,8 +91,8 @@ counters = Table(
 accounts = Table(
     "accounts",
     metadata,
-    # `ws:{workspace}`, `key:{key}:{period}` for a key with a budget, the period as `policy.budget` names it, or the
-    # account of a rule under [[limits]]
+    # `ws:{workspace}`, `key:{key}:{period}` for a key with a budget, the period as `policy.limits.budget` names it, or
+    # the account of a rule under [[limits]]
     Column("id", String, primary_key=True),
     Column("workspace_id", String, nullable=False, index=True),
     Column("key_id", String, index=True),
@@ -145,7 +145,7 @@ open_requests = Table(
     Column("stream", Boolean, nullable=False),
     Column("held", BigInteger, nullable=False),
     Column("account", String),  # of the key's budget
-    Column("prices", Text, nullable=False),  # JSON of `policy.prices.Quote`, by which an orphan is settled
+    Column("prices", Text, nullable=False),  # JSON of `policy.pricing.prices.Quote`, by which an orphan is settled
     Column("prompt_tokens", BigInteger, nullable=False),  # estimated
     Column("output_tokens", BigInteger, nullable=False),  # delivered so far, estimated
     Column("progress_ms", BigInteger),
@@ -212,7 +212,7 @@ SUMS = (
 LATER_SUMS = ("price", "uncosted", "margin")
 """Sums that were added later: 0 in a row that has none."""
 TTFT = tuple(f"ttft_{bucket:02}" for bucket in range(BUCKETS))
-"""The number of streams with their first token within each of the buckets of `policy.latency`."""
+"""The number of streams with their first token within each of the buckets of `policy.routing.latency`."""
 
 
 def _sum_columns(later: tuple[str, ...]) -> list[Column[int]]:

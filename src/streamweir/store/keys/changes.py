@@ -11,8 +11,8 @@ from msgspec import Struct
 from sqlalchemy import Connection, RowMapping, or_, select
 
 from streamweir.policy.access import Key
-from streamweir.policy.budget import workspace_account
-from streamweir.policy.key_limits import NAMES, limits_of
+from streamweir.policy.limits.budget import workspace_account
+from streamweir.policy.limits.key_limits import NAMES, limits_of
 from streamweir.store.db.counter import CHANGES, current
 from streamweir.store.db.tables import accounts, keys, workspaces
 from streamweir.store.keys.keys import STORE, read_key

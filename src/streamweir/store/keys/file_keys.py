@@ -13,7 +13,7 @@ from msgspec import structs
 from sqlalchemy import Connection, RowMapping, bindparam, insert, or_, select, update
 
 from streamweir.policy.access import Key
-from streamweir.policy.key_limits import limits_of
+from streamweir.policy.limits.key_limits import limits_of
 from streamweir.store.db.counter import CHANGES, advance
 from streamweir.store.db.errors import Conflict, NotFound, quoted
 from streamweir.store.db.tables import keys

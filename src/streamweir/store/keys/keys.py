@@ -15,8 +15,8 @@ from msgspec import Struct, structs
 from sqlalchemy import Connection, RowMapping, insert, or_, select, tuple_, update
 
 from streamweir.policy.access import digest_of
-from streamweir.policy.budget import key_account, period_of
-from streamweir.policy.key_limits import KeyLimits, with_limits
+from streamweir.policy.limits.budget import key_account, period_of
+from streamweir.policy.limits.key_limits import KeyLimits, with_limits
 from streamweir.policy.secret import ID_BYTES, RANDOM_BYTES, last4, make_id, make_key
 from streamweir.store.db.counter import CHANGES, advance
 from streamweir.store.db.errors import Conflict, Invalid, NotFound, quoted

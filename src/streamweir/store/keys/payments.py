@@ -1,9 +1,9 @@
 """Payments: what was asked for, and what became of it. A payment gives credit once.
 
-A payment is written before the payer can pay. A report of the payment provider (`policy.payment`) finds it by its id,
-which only the gateway makes. Event, credit, audit row and the state of the payment change in one transaction, under the
-lock of the payment's row: so an event has an effect once, however often and wherever it arrives, and a payment is
-credited once, whatever events there are about it. What contradicts the payment is refused, and recorded.
+A payment is written before the payer can pay. A report of the payment provider (`policy.billing.payment`) finds it by
+its id, which only the gateway makes. Event, credit, audit row and the state of the payment change in one transaction,
+under the lock of the payment's row: so an event has an effect once, however often and wherever it arrives, and a
+payment is credited once, whatever events there are about it. What contradicts the payment is refused, and recorded.
 """
 
 from enum import StrEnum
@@ -13,7 +13,7 @@ from typing import Any
 from msgspec import Struct
 from sqlalchemy import Connection, RowMapping, func, insert, select, tuple_, update
 
-from streamweir.policy.payment import CENT, EXPIRED, OPEN, PAID, Effect, PaymentReport
+from streamweir.policy.billing.payment import CENT, EXPIRED, OPEN, PAID, Effect, PaymentReport
 from streamweir.policy.secret import ID_BYTES, make_id
 from streamweir.store.db.errors import Conflict, Invalid, NotFound, quoted
 from streamweir.store.db.tables import payment_events, payments

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 from msgspec import UNSET, Struct, UnsetType, structs
 
 from streamweir.frontends.table import FRONTENDS
-from streamweir.policy.budget import PERIODS
-from streamweir.policy.key_limits import KINDS, KeyLimits, LimitChanges, with_limits
-from streamweir.policy.route import MAX_NAME_LENGTH as MAX_MODEL_LENGTH
+from streamweir.policy.limits.budget import PERIODS
+from streamweir.policy.limits.key_limits import KINDS, KeyLimits, LimitChanges, with_limits
+from streamweir.policy.routing.route import MAX_NAME_LENGTH as MAX_MODEL_LENGTH
 from streamweir.store.db.errors import Invalid
 from streamweir.store.keys.workspaces import check_name
 

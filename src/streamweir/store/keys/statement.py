@@ -8,7 +8,7 @@ the single settlements: it reads all of them, and is for checking.
 
 from sqlalchemy import BigInteger, Connection, and_, cast, func, select
 
-from streamweir.policy.statement import DAY_MS, Charges, Credit, Line, Statement, span_of_month
+from streamweir.policy.billing.statement import DAY_MS, Charges, Credit, Line, Statement, span_of_month
 from streamweir.store.db.errors import Invalid
 from streamweir.store.db.tables import keys, ledger, open_requests, usage_days
 from streamweir.store.keys.workspaces import find_workspace

@@ -20,8 +20,8 @@ from typing import Any
 from msgspec import Struct
 from sqlalchemy import BigInteger, Connection, Row, String, bindparam, case, delete, func, insert, select, update
 
-from streamweir.policy.budget import MAX_NANO, workspace_account
-from streamweir.policy.limit_rule import is_rule_account
+from streamweir.policy.limits.budget import MAX_NANO, workspace_account
+from streamweir.policy.limits.limit_rule import is_rule_account
 from streamweir.store.db.errors import Conflict, Invalid
 from streamweir.store.db.sql import BatchStatement, LookupByIds, upsert
 from streamweir.store.db.tables import accounts, ledger, open_requests, usage_hours

@@ -20,8 +20,8 @@ from time import monotonic
 
 from sqlalchemy import Connection, select
 
-from streamweir.policy.budget import workspace_account
-from streamweir.policy.limit_request import UNKNOWN, BudgetCharge
+from streamweir.policy.limits.budget import workspace_account
+from streamweir.policy.limits.limit_request import UNKNOWN, BudgetCharge
 from streamweir.store.db.base import StoreUnavailable
 from streamweir.store.db.clock import time_limit
 from streamweir.store.db.tables import idempotency

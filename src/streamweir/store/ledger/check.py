@@ -16,7 +16,7 @@ from typing import Any
 from msgspec import Struct
 from sqlalchemy import Connection, Select, Table, and_, case, func, select
 
-from streamweir.policy.limit_rule import RuleScope, read_rule_account
+from streamweir.policy.limits.limit_rule import RuleScope, read_rule_account
 from streamweir.store.db.tables import accounts, ledger, open_requests, requests, usage_days, usage_hours
 from streamweir.store.ledger import rule_accounts
 from streamweir.store.ledger.period import period_of_account, span_of

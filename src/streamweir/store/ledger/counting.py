@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from streamweir.policy.end_user import digest_of_user
-from streamweir.policy.latency import bucket_of
+from streamweir.policy.routing.latency import bucket_of
 from streamweir.store.db.request_log import Row
 from streamweir.store.db.tables import SUMS, TARGET_SUMS, TTFT
 from streamweir.store.journal.entries import Settle

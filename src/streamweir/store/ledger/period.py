@@ -1,8 +1,8 @@
-"""The hours of a period of a budget, and the period in the id of an account. `policy.budget` names periods."""
+"""The hours of a period of a budget, and the period in the id of an account. `policy.limits.budget` names periods."""
 
 from datetime import UTC, date, datetime, timedelta
 
-from streamweir.policy.budget import MAX_NANO
+from streamweir.policy.limits.budget import MAX_NANO
 
 HOUR_MS = 3_600_000
 
@@ -31,5 +31,5 @@ def _hour_of(day: date) -> int:
 
 
 def period_of_account(account_id: str) -> str:
-    """The name of the period of an account of a budget, as `policy.budget` names it."""
+    """The name of the period of an account of a budget, as `policy.limits.budget` names it."""
     return account_id.rpartition(":")[2]

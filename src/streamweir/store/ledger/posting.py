@@ -21,9 +21,9 @@ from typing import Any
 from msgspec import Struct, structs
 from sqlalchemy import Connection
 
-from streamweir.policy.budget import key_accounts, workspace_account
 from streamweir.policy.end_user import digest_of_user
-from streamweir.policy.limit_rule import RuleScope
+from streamweir.policy.limits.budget import key_accounts, workspace_account
+from streamweir.policy.limits.limit_rule import RuleScope
 from streamweir.store.db.request_log import Row
 from streamweir.store.journal.entries import Entry, Extend, Hold, Progress, Settle
 from streamweir.store.ledger import accounts, rule_accounts

@@ -14,7 +14,7 @@ import msgspec
 from sqlalchemy import Connection, Row, Select, String, bindparam, func, select, update
 
 from streamweir.policy.end_user import ANONYMOUS, digest_of_user
-from streamweir.policy.limit_rule import RuleAccount, RuleScope, read_rule_account
+from streamweir.policy.limits.limit_rule import RuleAccount, RuleScope, read_rule_account
 from streamweir.store.db.sql import BatchStatement, LookupByIds, upsert
 from streamweir.store.db.tables import attribution_days, limit_rules, open_requests, usage_days
 from streamweir.store.ledger.period import HOUR_MS, span_of

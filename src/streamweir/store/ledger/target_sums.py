@@ -9,7 +9,7 @@ from collections.abc import Collection
 
 from sqlalchemy import Connection, Insert, select
 
-from streamweir.policy.reconciliation import Usage
+from streamweir.policy.billing.reconciliation import Usage
 from streamweir.store.db.sql import BatchStatement, upsert
 from streamweir.store.db.tables import TARGET, TARGET_SUMS, target_hours
 from streamweir.store.journal.entries import plain

@@ -15,7 +15,7 @@ from sqlalchemy import Connection
 from sqlalchemy.exc import DBAPIError, StatementError
 
 from streamweir.background import BackgroundTask, BackgroundTasks
-from streamweir.policy.limit_request import BudgetCharge
+from streamweir.policy.limits.limit_request import BudgetCharge
 from streamweir.store.db.base import Store, StoreUnavailable
 from streamweir.store.db.clock import time_limit
 from streamweir.store.journal.entries import Entry, Extend, Hold, Settle

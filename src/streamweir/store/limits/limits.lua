@@ -1,4 +1,4 @@
--- The limits of all processes that share a Valkey: the rules of policy/limits.py, in one atomic step per call.
+-- The limits of all processes that share a Valkey: the rules of policy/limits/local.py, in one atomic step per call.
 --
 -- KEYS[1] is the prefix of every key, with a hash tag, so that all of them lie in one slot: a call
 -- touches accounts and leases of several requests, which a cluster would spread over slots. Most key
@@ -33,7 +33,7 @@ local LEASES, ALIVE = P .. ':leases', P .. ':alive'
 -- After this time a charge is in the ledger or pinned: a decision takes two seconds at most.
 local POSTED_S = 5
 
--- What refuses: a kind of limit, by its index in policy/key_limits.py, or the money.
+-- What refuses: a kind of limit, by its index in policy/limits/key_limits.py, or the money.
 local BY_REQUESTS, BY_TOKENS, BY_STREAMS, LIMITS = 1, 2, 3, 3
 local MISSING, NO_MONEY = -1, -2
 

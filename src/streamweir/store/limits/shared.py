@@ -1,4 +1,4 @@
-"""Limits that several processes share, in Valkey or Redis: the rules of policy/limits.py, run by `limits.lua`.
+"""Limits that several processes share, in Valkey or Redis: the rules of policy/limits/local.py, run by `limits.lua`.
 
 Every call is one atomic step of the script, by the server's clock. After `SharedUnavailable` it is not known whether
 the step was done, so each step may be repeated: a reservation has its request id and is counted once, and settling an
@@ -25,10 +25,10 @@ from math import floor
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from streamweir.policy.breaker import Breaker
-from streamweir.policy.key_limits import KINDS, KeyLimits, limits_of
-from streamweir.policy.limit_request import BudgetCharge, Decision, LimitRequest, Window
-from streamweir.policy.limits import LEASE_S
+from streamweir.policy.limits.key_limits import KINDS, KeyLimits, limits_of
+from streamweir.policy.limits.limit_request import BudgetCharge, Decision, LimitRequest, Window
+from streamweir.policy.limits.local import LEASE_S
+from streamweir.policy.routing.breaker import Breaker
 from streamweir.store.limits.errors import SharedError, SharedUnavailable
 
 if TYPE_CHECKING:

@@ -3,8 +3,9 @@
 Calls that arrive while an answer is awaited are sent together in the next exchange. So one connection is enough, and
 calls are cheaper in a busy process. The exchange runs in its own task. A cancelled or timed-out call changes only its
 own future, so every answer is read by its own call. A call waits at most `timeout_s`, and after several failures in a
-row calls fail at once (`policy/breaker.py`; failures are counted per exchange, because calls share exchanges). Every
-error is a `SharedUnavailable` with our own text, without addresses and secrets. This module knows nothing of limits.
+row calls fail at once (`policy/routing/breaker.py`; failures are counted per exchange, because calls share exchanges).
+Every error is a `SharedUnavailable` with our own text, without addresses and secrets. This module knows nothing of
+limits.
 """
 
 import asyncio
@@ -29,7 +30,7 @@ from redis.exceptions import (
 from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 
-from streamweir.policy.breaker import Breaker
+from streamweir.policy.routing.breaker import Breaker
 from streamweir.store.limits.errors import SharedUnavailable
 
 _MAX_BATCH = 64

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct, structs
 
-from streamweir.policy.pricelist import (
+from streamweir.policy.pricing.pricelist import (
     InvalidPrices,
     Model,
     Price,
@@ -24,8 +24,8 @@ from streamweir.policy.pricelist import (
     Stepped,
     check_list,
 )
-from streamweir.policy.prices import number_of, rate_of
-from streamweir.policy.pricetable import is_wanted
+from streamweir.policy.pricing.prices import number_of, rate_of
+from streamweir.policy.pricing.pricetable import is_wanted
 
 _RATES = {
     "input_mtok": "input",

@@ -9,7 +9,7 @@ import os
 from importlib.resources import files
 from pathlib import Path
 
-from streamweir.policy.pricelist import InvalidPrices, PriceList, decode_list, decode_version, encode_list
+from streamweir.policy.pricing.pricelist import InvalidPrices, PriceList, decode_list, decode_version, encode_list
 
 FILE = "prices.json"
 MAX_BYTES = 16 << 20

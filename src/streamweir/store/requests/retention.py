@@ -18,8 +18,8 @@ from itertools import accumulate
 from msgspec import Struct
 from sqlalchemy import Column, ColumnElement, Connection, delete, exists, func, select, tuple_, update
 
+from streamweir.policy.billing.payment import EXPIRED, OPEN
 from streamweir.policy.end_user import ANONYMOUS, PREFIX
-from streamweir.policy.payment import EXPIRED, OPEN
 from streamweir.store.db.base import Store, StoreUnavailable
 from streamweir.store.db.counter import release_lease, take_lease
 from streamweir.store.db.tables import (

@@ -14,7 +14,7 @@ from msgspec import Struct
 from sqlalchemy import BigInteger, Column, ColumnElement, Connection, Table, case, cast, exists, func, null, select
 
 from streamweir.core.errors import CallerError
-from streamweir.policy.latency import BUCKETS
+from streamweir.policy.routing.latency import BUCKETS
 from streamweir.store.db.tables import SUMS, TTFT, requests, usage_days, usage_hours, usage_minutes, usage_quarters
 from streamweir.store.journal.entries import plain
 
@@ -70,7 +70,7 @@ class UsageSum(Struct, frozen=True, kw_only=True):
     margin: int = 0
     """Price without cost, of the requests that have both."""
     ttft: tuple[int, ...] = (0,) * BUCKETS
-    """Streams by the time to their first token, in the buckets of `policy.latency`."""
+    """Streams by the time to their first token, in the buckets of `policy.routing.latency`."""
 
 
 class UsageGroup(Struct, frozen=True, kw_only=True):

@@ -22,7 +22,7 @@ test("a code says more than its verdict", () => {
 });
 
 test("every flag of a record has a sentence", () => {
-  // Those of Settlement.flags (pipeline/settlement.py) and of policy/reserve.py.
+  // Those of Settlement.flags (pipeline/settlement.py) and of policy/limits/reserve.py.
   for (const flag of ["usage_anomaly", "usage_cut", "missing_done", "junk_after_done", "finish_inferred", "max_tokens_set", "max_tokens_lowered", "max_tokens_clamped", "by_chat", "fallback"]) {
     assert.match(explainFlag(flag), /^[A-Z].*\.$/, flag);
   }

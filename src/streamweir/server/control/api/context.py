@@ -23,7 +23,7 @@ from streamweir.core.errors import CallerError, GatewayFault, StreamweirError
 from streamweir.server.accounting.accounting import Accounting
 from streamweir.server.control.api.live_feed import LiveFeed
 from streamweir.server.request.playground import Playground
-from streamweir.server.request.runtime import RuntimeConfig
+from streamweir.server.request.runtime.config import RuntimeConfig
 from streamweir.store.db.base import Store, StoreUnavailable
 from streamweir.store.db.clock import now_ms
 from streamweir.store.db.errors import Conflict, Invalid, NotFound, OperationRefused

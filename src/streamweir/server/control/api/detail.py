@@ -10,8 +10,8 @@ import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType, defstruct
 
 from streamweir.core.usage import Usage
-from streamweir.policy.bill import FEMTO, BillLine, bill_of, dollars_of_femto
-from streamweir.policy.prices import decode_rates
+from streamweir.policy.billing.bill import FEMTO, BillLine, bill_of, dollars_of_femto
+from streamweir.policy.pricing.prices import decode_rates
 from streamweir.server.control.api.view import (
     RequestView,
     in_text,

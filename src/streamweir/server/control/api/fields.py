@@ -10,8 +10,8 @@ from typing import Annotated, Literal
 from msgspec import Meta
 
 from streamweir.core.errors import CallerError
-from streamweir.policy.budget import nano_of
-from streamweir.policy.route import MAX_NAME_LENGTH as MAX_MODEL_LENGTH
+from streamweir.policy.limits.budget import nano_of
+from streamweir.policy.routing.route import MAX_NAME_LENGTH as MAX_MODEL_LENGTH
 from streamweir.store.keys.credit import MAX_NOTE_LENGTH
 from streamweir.store.keys.spec import LAST_MS, MAX_MODELS
 from streamweir.store.keys.workspaces import MAX_NAME_LENGTH

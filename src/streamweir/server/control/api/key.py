@@ -11,7 +11,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType, structs
 from sqlalchemy import Connection
 
 from streamweir.policy.access import DEFAULT_WORKSPACE
-from streamweir.policy.key_limits import NAMES, KeyLimits, LimitChanges
+from streamweir.policy.limits.key_limits import NAMES, KeyLimits, LimitChanges
 from streamweir.server.control.api.actor import Actor, forbidden
 from streamweir.server.control.api.context import store_errors_mapped
 from streamweir.server.control.api.fields import (

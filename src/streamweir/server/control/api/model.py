@@ -9,13 +9,13 @@ import time
 
 from msgspec import Struct
 
-from streamweir.policy.route import Route, RouteTarget, Strategy
+from streamweir.policy.routing.route import Route, RouteTarget, Strategy
 from streamweir.server.control.api.operation import Call, Nothing, Operation
 from streamweir.server.control.api.price import RatesView, Source, price_group_of, price_of
 from streamweir.server.control.api.provider import WORDS, WireName, Word
 from streamweir.server.control.routing import Access
-from streamweir.server.request.models import PER_TURN, model_ids
-from streamweir.server.request.runtime import RuntimeConfig
+from streamweir.server.request.lookup.models import PER_TURN, model_ids
+from streamweir.server.request.runtime.config import RuntimeConfig
 
 
 class ModelTargetView(Struct, kw_only=True):

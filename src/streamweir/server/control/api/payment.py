@@ -9,7 +9,7 @@ from sqlalchemy import Connection
 
 from streamweir.config.model import Payments
 from streamweir.core.errors import CallerError, StreamweirError
-from streamweir.policy.budget import nano_of
+from streamweir.policy.limits.budget import nano_of
 from streamweir.server.control.api.fields import PAGE, Cursor, Dollars, Limit, WorkspaceName, nano
 from streamweir.server.control.api.operation import Call, Nothing, Operation, Page, page_of
 from streamweir.server.control.api.view import usd

@@ -22,7 +22,7 @@ from streamweir.server.control.api.authentication import CSRF, cookie_of
 from streamweir.server.control.api.operation import JSON, Call, Delegated, Nothing, Operation, decode_members
 from streamweir.server.control.routing import Access
 from streamweir.server.http.answers import Refusal
-from streamweir.server.request.models import model_ids
+from streamweir.server.request.lookup.models import model_ids
 from streamweir.server.request.playground import PlaygroundChat
 from streamweir.server.telemetry.sanitize import clean
 from streamweir.store.db.errors import quoted

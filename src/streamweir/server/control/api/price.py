@@ -12,14 +12,14 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct
 
-from streamweir.policy.prices import Rates, highest_rates
-from streamweir.policy.pricetable import PROVIDER_IDS, Row
-from streamweir.policy.route import Route
+from streamweir.policy.pricing.prices import Rates, highest_rates
+from streamweir.policy.pricing.pricetable import PROVIDER_IDS, Row
+from streamweir.policy.routing.route import Route
 from streamweir.server.control.api.fields import Limit
 from streamweir.server.control.api.operation import Call, Nothing, Operation
 from streamweir.server.control.api.view import usd, usd_or_none
 from streamweir.server.control.routing import Access
-from streamweir.server.request.runtime import RuntimeConfig
+from streamweir.server.request.runtime.config import RuntimeConfig
 
 _ALIAS = "alias"
 Source = Literal["list", "config", "built-in"]

@@ -10,12 +10,12 @@ from typing import Literal
 
 from msgspec import Struct
 
-from streamweir.policy.credentials import CredentialPool
-from streamweir.policy.health import Candidate, Health, State
+from streamweir.policy.routing.credentials import CredentialPool
+from streamweir.policy.routing.health import Candidate, Health, State
 from streamweir.server.control.api.operation import Call, Nothing, Operation, Page
 from streamweir.server.control.api.target_limit import TargetLimitView, limits_by_provider
 from streamweir.server.control.routing import Access
-from streamweir.server.request.runtime import RuntimeConfig
+from streamweir.server.request.runtime.config import RuntimeConfig
 
 _MAX_OTHERS = 200
 """The maximum for a provider: those that failed last."""

@@ -8,8 +8,8 @@ from typing import Literal
 
 from msgspec import Struct
 
-from streamweir.policy.key_limits import limits_of
-from streamweir.policy.target_limits import LimitScope, TargetLimits
+from streamweir.policy.limits.key_limits import limits_of
+from streamweir.policy.limits.target_limits import LimitScope, TargetLimits
 from streamweir.server.accounting.target_limiter import TargetLimiter
 
 Scope = Literal["target", "provider", "credential"]

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 from msgspec import UNSET, DecodeError, Meta, Struct, UnsetType, defstruct
 
 from streamweir.core.usage import Usage
-from streamweir.policy.budget import dollars_of
-from streamweir.policy.key_limits import KeyLimits, with_limits
-from streamweir.policy.latency import quantile_ms
-from streamweir.policy.prices import Quote, cost_of, decode_quote, price_of
+from streamweir.policy.limits.budget import dollars_of
+from streamweir.policy.limits.key_limits import KeyLimits, with_limits
+from streamweir.policy.pricing.prices import Quote, cost_of, decode_quote, price_of
+from streamweir.policy.routing.latency import quantile_ms
 from streamweir.store.db.request_log import COLUMNS
 from streamweir.store.keys.audit import AuditRow
 from streamweir.store.keys.credit import Balance, LedgerKind, LedgerRow, margin_of

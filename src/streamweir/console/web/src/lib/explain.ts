@@ -172,7 +172,7 @@ export function explainFlag(flag: string): string {
   return Object.hasOwn(FLAGS, flag) ? FLAGS[flag]! : flag;
 }
 
-// Of a usage (core/usage.py) and of a bill (policy/bill.py).
+// Of a usage (core/usage.py) and of a bill (policy/billing/bill.py).
 const BUCKETS: Record<string, string> = {
   input_uncached: "Prompt",
   input: "Prompt",

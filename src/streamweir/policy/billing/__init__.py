@@ -1,0 +1,1 @@
+"""Bills, statements and payments, and the comparison with what a provider bills."""

@@ -1,0 +1,1 @@
+"""Which target is tried next, and when it is left out."""

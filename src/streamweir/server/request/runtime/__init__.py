@@ -1,0 +1,1 @@
+"""The configuration as the objects that requests use."""

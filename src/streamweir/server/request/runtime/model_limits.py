@@ -1,0 +1,116 @@
+"""The maximum input and output of a route's models: for reservations, and so that no target refuses its limit.
+
+Needed for nearly every request, so the values of a route are cached while the prices are unchanged. Callers choose the
+names of routes (`{provider}/{anything}`), so the cache is bounded.
+"""
+
+import re
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from msgspec import Struct
+
+from streamweir.config.model import Store
+from streamweir.pipeline.prompt_bound import IMAGE_TOKENS, SMALL_TOKEN_IMAGE
+from streamweir.policy.pricing.pricebook import PriceBook
+from streamweir.policy.pricing.pricetable import PriceTable
+from streamweir.policy.routing.health import TargetId
+from streamweir.policy.routing.route import Route
+from streamweir.providers.hidden_reasoning import never_hides
+from streamweir.providers.output_limits import documented_output_limit, output_limit
+
+_SMALL_TOKENS = re.compile(r"4o-mini")
+_IMAGE_URL_KINDS = frozenset({"anthropic", "azure", "openai"})
+"""Kinds of providers that read only images from an image URL."""
+_MAX_ROUTES = 4096
+"""Routes whose limits are cached."""
+
+
+class AnswerLimits(Struct, frozen=True, kw_only=True):
+    """For an answer without a caller's limit, from the models of one route without its fallbacks."""
+
+    smallest_window: int | None
+    """The smallest known context window. None: not known for any of them."""
+    answer: int
+    """The longest answer that every model can give."""
+
+
+class ModelLimits(Struct, frozen=True, kw_only=True):
+    image_tokens: int
+    """The maximum for an image."""
+    links_are_images: bool
+    """All of them read only images from an image URL."""
+    largest_window: int
+    """The largest context window of the models; a default if it is not known."""
+    longest: int | None
+    """The longest answer of any of the models. None: not known for all of them."""
+    never_hides: bool
+    """None of them bills reasoning unless it is asked for."""
+    answers: tuple[AnswerLimits, ...]
+    """Of the route itself, and of each route that is reachable by fallbacks."""
+
+
+class ModelLimitsTable:
+    def __init__(
+        self,
+        kinds: Mapping[str, str],
+        prices: PriceBook,
+        store: Store,
+        outputs: Mapping[TargetId, int] = MappingProxyType({}),
+    ) -> None:
+        """`kinds`: of the providers, by name. `outputs`: the longest answers that the operator has configured."""
+        self._kinds = kinds
+        self._prices = prices
+        self._store = store
+        self.configured_outputs = outputs
+        self._cache: dict[str, ModelLimits] = {}
+        self._cache_table: PriceTable | None = None
+
+    def of(self, route: Route) -> ModelLimits:
+        table = self._prices.table
+        if table is not self._cache_table or len(self._cache) >= _MAX_ROUTES:
+            self._cache.clear()
+            self._cache_table = table
+        cached = self._cache.get(route.configured_id)
+        if cached is None:
+            cached = self._cache[route.configured_id] = self._make(route, table)
+        return cached
+
+    def max_output(self, target: TargetId) -> int | None:
+        """The longest answer, as configured, else as documented. None: not known."""
+        own = self.configured_outputs.get(target)
+        if own is not None:
+            return own
+        window = self._prices.table.context_window(self._kinds[target.provider], target.model)
+        documented = documented_output_limit(target.model)
+        return min([limit for limit in (documented, window) if limit is not None], default=None)
+
+    def _answer(self, target: TargetId) -> int:
+        """The longest answer that it can be asked for; a default if it is not known."""
+        return self.configured_outputs.get(target) or output_limit(target.model) or self._store.answer_tokens
+
+    def _make(self, route: Route, table: PriceTable) -> ModelLimits:
+        """Fallbacks included: any of them may answer."""
+        routes = (route, *route.reachable)
+        all_targets = [entry.target for each in routes for entry in each.targets]
+        maxima = [self.max_output(target) for target in all_targets]
+        targets = [(self._kinds[target.provider], target.model) for target in all_targets]
+        windows = [table.context_window(kind, model) for kind, model in targets]
+        return ModelLimits(
+            image_tokens=SMALL_TOKEN_IMAGE
+            if any(_SMALL_TOKENS.search(model) for _, model in targets)
+            else IMAGE_TOKENS,
+            links_are_images={kind for kind, _ in targets} <= _IMAGE_URL_KINDS,
+            largest_window=max(window or self._store.remote_tokens for window in windows),
+            longest=None if None in maxima else max([tokens for tokens in maxima if tokens is not None]),
+            never_hides=all(never_hides(model) for _, model in targets),
+            answers=tuple(self._answers(each, table) for each in routes),
+        )
+
+    def _answers(self, route: Route, table: PriceTable) -> AnswerLimits:
+        targets = [entry.target for entry in route.targets]
+        windows = [table.context_window(self._kinds[target.provider], target.model) for target in targets]
+        return AnswerLimits(
+            smallest_window=min([window for window in windows if window is not None], default=None),
+            answer=min(map(self._answer, targets)),
+        )
