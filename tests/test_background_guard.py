@@ -55,6 +55,7 @@ SHORT = {
     "server/telemetry/reporting.py Reporting.use": "ends an export after a reload, within seconds",
     "server/process/supervisor.py Supervisor._begin_reload": "one reload",
     "server/process/supervisor.py Supervisor._run_worker": "lasts as long as one worker",
+    "store/db/engine.py _upgrade": "one update of the schema, which the start waits for",
     "store/db/postgres.py PostgresStore.close": "closes the connections",
     "store/limits/valkey.py Valkey._wake": "lasts while somebody waits for an answer; the next call starts another",
     # Threads.
