@@ -163,6 +163,18 @@ INTERNALS = Dashboard(
             ),
         ),
         Row(
+            "Export to an OpenTelemetry collector",
+            (
+                Panel("Exported", {"{{signal}}": more("telemetry_exported_total", OF_JOB, "signal")}, kind="bars"),
+                Panel(
+                    "Dropped",
+                    {"{{signal}} {{reason}}": more("telemetry_dropped_total", OF_JOB, "signal", "reason")},
+                    kind="bars",
+                    limit=1.0,
+                ),
+            ),
+        ),
+        Row(
             "Alerts of the gateway, and secrets",
             (
                 Panel("Alerts found", {"{{kind}}": more("alerts_total", OF_JOB, "kind")}, kind="bars"),

@@ -227,7 +227,7 @@ def test_prometheus_reads_one_service_with_a_key_and_the_autoscaler_a_metric_tha
     }
     assert "replicas" not in workload["spec"], "each upgrade would undo what the autoscaler has done"
     (metric,) = [each["pods"]["metric"]["name"] for each in scaler["metrics"]]
-    assert f"| `{metric}` | gauge |" in (ROOT / "docs/operations.md").read_text()
+    assert f"| `{metric}` | gauge |" in (ROOT / "docs/monitoring.md").read_text()
     assert f"name: {{ as: {metric} }}" in (ROOT / "docs/kubernetes.md").read_text()
 
 

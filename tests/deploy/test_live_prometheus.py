@@ -67,6 +67,8 @@ EMPTY = {
     "internals / Bugs by kind / A": "there is no bug",
     "internals / Refused because of overload / A": "there is no overload",
     "overview / Refused because of overload / A": "as before",
+    "internals / Exported / A": "there is no collector",
+    "internals / Dropped / A": "as before",
     "internals / Requests being opened / B": "there is no limit while the event loop is not busy",
 }
 """Queries that have no data here, and why."""

@@ -43,6 +43,7 @@ async def test_what_is_configured(tmp_path: Path) -> None:
             "price_groups.resale",
             "keys.test",
             "alerts",
+            "telemetry",
         ]
         by_path = entries(found)
         assert by_path["server.timeouts.keepalive_s"] == {

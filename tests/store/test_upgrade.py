@@ -117,7 +117,7 @@ async def test_the_gateway_applies_the_journal_and_serves(version: str, database
         kept = select(requests.c.request_id).where(requests.c.has_content).order_by(requests.c.seq)
         ids = await setup.read(lambda conn: list(conn.scalars(kept)))
         assert await setup.read(lambda conn: find_content(conn, ids[0], None)) is not None
-        assert metric(gate, "books_waiting") == 0
+        assert metric(gate, "journal_entries_waiting") == 0
         assert not (tmp_path / "journal" / "quarantine.jsonl").exists()
         await setup.assert_balanced()
 
