@@ -24,8 +24,12 @@ WALL_CLOCKS = {"time", "time_ns", "now", "utcnow", "today", "localtime", "gmtime
 ALLOWED = {
     "client/transport.py": {"failure"},  # `Retry-After`, where it is a date
     "cli/prices.py": {"_fetch", "update"},  # the day of a price list
+    "cli/doctor/provider.py": {"_try", "_since"},  # beside the time that a provider says
+    "cli/status.py": {"_age"},  # since a gateway was started
     # whether a key has expired; the times of limits, which some APIs write as dates
-    "server/process/gateway.py": {"begin", "serve", "_may_read_metrics"},
+    "server/process/gateway.py": {"begin", "serve", "__init__"},
+    "server/process/reload.py": {"__init__", "_noted"},  # the metric of the last reload
+    "server/telemetry/otel/exporter.py": {"__init__"},  # the times of spans
     "server/request/lookup/lookups.py": {"_send_models", "_show"},
     "server/alerts/sender.py": {"_send"},  # the time that is signed
     "server/request/attempt/attempt_setup.py": {"_now"},  # `created`
@@ -37,6 +41,7 @@ ALLOWED = {
     "server/request/playground.py": {"admit", "_handle"},  # whether a key has expired
     "server/http/response.py": {"_head", "http_date"},  # the header `date`
     "store/db/clock.py": {"now_ms"},  # what is written down
+    "store/db/schema.py": {"_nodes_alive"},  # the heartbeats of nodes, which are written down
     "store/journal/files.py": {"_remove_unfinished"},  # the age of a file
     "upstream/sim.py": {"__init__"},  # `created`
     # what is signed, and until when a token is valid, where its service says that as a date

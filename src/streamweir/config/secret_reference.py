@@ -16,11 +16,11 @@ import selectors
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
-from time import monotonic, sleep
 from typing import Annotated
 
 from msgspec import Meta, Struct
@@ -158,16 +158,16 @@ class SecretValues:
     def _output_of(self, process: "subprocess.Popen[bytes]", timeout_s: float) -> bytes:
         """All of it, when the process has ended."""
         assert process.stdout is not None  # noqa: S101 (a pipe)
-        output, data, is_open, deadline = process.stdout.fileno(), b"", True, monotonic() + timeout_s
+        output, data, is_open, deadline = process.stdout.fileno(), b"", True, time.monotonic() + timeout_s
         with selectors.DefaultSelector() as selector:
             selector.register(output, selectors.EVENT_READ)
-            while (left_s := deadline - monotonic()) > 0:
+            while (left_s := deadline - time.monotonic()) > 0:
                 if self._is_stopped:
                     raise Unresolved(_STOPPING)
                 if not is_open:
                     if _has_ended(process):
                         return data
-                    sleep(min(left_s, _POLL_S))
+                    time.sleep(min(left_s, _POLL_S))
                 elif selector.select(min(left_s, _CHECK_S)):
                     piece = os.read(output, MAX_BYTES + 1 - len(data))
                     is_open, data = bool(piece), data + piece
