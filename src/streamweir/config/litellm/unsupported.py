@@ -62,7 +62,7 @@ CHECKS = {
     "router_budget_limiting": _BUDGET,
 }
 GENERAL = {
-    **_each(_ALERTS, "there are no alerts: watch /metrics"),
+    **_each(_ALERTS, "name the receiver in [[webhooks]]"),
     **_each("global_max_parallel_requests max_parallel_requests", "streams are limited by a key's max_streams"),
     "custom_auth": "keys are in the database or in this file",
     "database_url": "its keys and spend stay there; streamweir uses its own database: see store.url",
