@@ -16,6 +16,7 @@ from typing import get_args, get_origin
 
 from msgspec import NODEFAULT, Struct, inspect, structs
 from msgspec.inspect import Metadata, StructType, Type, UnionType
+from scripts import api_page
 from scripts.command_line import commands, completion
 from scripts.dashboards.files import files as dashboards
 
@@ -213,7 +214,8 @@ def with_tables(page: str, path: str) -> str:
 def files() -> dict[str, str]:
     """What each of the files should be."""
     pages = {path: with_tables((ROOT / path).read_text(), path) for path in TABLES}
-    return {TYPES: types(), LIMITS: limits()} | completion() | pages | dashboards()
+    made = {TYPES: types(), LIMITS: limits(), api_page.PATH: api_page.page()}
+    return made | completion() | pages | dashboards()
 
 
 def main() -> None:
