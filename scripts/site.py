@@ -20,7 +20,9 @@ ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 NAVIGATION = DOCS / "navigation.toml"
 FIRST = "README.md"
-"""The file of the repository that is the first page."""
+"""The file of the repository that is the first page, and in a folder that of the folder."""
+START = "index.md"
+"""The first page on the site: `root_doc` of docs/conf.py."""
 _LINK = re.compile(r"(?P<before>!?\[(?P<text>[^\]]*)\]\()(?P<path>[^)#\s]+)(?P<anchor>#[^)\s]*)?\)")
 _FENCE = re.compile(r"^(```|~~~)")
 _OTHER_HOST = re.compile(r"[a-z]+:")
@@ -35,15 +37,13 @@ class Section:
 
 def navigation(text: str) -> list[Section]:
     listed = tomllib.loads(text)["sections"]
-    return [
-        Section(section["title"], tuple(normpath(f"docs/{page}") for page in section["pages"])) for section in listed
-    ]
+    return [Section(section["title"], tuple(section["pages"])) for section in listed]
 
 
 def published(sections: list[Section]) -> dict[str, str]:
     """Path in the repository: path on the site. All pages, and the other files of docs/ that pages show or offer."""
     pages = [page for section in sections for page in section.pages]
-    files = {FIRST: "index.md"} | {page: PurePosixPath(page).name for page in pages if not page.startswith("docs/")}
+    files = {FIRST: START} | {page: PurePosixPath(page).name for page in pages if not page.startswith("docs/")}
     for file in sorted(DOCS.rglob("*")):
         name = file.relative_to(ROOT).as_posix()
         if file.is_file() and file not in (NAVIGATION, DOCS / "conf.py") and "__pycache__" not in file.parts:
@@ -59,8 +59,8 @@ def page(text: str, name: str, files: dict[str, str]) -> str:
         if _OTHER_HOST.match(path):
             return found[0]
         target = normpath(f"{PurePosixPath(name).parent}/{path}")
-        if f"{target}/README.md" in files:
-            target += "/README.md"
+        if f"{target}/{FIRST}" in files:
+            target += f"/{FIRST}"
         if target not in files:
             return found["text"]
         here = PurePosixPath(files[name]).parent.as_posix()
@@ -115,7 +115,7 @@ def site(sections: list[Section]) -> dict[str, str]:
             text += "".join(
                 contents([files[page] for page in section.pages], title=section.title) for section in sections
             )
-        elif name.endswith("/README.md"):
+        elif name.endswith(f"/{FIRST}"):
             text += contents(_below(name, files))
         pages[place] = text
     return pages

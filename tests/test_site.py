@@ -14,12 +14,8 @@ SECTIONS = site.navigation(site.NAVIGATION.read_text())
 PAGES = [page for section in SECTIONS for page in section.pages]
 LINK = re.compile(r"\]\((?!https?:)(?P<path>[^)#\s]*)(?:#(?P<anchor>[^)\s]+))?\)")
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
-FILES = {
-    "README.md": "index.md",
-    "SECURITY.md": "SECURITY.md",
-    "docs/a.md": "a.md",
-    "docs/spec/README.md": "spec/README.md",
-}
+FILES = site.published(SECTIONS)
+UP = "../"
 
 
 def anchors(path: Path) -> set[str]:
@@ -48,7 +44,7 @@ def test_anchors_of_links_exist(path: Path) -> None:
 
 def test_the_navigation_lists_every_page_once() -> None:
     top = {f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md")}
-    folders = {f"docs/{path.parent.name}/README.md" for path in (ROOT / "docs").glob("*/*.md")}
+    folders = {f"docs/{path.parent.name}/{site.FIRST}" for path in (ROOT / "docs").glob("*/*.md")}
     assert top | folders <= set(PAGES), "add the page to docs/navigation.toml"
     assert [page for page in PAGES if not (ROOT / page).exists()] == []
     assert len(PAGES) == len(set(PAGES))
@@ -61,31 +57,24 @@ def test_every_page_is_reached_from_the_first() -> None:
         folder = f"{Path(place).parent.as_posix()}/".removeprefix("./")
         for block in re.findall(r"^```\{toctree\}\n.*?\n\n(.*?)\n```$", text, re.MULTILINE | re.DOTALL):
             listed |= {f"{folder}{name}.md" for name in block.splitlines()}
-    assert listed == made.keys() - {"index.md"}
+    assert listed == made.keys() - {site.START}
 
 
 @pytest.mark.parametrize(
     ("name", "text", "made"),
     [
-        ("README.md", "See [a](docs/a.md#x).", "See [a](a.md#x)."),
-        ("docs/a.md", "See [it](../README.md).", "See [it](index.md)."),
+        ("README.md", "See [it](docs/api.md#x).", f"See [it]({FILES['docs/api.md']}#x)."),
+        ("docs/api.md", f"See [it]({UP}README.md).", f"See [it]({site.START})."),
+        ("docs/api.md", "[x](spec/) and [x](spec).", f"[x](spec/{site.FIRST}) and [x](spec/{site.FIRST})."),
         (
-            "docs/a.md",
-            "See [rules](spec/) and [rules](spec).",
-            "See [rules](spec/README.md) and [rules](spec/README.md).",
+            f"docs/spec/{site.FIRST}",
+            f"[x]({UP}api.md), [y]({UP}{UP}SECURITY.md).",
+            f"[x]({UP}api.md), [y]({UP}SECURITY.md).",
         ),
-        (
-            "docs/spec/README.md",
-            "See [a](../a.md), [it](../../SECURITY.md).",
-            "See [a](../a.md), [it](../SECURITY.md).",
-        ),
-        ("docs/a.md", "See [`code`](../src/x.py#L3).", "See `code`."),
-        (
-            "docs/a.md",
-            "See [here](#x), [there](https://example.com/x.md).",
-            "See [here](#x), [there](https://example.com/x.md).",
-        ),
-        ("docs/a.md", "```sh\n[a](../src/x.py)\n```\n[a](../src/x.py)\n", "```sh\n[a](../src/x.py)\n```\na\n"),
+        ("docs/api.md", "![x](console/overview-light.png)", "![x](console/overview-light.png)"),
+        ("docs/api.md", "See [`code`](../src/x.py#L3).", "See `code`."),
+        ("docs/api.md", "[here](#x), [there](https://x.com/x).", "[here](#x), [there](https://x.com/x)."),
+        ("docs/api.md", "```sh\n[a](../src/x.py)\n```\n[a](../src/x.py)\n", "```sh\n[a](../src/x.py)\n```\na\n"),
     ],
 )
 def test_links_of_a_page(name: str, text: str, made: str) -> None:
