@@ -31,13 +31,17 @@ _OTHER_HOST = re.compile(r"[a-z]+:")
 @dataclass(frozen=True)
 class Section:
     title: str
-    pages: tuple[str, ...]
-    """Paths in the repository."""
+    pages: dict[str, str]
+    """Path in the repository: what the sidebar calls it; empty for the page's own title."""
 
 
 def navigation(text: str) -> list[Section]:
-    listed = tomllib.loads(text)["sections"]
-    return [Section(section["title"], tuple(section["pages"])) for section in listed]
+    read = tomllib.loads(text)
+    names: dict[str, str] = read["names"]
+    return [
+        Section(section["title"], {page: names.get(page, "") for page in section["pages"]})
+        for section in read["sections"]
+    ]
 
 
 def published(sections: list[Section]) -> dict[str, str]:
@@ -85,22 +89,22 @@ def _lines(text: str) -> Iterator[tuple[str, bool]]:
             yield line, True
 
 
-def contents(pages: list[str], *, title: str = "") -> str:
-    """A list of pages for the sidebar."""
+def contents(pages: dict[str, str], *, title: str = "") -> str:
+    """A list of pages for the sidebar: paths, and what it calls them."""
     caption = f":caption: {title}\n" if title else ""
-    return "\n".join(
-        ["", "```{toctree}", f":hidden:\n{caption}", *(page.removesuffix(".md") for page in pages), "```", ""]
-    )
+    places = {page.removesuffix(".md"): name for page, name in pages.items()}
+    entries = [f"{name} <{place}>" if name else place for place, name in places.items()]
+    return "\n".join(["", "```{toctree}", f":hidden:\n{caption}", *entries, "```", ""])
 
 
-def _below(name: str, files: dict[str, str]) -> list[str]:
+def _below(name: str, files: dict[str, str]) -> dict[str, str]:
     """The other pages in the folder of a README.md, as it names them."""
     folder = PurePosixPath(name).parent
-    return [
-        PurePosixPath(path).name
+    return {
+        PurePosixPath(path).name: ""
         for path in files
         if PurePosixPath(path).parent == folder and path.endswith(".md") and path != name
-    ]
+    }
 
 
 def site(sections: list[Section]) -> dict[str, str]:
@@ -113,7 +117,8 @@ def site(sections: list[Section]) -> dict[str, str]:
         text = page((ROOT / name).read_text(), name, files)
         if name == FIRST:
             text += "".join(
-                contents([files[page] for page in section.pages], title=section.title) for section in sections
+                contents({files[page]: name for page, name in section.pages.items()}, title=section.title)
+                for section in sections
             )
         elif name.endswith(f"/{FIRST}"):
             text += contents(_below(name, files))

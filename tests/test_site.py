@@ -56,7 +56,7 @@ def test_every_page_is_reached_from_the_first() -> None:
     for place, text in made.items():
         folder = f"{Path(place).parent.as_posix()}/".removeprefix("./")
         for block in re.findall(r"^```\{toctree\}\n.*?\n\n(.*?)\n```$", text, re.MULTILINE | re.DOTALL):
-            listed |= {f"{folder}{name}.md" for name in block.splitlines()}
+            listed |= {f"{folder}{entry.rpartition('<')[2].rstrip('>')}.md" for entry in block.splitlines()}
     assert listed == made.keys() - {site.START}
 
 
