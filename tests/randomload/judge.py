@@ -18,7 +18,7 @@ from support.forked_processes import fork_server
 from support.raw_client import CutShort
 from support.serve_process import Program, get
 
-STANDING = re.compile(r"_(info|limit|capacity|max|workers)$")
+STANDING = re.compile(r"_(info|limit|capacity|max|workers|state|ratio|successful|timestamp_seconds)$")
 """Gauges that say what there is, and not what is under way."""
 NEVER = re.compile(r"_(background_task_ends|journal_entries_refused)_total$")
 """What must not have been counted: a task of the gateway that ended unasked, an entry that found no room."""

@@ -40,7 +40,7 @@ def command() -> None:
 def check(file: Path | None, env_file: Path | None, workers: int, as_json: bool) -> None:
     """Report every mistake of FILE with its line and column, and end with the status 1 if there is one.
 
-    Without FILE it is the configuration of the running gateway, or streamweir.toml in this folder.
+    Without FILE it is streamweir.toml in this folder, or the configuration of the running gateway.
     """
     file, env_file = _file_of(file, env_file)
     problems = _problems(file, env_file, workers)
@@ -58,6 +58,8 @@ def check(file: Path | None, env_file: Path | None, workers: int, as_json: bool)
 def _file_of(file: Path | None, env_file: Path | None) -> tuple[Path, Path | None]:
     if file is not None:
         return file, env_file
+    if (here := Path(CONFIG_FILE)).is_file():  # it may have just been written, beside another gateway that runs
+        return here, env_file
     try:
         place = find_place(surroundings(), env_file=env_file)
     except NotFound as reason:
