@@ -72,6 +72,11 @@ async def test_commands_find_the_gateway_that_runs(tmp_path: Path, monkeypatch: 
     async with served_before(script, tmp_path) as (program, _):
         database = tmp_path / "data" / "streamweir.db"
         store = f"Store: sqlite {database} (gateway running, pid {program.pid})\n"
+        of_the_gateway = tmp_path / "streamweir.toml"
+        assert (await run("config", "check")).stdout == f"{of_the_gateway}: no mistake was found.\n"
+        (home / "streamweir.toml").touch()
+        assert (await run("config", "check")).stdout == "streamweir.toml: no mistake was found.\n"
+        (home / "streamweir.toml").unlink()
         created = await run("keys", "create", "ci")
         assert created.stderr.startswith(store)
         secret = created.stdout.strip()
