@@ -241,7 +241,7 @@ def on_a_terminal(*arguments: object) -> tuple[int, bytes]:
 
 
 def test_on_a_terminal_it_is_drawn_and_untrusted_text_is_not_interpreted(tmp_path: Path) -> None:
-    status, shown = on_a_terminal(spoiled(tmp_path), "--dialect", "openai")
+    status, shown = on_a_terminal(spoiled(tmp_path), "--dialect", "openai", "--all")
     assert status == 1
     assert b"RULE" in shown
     assert b"\x1b[1;31m" in shown, "in colour"

@@ -1,5 +1,7 @@
 """Verdicts over several answers, and the nearest dialect."""
 
+import re
+
 import pytest
 
 from streamweir.conformance import Outcome, Recording, check, nearest
@@ -58,10 +60,32 @@ def test_a_right_answer_is_nearest_to_its_own_dialect(name: str) -> None:
     assert found.runner_up_distance > found.distance
 
 
+@pytest.mark.parametrize("name", DIALECTS)
+def test_a_cut_recording_is_nearest_to_its_own_dialect(name: str) -> None:
+    """The missing end breaks rules of every dialect that has a terminator: no reason to choose the one without."""
+    body = right.stream(right.text(name), name).body
+    ends = [end.end() for end in re.finditer(rb"\n\n", body)]
+    for end in ends[:-1]:
+        for cut in (end, end + 9):
+            found = nearest([Recording(body=body[:cut])])
+            tied = found.runner_up if found.distance == found.runner_up_distance else found.dialect
+            assert name in (found.dialect.name, tied.name)
+            assert found.is_cut == (name != "bitseek")
+    assert not nearest([Recording(body=body)]).is_cut
+
+
 def test_a_tie_goes_to_the_first_of_the_table() -> None:
     found = nearest([])
     assert (found.dialect.name, found.runner_up.name, found.runner_up_distance) == ("openai", "opentoken", (0, 0))
     assert nearest_summary(found) == "no dialect was named: openai is taken, and opentoken is as near"
+
+
+def test_that_the_end_is_missing_is_said() -> None:
+    body = right.stream(right.text("aivene"), "aivene").body
+    found = nearest([Recording(body=body.removesuffix(b"data: [DONE]\n\n"))])
+    assert nearest_summary(found).startswith(
+        "no dialect was named: aivene is the nearest (apart from the missing end, 0 broken, 0 odd; "
+    )
 
 
 def test_the_distance_is_shown() -> None:

@@ -56,7 +56,7 @@ def test_a_rule_that_does_not_hold_is_explained() -> None:
     shown = "\n".join(lines(report))
     (finding,) = report.findings
     for said in (
-        "broken   usage.sum",
+        "usage.sum: broken",
         "rule    `total_tokens` is `prompt_tokens` and `completion_tokens` together.",
         "why     What is billed depends",
         "source  docs/spec/dialects.md A11",
@@ -65,6 +65,21 @@ def test_a_rule_that_does_not_hold_is_explained() -> None:
     ):
         assert said in shown
     assert "usage.sum: broken" in drawn(report)
+
+
+def test_findings_come_first_and_the_rest_is_folded() -> None:
+    documents = right.text()
+    documents[4]["usage"]["total_tokens"] = 22
+    report = check(right.stream(documents), OPENAI)
+    shown = lines(report)
+    assert shown[0] == "usage.sum: broken"
+    held, skipped = (len(report.with_outcome(outcome)) for outcome in (Outcome.HOLDS, Outcome.SKIPPED))
+    assert f"{held} rules hold: framing (" in (rest := "\n".join(shown))
+    assert f"{skipped} rules skipped: " in rest
+    assert "holds    framing" not in rest
+    listed = [line.split()[:2] for line in lines(report, every_rule=True)]
+    for verdict in report.verdicts:
+        assert [verdict.outcome.value, verdict.rule.id] in listed
 
 
 def test_the_value_of_a_rule_in_the_dialect_is_shown() -> None:

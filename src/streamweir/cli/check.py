@@ -103,6 +103,7 @@ class NotChecked(click.ClickException):
     show_default=True,
     help="Time limit in seconds for all requests.",
 )
+@click.option("--all", "every_rule", is_flag=True, help="List the rules that hold and those that were skipped, too.")
 @click.option("--json", "as_json", is_flag=True, help="Print the report as JSON.")
 @click.option(
     "--junit", "junit_file", type=click.Path(path_type=Path), metavar="FILE", help="Also write the report as JUnit XML."
@@ -115,6 +116,7 @@ def command(
     usage: bool | None,
     requests: int,
     timeout: float,
+    every_rule: bool,
     as_json: bool,
     junit_file: Path | None,
 ) -> NoReturn:
@@ -144,7 +146,7 @@ def command(
         facts = {"target": escape_text(target)}
     if junit_file is not None:
         _write(junit_file, junit(report, facts["target"]))
-    _show(report, near, facts, as_json=as_json)
+    _show(report, near, facts, every_rule=every_rule, as_json=as_json)
     sys.exit(exit_status(report))
 
 
@@ -270,7 +272,7 @@ def _write(path: Path, data: bytes) -> None:
         raise NotChecked(f"cannot write {escape_text(str(path))}: {reason.strerror}") from None
 
 
-def _show(report: Report, near: Nearest | None, facts: dict[str, Any], *, as_json: bool) -> None:
+def _show(report: Report, near: Nearest | None, facts: dict[str, Any], *, every_rule: bool, as_json: bool) -> None:
     if as_json:
         from streamweir.cli.view.table import show_json
 
@@ -285,7 +287,7 @@ def _show(report: Report, near: Nearest | None, facts: dict[str, Any], *, as_jso
     if sys.stdout.isatty():
         from rich.console import Console
 
-        draw(report, Console(highlight=False))
+        draw(report, Console(highlight=False), every_rule=every_rule)
         return
-    for line in lines(report):
+    for line in lines(report, every_rule=every_rule):
         click.echo(line)

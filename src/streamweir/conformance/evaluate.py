@@ -8,11 +8,12 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from streamweir.conformance.embeddings.api import EmbeddingsApi
 from streamweir.conformance.messages.api import MessagesApi
 from streamweir.conformance.parsed_answer import ParsedAnswer, parse_answer
-from streamweir.conformance.recording import Recording
+from streamweir.conformance.recording import Kind, Recording
 from streamweir.conformance.responses.api import ResponsesApi
 from streamweir.conformance.rule import EXCERPT_BYTES, Finding, Form, Outcome, Rule, Severity, Verdict
 from streamweir.conformance.rules.table import RULES
@@ -58,6 +59,8 @@ class Nearest(NamedTuple):
     distance: Distance
     runner_up: Dialect
     runner_up_distance: Distance
+    is_cut: bool = False
+    """A stream has not the terminator of the dialect: the rules of the end were not compared."""
 
 
 def check(recordings: Recording | Sequence[Recording], dialect: Dialect) -> Report:
@@ -124,8 +127,20 @@ def distance(answers: Sequence[ParsedAnswer], dialect: Dialect) -> Distance:
 
 
 def nearest(recordings: Sequence[Recording]) -> Nearest:
-    """The dialect with the fewest broken rules, then the fewest odd ones, then the first of the table."""
-    answers = [parse_answer(recording) for recording in recordings]
+    """The dialect with the fewest broken rules, then the fewest odd ones, then the first of the table.
+
+    A stream without its terminator says nothing about the rules of the end: it is compared as one that was cut.
+    """
+    parsed = [parse_answer(recording) for recording in recordings]
+    answers = [_without_end(answer) if _is_cut(answer) else answer for answer in parsed]
     ranked = sorted(((distance(answers, dialect), dialect) for dialect in DIALECTS.values()), key=lambda pair: pair[0])
     (best, first), (second, other) = ranked[:2]
-    return Nearest(first, best, other, second)
+    return Nearest(first, best, other, second, is_cut=bool(first.terminator) and any(map(_is_cut, parsed)))
+
+
+def _is_cut(answer: ParsedAnswer) -> bool:
+    return answer.kind is Kind.STREAM and not answer.terminators
+
+
+def _without_end(answer: ParsedAnswer) -> ParsedAnswer:
+    return answer if answer.was_cut else parse_answer(replace(answer.recording, was_cut=True))

@@ -5,6 +5,7 @@ it. Nothing here prints or opens a file.
 """
 
 import xml.etree.ElementTree as ElementTree
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from streamweir.conformance.evaluate import Nearest, Report
@@ -12,6 +13,7 @@ from streamweir.conformance.rule import EXCERPT_BYTES, Finding, Outcome, Verdict
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.table import Table
 
 HOLDS = 0
 FINDINGS = 1
@@ -42,9 +44,11 @@ def nearest_summary(nearest: Nearest) -> str:
     name, other = nearest.dialect.name, nearest.runner_up.name
     if nearest.distance == nearest.runner_up_distance:
         return f"no dialect was named: {name} is taken, and {other} is as near"
+    apart = "apart from the missing end, " if nearest.is_cut else ""
     return (
-        f"no dialect was named: {name} is the nearest ({nearest.distance.broken} broken, {nearest.distance.odd} odd; "
-        f"{other}: {nearest.runner_up_distance.broken} broken, {nearest.runner_up_distance.odd} odd)"
+        f"no dialect was named: {name} is the nearest ({apart}{nearest.distance.broken} broken, "
+        f"{nearest.distance.odd} odd; {other}: {nearest.runner_up_distance.broken} broken, "
+        f"{nearest.runner_up_distance.odd} odd)"
     )
 
 
@@ -69,35 +73,30 @@ def location_of(finding: Finding) -> str:
     return ", ".join(parts)
 
 
-def lines(report: Report) -> list[str]:
-    """For a pipe: one line for each rule, then the findings, then the summary."""
-    width = max((len(verdict.rule.id) for verdict in report.verdicts), default=0)
-    shown = [f"{v.outcome.value:<7}  {v.rule.id:<{width}}  {_summary(v)}".rstrip() for v in report.verdicts]
-    for verdict in report.verdicts:
-        if verdict.findings:
-            shown += ["", *_explain(verdict, report)]
-    return [*shown, "", badge(report)]
+def lines(report: Report, *, every_rule: bool = False) -> list[str]:
+    """For a pipe: the findings, what else was checked, then the summary."""
+    shown: list[str] = []
+    for verdict in _violated(report):
+        shown += [*_explain(verdict, report), ""]
+    rest = _rule_lines(report) if every_rule else _folded(report)
+    return [*shown, *rest, "", badge(report)] if rest else [*shown, badge(report)]
 
 
-def draw(report: Report, console: "Console") -> None:
-    """For a terminal."""
-    from rich.table import Table
+def draw(report: Report, console: "Console", *, every_rule: bool = False) -> None:
+    """The same for a terminal."""
     from rich.text import Text
 
-    table = Table(box=None, header_style="bold", padding=(0, 2, 0, 0), pad_edge=False)
-    for name in ("RULE", "OUTCOME", ""):
-        table.add_column(name, no_wrap=name == "RULE", overflow="fold")
-    for verdict in report.verdicts:
-        outcome = Text(verdict.outcome.value, style=_STYLES[verdict.outcome])
-        table.add_row(Text(verdict.rule.id), outcome, Text(_summary(verdict)))
-    console.print(table)
-    for verdict in report.verdicts:
-        if verdict.findings:
-            head, *rest = _explain(verdict, report)
-            console.print()
-            console.print(Text(head, style=_STYLES[verdict.outcome]))
-            for line in rest:
-                console.print(Text(line), soft_wrap=True)
+    for verdict in _violated(report):
+        head, *explanation = _explain(verdict, report)
+        console.print(Text(head, style=_STYLES[verdict.outcome]))
+        for line in explanation:
+            console.print(Text(line), soft_wrap=True)
+        console.print()
+    if every_rule:
+        console.print(_table(report))
+    else:
+        for line in _folded(report):
+            console.print(Text(line, style="dim"), soft_wrap=True)
     console.print()
     console.print(Text(badge(report), style="bold green" if report.holds else "bold"), soft_wrap=True)
 
@@ -138,6 +137,49 @@ def junit(report: Report, name: str = "streamweir check") -> bytes:
     ElementTree.indent(root)
     written: bytes = ElementTree.tostring(root, encoding="utf-8", xml_declaration=True)
     return written + b"\n"
+
+
+def _violated(report: Report) -> list[Verdict]:
+    return [*report.with_outcome(Outcome.BROKEN), *report.with_outcome(Outcome.ODD)]
+
+
+def _folded(report: Report) -> list[str]:
+    """The rules without findings, in a few lines: those that hold by group, the skipped ones by reason."""
+    holding, skipped = report.with_outcome(Outcome.HOLDS), report.with_outcome(Outcome.SKIPPED)
+    shown = []
+    if holding:
+        groups = Counter(verdict.rule.group for verdict in holding)
+        shown.append(f"{_rules(len(holding))} hold{'s' * (len(holding) == 1)}: {_counts(groups)}")
+    if skipped:
+        reasons = Counter(escape_text(verdict.reason) for verdict in skipped)
+        shown.append(f"{_rules(len(skipped))} skipped: {_counts(reasons)}")
+    return [*shown, "--all lists every rule"] if shown else []
+
+
+def _rules(count: int) -> str:
+    return f"{count} rule{'s' * (count != 1)}"
+
+
+def _counts(counter: Counter[str]) -> str:
+    return ", ".join(f"{name} ({count})" for name, count in counter.items())
+
+
+def _rule_lines(report: Report) -> list[str]:
+    width = max((len(verdict.rule.id) for verdict in report.verdicts), default=0)
+    return [f"{v.outcome.value:<7}  {v.rule.id:<{width}}  {_summary(v)}".rstrip() for v in report.verdicts]
+
+
+def _table(report: Report) -> "Table":
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, header_style="bold", padding=(0, 2, 0, 0), pad_edge=False)
+    for name in ("RULE", "OUTCOME", ""):
+        table.add_column(name, no_wrap=name == "RULE", overflow="fold")
+    for verdict in report.verdicts:
+        outcome = Text(verdict.outcome.value, style=_STYLES[verdict.outcome])
+        table.add_row(Text(verdict.rule.id), outcome, Text(_summary(verdict)))
+    return table
 
 
 def _summary(verdict: Verdict) -> str:
