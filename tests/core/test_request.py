@@ -57,6 +57,21 @@ def message_refused(**members: Any) -> tuple[str, str | None]:
     return refused({"model": "m", "messages": [HELLO, members]})
 
 
+def test_a_word_that_is_not_in_a_list_is_answered_with_the_list() -> None:
+    with pytest.raises(CallerError) as caught:
+        read_request(body_of(messages=[HELLO, {"role": "robot", "content": "hello"}]), RequestRules())
+    assert caught.value.message == (
+        "Invalid value for 'messages[1].role': it must be one of assistant, developer, function, system, tool, user, "
+        "not 'robot'."
+    )
+    with pytest.raises(CallerError) as caught:
+        read_request(body_of(response_format={"type": "x" * 999}), RequestRules())
+    assert caught.value.message.startswith(
+        "Invalid value for 'response_format.type': it must be one of json_object, json_schema, text, not 'xxx"
+    )
+    assert len(caught.value.message) < 300
+
+
 def test_the_least_request() -> None:
     body = body_of()
     assert read_request(body) == ChatRequest(

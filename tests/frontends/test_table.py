@@ -12,7 +12,7 @@ from streamweir.frontends.chat.frontend import ChatFrontend
 from streamweir.frontends.chat.openai import OPENAI
 from streamweir.frontends.chat.opentoken import OPENTOKEN
 from streamweir.frontends.chat.table import DIALECTS
-from streamweir.frontends.table import FRONTENDS, FrontendTable
+from streamweir.frontends.table import FRONTENDS, FrontendTable, unknown_url
 from streamweir.pipeline.native import NATIVE
 from streamweir.wire.native import NativeWire
 from support.dialect_rules import DIALECTS as RULES
@@ -81,6 +81,27 @@ def test_no_two_have_one_name_or_one_prefix() -> None:
         with pytest.raises(ValueError, match=reason):
             table.add(frontend)
     assert list(table.by_name) == ["openai"]
+
+
+@pytest.mark.parametrize(
+    ("asked", "served"),
+    [
+        ("/chat/completions", "/v1/chat/completions"),
+        ("/v1/chat/completions/", "/v1/chat/completions"),
+        ("/v1/v1/messages", "/v1/messages"),
+        ("/api/v1/responses", "/v1/responses"),
+        ("/aivene/chat/completions", "/aivene/v1/chat/completions"),
+        ("/models", "/v1/models"),
+        ("/v1/chat", None),
+        ("/chat/completion", None),
+        ("/", None),
+        ("/x" * 1000 + "/chat/completions", None),
+    ],
+)
+def test_a_similar_path_is_named(asked: str, served: str | None) -> None:
+    assert FRONTENDS.served_path(asked) == served
+    hint = f" Did you mean {served}?" if served is not None else ""
+    assert unknown_url("POST", asked).message == f"Unknown request URL: POST {asked[:200]}.{hint}"
 
 
 def test_frames_of_every_native_wire_can_be_passed_on() -> None:

@@ -5,9 +5,11 @@ This is the one place where msgspec's validation errors become the gateway's, wi
 """
 
 import re
+from functools import lru_cache
 from typing import TypeVar
 
 import msgspec
+from msgspec import inspect
 
 from streamweir.core.errors import CallerError
 
@@ -16,6 +18,7 @@ T = TypeVar("T")
 _MAX_REASON_LENGTH = 200
 _AT = re.compile(r" - at `\$(?P<path>[^`]*)`$")
 _MISSING = re.compile(r"^Object missing required field `(?P<name>[^`]*)`")
+_STEP = re.compile(r"\.(?P<member>\w+)|\[\d+\]|\[\.\.\.\]")
 
 
 def missing_parameter(path: str) -> CallerError:
@@ -34,6 +37,32 @@ def convert(value: object, model: type[T], path: str) -> T:
     absent = _MISSING.match(reason)
     if absent:
         raise missing_parameter(f"{where}.{absent['name']}".lstrip("."))
+    if reason.startswith("Invalid enum value"):
+        choices = _choices(model, at["path"] if at else "")
+        if choices:
+            reason = f"it must be one of {', '.join(choices)}, not {reason.removeprefix('Invalid enum value ')}"
     is_type = reason.startswith("Expected") and ", got " in reason
     code, word = ("invalid_type", "type") if is_type else ("invalid_value", "value")
     raise CallerError(code, f"Invalid {word} for '{where}': {reason[:_MAX_REASON_LENGTH]}.", param=where or None)
+
+
+@lru_cache(maxsize=256)
+def _choices(model: type, path: str) -> tuple[str, ...]:
+    """The values that the member of `model` at this path may have, if it is one of a list of words."""
+    reached: list[inspect.Type] = [inspect.type_info(model)]
+    for step in _STEP.finditer(path):
+        reached = [inner for outer in _members_of_unions(reached) for inner in _inside(outer, step["member"])]
+    words = [each.values for each in _members_of_unions(reached) if isinstance(each, inspect.LiteralType)]
+    return tuple(str(value) for values in words for value in values)
+
+
+def _members_of_unions(types: list[inspect.Type]) -> list[inspect.Type]:
+    return [each for one in types for each in (one.types if isinstance(one, inspect.UnionType) else (one,))]
+
+
+def _inside(outer: inspect.Type, member: str | None) -> list[inspect.Type]:
+    """The type of a member of an object, or of an item of a list (`member` is None)."""
+    if member is None:
+        return [outer.item_type] if isinstance(outer, inspect.ListType | inspect.VarTupleType) else []
+    fields = outer.fields if isinstance(outer, inspect.StructType) else ()
+    return [field.type for field in fields if field.encode_name == member]

@@ -221,9 +221,9 @@ class Frontend(ABC):
         """
         return None
 
-    def unknown_path(self, method: str, path: str, /) -> CallerError:
-        """The error for a path below one of its own that is not served."""
-        return CallerError("unknown_url", f"Unknown request URL: {method} {path[:200]}.")
+    def unknown_path(self, _method: str, _path: str, /) -> CallerError | None:
+        """The error for a path below one of its own that is not served. None: the usual one."""
+        return None
 
     def own_headers(self, headers: Headers, _request_id: str, _dropped: Sequence[str], _now: float, /) -> Headers:
         """The headers of an answer or an error: `headers` under this API's own names, and further ones of this API.

@@ -6,12 +6,17 @@ frontends share: for those, the `dialect` of the key or of the configuration cho
 
 from collections.abc import Iterable
 
+from streamweir.core.errors import CallerError
 from streamweir.frontends.base import Frontend
 from streamweir.frontends.chat.frontend import CHAT_FRONTENDS
 from streamweir.frontends.completions.frontend import COMPLETIONS
 from streamweir.frontends.embeddings.frontend import EMBEDDINGS
 from streamweir.frontends.messages.frontend import MESSAGES
 from streamweir.frontends.responses.frontend import RESPONSES
+
+_MAX_SIMILAR_LENGTH = 100
+_RESOURCES = frozenset({"/v1/models", "/v1/key"})
+"""Paths that belong to no API."""
 
 
 class FrontendTable:
@@ -46,6 +51,19 @@ class FrontendTable:
         for other in rest:
             self.add(other)
 
+    def served_path(self, path: str) -> str | None:
+        """The path that is served instead of a similar one: without `/v1`, with it twice, or behind something else."""
+        if len(path) > _MAX_SIMILAR_LENGTH:
+            return None
+        segments = [segment for segment in path.split("/") if segment not in ("", "v1")]
+        prefix = f"/{segments[0]}" if segments and segments[0] in self.by_prefix else ""
+        for first in range(len(segments)):
+            served = "/v1/" + "/".join(segments[first:])
+            if served in _RESOURCES or served in self.by_count_path or served in self.by_path:
+                behind_prefix = prefix + served
+                return behind_prefix if behind_prefix in self.by_path else served
+        return None
+
     @property
     def dialects(self) -> list[str]:
         """The valid values of `dialect`: the names of frontends that share a path."""
@@ -55,6 +73,13 @@ class FrontendTable:
     def in_playground(self) -> list[str]:
         """The names of the APIs that the playground offers."""
         return [name for name, each in self.by_name.items() if each.in_playground]
+
+
+def unknown_url(method: str, path: str) -> CallerError:
+    """The error for a path that is not served, with the one that was probably meant."""
+    meant = FRONTENDS.served_path(path)
+    hint = f" Did you mean {meant}?" if meant is not None and meant != path else ""
+    return CallerError("unknown_url", f"Unknown request URL: {method} {path[:200]}.{hint}")
 
 
 FRONTENDS = FrontendTable((*CHAT_FRONTENDS, MESSAGES, RESPONSES, EMBEDDINGS, COMPLETIONS))

@@ -21,6 +21,7 @@ from starlette.routing import BaseRoute, Match, Route, Router
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from streamweir.core.errors import CallerError, GatewayFault, StreamweirError
+from streamweir.frontends.table import unknown_url
 from streamweir.server.control.readiness import Readiness
 from streamweir.server.http.answers import api_failure_answer
 from streamweir.server.http.asgi import BODY, DELEGATE, BodyReader, RequestDelegate, Unfinished
@@ -203,7 +204,7 @@ async def _refuse(request: HttpRequest, reason: Exception) -> HttpResponse:
     if isinstance(reason, HTTPException) and reason.status_code == 405:
         allowed = ", ".join(_methods_of(request))
         return _failure(CallerError("method_not_allowed", f"Not allowed here: {method}."), (("allow", allowed),))
-    return _failure(CallerError("unknown_url", f"Unknown request URL: {method} {path}."))
+    return _failure(unknown_url(method, path))
 
 
 def _methods_of(request: HttpRequest) -> list[str]:

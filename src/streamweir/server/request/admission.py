@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from streamweir.core.errors import CallerError, GatewayFault, StreamweirError
 from streamweir.frontends.base import Frontend
-from streamweir.frontends.table import FRONTENDS
+from streamweir.frontends.table import FRONTENDS, unknown_url
 from streamweir.policy.access import Key, check, read_secret
 from streamweir.server.accounting.accounting import Accounting
 from streamweir.server.accounting.keys import KeyDirectory
@@ -106,7 +106,7 @@ def admit(
     """`closed`: why no request is admitted at the moment. Raises `Refusal`."""
     if where.resource is None:
         frontend = where.frontend or runtime.frontend
-        raise Refusal(frontend.unknown_path(request.method, request.path))
+        raise Refusal(frontend.unknown_path(request.method, request.path) or unknown_url(request.method, request.path))
     allowed = ("GET", "HEAD") if where.resource in READ_ONLY else ("POST",)
     if request.method not in allowed:
         if request.headers.get("upgrade", "").lower() == "websocket":  # by this status Codex uses HTTP at once
