@@ -5,7 +5,6 @@ This is the one place where msgspec's validation errors become the gateway's, wi
 """
 
 import re
-from functools import lru_cache
 from typing import TypeVar
 
 import msgspec
@@ -46,8 +45,7 @@ def convert(value: object, model: type[T], path: str) -> T:
     raise CallerError(code, f"Invalid {word} for '{where}': {reason[:_MAX_REASON_LENGTH]}.", param=where or None)
 
 
-@lru_cache(maxsize=256)
-def _choices(model: type, path: str) -> tuple[str, ...]:
+def _choices(model: object, path: str) -> tuple[str, ...]:
     """The values that the member of `model` at this path may have, if it is one of a list of words."""
     reached: list[inspect.Type] = [inspect.type_info(model)]
     for step in _STEP.finditer(path):
