@@ -7,8 +7,8 @@ import subprocess
 from streamweir.console.assets import STATIC
 from support.web import NODE, ROOT, WEB, needs_page, needs_web
 
-LARGEST_BYTES = 100_000
-"""Of everything, compressed (spec: under 100 KB)."""
+LARGEST_BYTES = 120_000
+"""Of everything, compressed (spec: under 120 KB)."""
 
 
 @needs_page
