@@ -60,7 +60,7 @@ test: BESIDE = { [ -e tests/__pycache__ ] || $(BIN)/python -m pytest --collect-o
 	$(BIN)/python -m pytest -n auto --maxprocesses 8 --dist worksteal --cov --cov-report= $(PURE) && $(BIN)/coverage report
 test: $(STAMP)/local $(STAMP)/chromium $(STAMP)/deploy check ## run everything a change must pass: make check, all tests, the coverage check
 	@echo "Running all other tests"
-	@$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(foreach path,$(PURE),--ignore $(path))
+	@$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal --leave-out "$(PURE)"
 
 test-fleet: $(STAMP)/program $(STAMP)/test ## restart three nodes behind HAProxy one after the other under load, on PostgreSQL and Valkey: two minutes
 	@$(BIN)/python -m pytest -m fleet -s tests/fleet

@@ -7,15 +7,18 @@ import gc
 
 from hypothesis import HealthCheck, settings
 
+from support.leave_out import pytest_addoption, pytest_ignore_collect
 from support.memory_folder import pytest_configure
 from support.soak import SOAKS, pytest_collection_modifyitems
 from support.watchdog_plugin import pytest_asyncio_loop_factories, pytest_runtest_call, pytest_runtest_teardown
 
 __all__ = [
     "SOAKS",
+    "pytest_addoption",
     "pytest_asyncio_loop_factories",
     "pytest_collection_modifyitems",
     "pytest_configure",
+    "pytest_ignore_collect",
     "pytest_runtest_call",
     "pytest_runtest_teardown",
 ]
