@@ -76,10 +76,12 @@ def _object(name: str, schema: Schema) -> str:
     lines = [f"### {name}\n"]
     if about := schema.get("description"):
         lines.append(f"{_one_line(about)}\n")
-    if members := schema["properties"]:
+    if values := schema.get("enum"):
+        lines += [", ".join(f"`{each}`" for each in values) + ".", ""]
+    if members := schema.get("properties"):
         lines += ["| member | type | meaning |", "|---|---|---|"]
         lines += [_row(f"`{key}`", member, is_required=key in required) for key, member in members.items()]
-    else:
+    elif not values:
         lines.append("It has no members.")
     return "\n".join([*lines, ""])
 

@@ -21,6 +21,7 @@ from scripts.command_line import commands, completion
 from scripts.dashboards.files import files as dashboards
 
 from streamweir.policy.limits.key_limits import KINDS
+from streamweir.policy.permission import Permission, Role, may
 from streamweir.server.control.api import fields, overview, provider
 from streamweir.server.control.api.operation import Nothing, Page
 from streamweir.server.control.api.table import OPERATIONS
@@ -87,6 +88,9 @@ def _add(found: dict[str, str], kind: Type, *, is_sent: bool) -> None:
         for field in kind.fields:
             _add(found, field.type, is_sent=is_sent)
         return
+    if isinstance(kind, inspect.EnumType):
+        found[kind.cls.__name__] = f"export type {kind.cls.__name__} = {_choice(kind.cls)};"
+        return
     for part in _parts(kind):
         _add(found, part, is_sent=is_sent)
 
@@ -142,6 +146,8 @@ def _text(kind: Type) -> str:
         return _text(kind.type)
     if isinstance(kind, StructType):
         return kind.cls.__name__
+    if isinstance(kind, inspect.EnumType):
+        return kind.cls.__name__
     if isinstance(kind, inspect.LiteralType):
         return _CHOICES.get(frozenset(kind.values)) or _choice(kind.values)
     if isinstance(kind, UnionType):
@@ -196,7 +202,16 @@ def _rows(column: DeclaredColumn) -> Iterator[str]:
         yield f"| `{MARGIN}` | {where} |  | {ABOUT_MARGIN} |"
 
 
-TABLES = {API: {"requests": request_columns}, CLI: {"commands": commands}}
+def permissions() -> str:
+    """The table of roles and permissions."""
+    rows = (
+        f"| `{each}` | " + " | ".join("yes" if may(role, each) else "" for role in Role) + " |" for each in Permission
+    )
+    heads = " | ".join(f"`{role}`" for role in Role)
+    return "\n".join([f"| permission | {heads} |", "|---" * (len(Role) + 1) + "|", *rows])
+
+
+TABLES = {API: {"requests": request_columns, "permissions": permissions}, CLI: {"commands": commands}}
 
 
 def with_tables(page: str, path: str) -> str:

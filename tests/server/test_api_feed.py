@@ -13,9 +13,9 @@ from sqlalchemy import Connection
 from streamweir.background import BackgroundTasks, Backoff, TaskEnd
 from streamweir.core.errors import GatewayFault
 from streamweir.server.accounting.intervals import Intervals
-from streamweir.server.control.api.actor import Actor
+from streamweir.server.control.api.actor import ADMIN_SECRET
 from streamweir.server.control.api.live import watch_live
-from streamweir.server.control.api.live_feed import MAX_SHOWN, LiveFeed
+from streamweir.server.control.api.live_feed import MAX_SHOWN, LiveFeed, LiveScope
 from streamweir.server.control.api.operation import Call, Nothing
 from streamweir.server.http.message import Request
 from streamweir.store.db.base import Store, StoreUnavailable
@@ -105,12 +105,15 @@ class Viewer:
         await self._pieces.aclose()
 
 
+ALL = LiveScope(None, True)
+
+
 async def always() -> bool:
     return True
 
 
 @asynccontextmanager
-async def looking(feed: LiveFeed, reach: str | None = None, is_good: Any = always) -> AsyncIterator[Viewer]:
+async def looking(feed: LiveFeed, reach: LiveScope = ALL, is_good: Any = always) -> AsyncIterator[Viewer]:
     viewer = Viewer(feed.watch(reach, is_good))
     try:
         yield viewer
@@ -169,7 +172,7 @@ async def test_nothing_runs(tmp_path: Path) -> None:
 async def test_each_identity_sees_only_its_own_workspace(tmp_path: Path) -> None:
     async with feeding(tmp_path) as (api, feed, store):
         one, two = await api.new_open(api.one), await api.new_open(api.two)
-        async with looking(feed) as operator, looking(feed, api.one.workspace.id) as admin:
+        async with looking(feed) as operator, looking(feed, LiveScope(api.one.workspace.id, False)) as admin:
             assert await operator.ids() == [two, one]
             assert await admin.ids() == [one]
             assert admin.waits
@@ -181,10 +184,10 @@ async def test_each_identity_sees_only_its_own_workspace(tmp_path: Path) -> None
 
 async def test_all_of_them_cost_one_query(tmp_path: Path) -> None:
     async with feeding(tmp_path, STILL) as (api, feed, store):
-        onlookers = [Viewer(feed.watch(None, always)) for _ in range(20)]
+        onlookers = [Viewer(feed.watch(ALL, always)) for _ in range(20)]
         frames = await asyncio.gather(*(each.frame() for each in onlookers))
         assert (len(set(frames)), len(feed), store.reads) == (1, 20, 1)
-        async with looking(feed, api.one.workspace.id) as other:
+        async with looking(feed, LiveScope(api.one.workspace.id, False)) as other:
             await other.frame()
             assert store.reads == 2, "of him nothing was known"
         for each in onlookers:
@@ -218,7 +221,7 @@ async def test_a_keep_alive_and_an_access_check_from_time_to_time(tmp_path: Path
         return len(set(frames)) < 2 or frames.count(COMMENT) < 3
 
     intervals = structs.replace(QUICK, live_check_s=0.001)
-    async with feeding(tmp_path, intervals) as (_, feed, _store), looking(feed, None, is_good) as viewer:
+    async with feeding(tmp_path, intervals) as (_, feed, _store), looking(feed, ALL, is_good) as viewer:
         while not frames or not frames[-1].startswith(b"event: over"):
             frames.append(await viewer.frame())
         assert frames[-1] == b"event: over\ndata: {}\n\n"
@@ -234,7 +237,7 @@ async def test_it_is_asked_though_there_is_always_something_new(tmp_path: Path) 
 
     async with feeding(tmp_path, structs.replace(QUICK, live_check_s=0.0)) as (api, feed, _):
         await api.new_open(api.one)
-        async with looking(feed, None, never) as viewer:
+        async with looking(feed, ALL, never) as viewer:
             assert (await viewer.event())[0] == "over"
 
 
@@ -246,7 +249,7 @@ async def test_an_unavailable_database(tmp_path: Path) -> None:
         assert viewer.waits
         await store.looked()
         assert viewer.waits, "it is told once"
-        async with looking(feed, api.one.workspace.id) as late:
+        async with looking(feed, LiveScope(api.one.workspace.id, False)) as late:
             assert (await late.event())[0] == "away"
         store.fault = None
         assert await viewer.ids() == [], "nothing has changed, but it is back"
@@ -270,7 +273,7 @@ async def test_so_many_and_no_more(tmp_path: Path) -> None:
 
 async def test_the_end_is_at_once_and_for_all(tmp_path: Path) -> None:
     async with feeding(tmp_path, STILL) as (api, feed, _):
-        async with looking(feed) as first, looking(feed, api.one.workspace.id) as second:
+        async with looking(feed) as first, looking(feed, LiveScope(api.one.workspace.id, False)) as second:
             await first.frame()
             await second.frame()
             assert first.waits
@@ -297,7 +300,7 @@ async def test_without_viewers_there_are_no_queries(tmp_path: Path) -> None:
 
 
 async def test_a_viewer_that_never_reads_takes_no_slot(tmp_path: Path) -> None:
-    async with feeding(tmp_path) as (_, feed, _store), aclosing(feed.watch(None, always)):
+    async with feeding(tmp_path) as (_, feed, _store), aclosing(feed.watch(ALL, always)):
         assert len(feed) == 0
 
 
@@ -329,7 +332,7 @@ async def test_a_question_that_cannot_be_answered_is_no_end(tmp_path: Path) -> N
         role = await api.session()
         call = Call(
             context=structs.replace(api.context, store=store, feed=feed),
-            actor=Actor(name="admin", is_operator=True, by_session=True),
+            actor=structs.replace(ADMIN_SECRET, by_session=True),
             request=Request(id="", method="GET", path="", headers=role["headers"], arrived_s=0.0),
             path={},
             query=Nothing(),

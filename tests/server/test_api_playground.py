@@ -13,9 +13,9 @@ from msgspec import Struct
 
 from streamweir.core.errors import CallerError
 from streamweir.frontends.table import FRONTENDS
+from streamweir.policy.permission import Permission
 from streamweir.server.control.api.operation import Nothing, Operation, read_body
 from streamweir.server.control.api.playground import MAX_KEYS, PlayedChat, read_played
-from streamweir.server.control.routing import Access
 from streamweir.server.request.body_parsing import MAX_BYTES_ON_LOOP
 from streamweir.store.keys import audit
 from support.api import Api, Role, api_on, bearer
@@ -206,7 +206,7 @@ async def test_a_large_body_is_read_in_a_thread(size: int, is_on_loop: bool) -> 
     operation = Operation(
         method="POST",
         path="/",
-        access=Access.ADMIN,
+        access=Permission.PLAYGROUND,
         about="",
         handler=handle,
         answer=None,

@@ -8,6 +8,7 @@ import pytest
 
 from streamweir import __version__
 from streamweir.policy import secret as form
+from streamweir.policy.permission import PERMISSIONS, Permission, Role
 from streamweir.policy.secret import csrf_of, is_well_formed, make_admin_secret, make_session_token
 from streamweir.server.control.api.context import _MAX_PEERS, MAX_TRIES, WINDOW_MS, FailedLogins
 from streamweir.server.control.api.session import Login
@@ -32,6 +33,8 @@ async def test_a_session_from_its_opening_to_its_end(tmp_path: Path) -> None:
         assert opened.headers["set-cookie"] == f"streamweir={token}; Path=/; HttpOnly; SameSite=Strict"
         assert opened.json() == {
             "actor": "admin",
+            "role": "owner",
+            "permissions": sorted(Permission),
             "is_operator": True,
             "workspace": None,
             "csrf": csrf_of(token),
@@ -220,6 +223,8 @@ async def test_the_current_identity(tmp_path: Path) -> None:
     async with api_on("sqlite", tmp_path) as api:
         assert (await api.ask("GET", "/api/session", **bearer(api.one.admin.secret))).json() == {
             "actor": f"key:{api.one.admin.key.id}",
+            "role": "key",
+            "permissions": sorted(PERMISSIONS[Role.KEY]),
             "is_operator": False,
             "workspace": api.one.workspace.id,
             "csrf": None,

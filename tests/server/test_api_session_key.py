@@ -6,6 +6,7 @@ from typing import Any
 from msgspec import structs
 
 from streamweir import __version__
+from streamweir.policy import permission
 from streamweir.policy.access import KeyRing
 from streamweir.policy.secret import csrf_of, make_admin_secret
 from streamweir.server.control.api.context import MAX_TRIES
@@ -27,6 +28,8 @@ async def test_a_key_with_the_scope_admin_opens_a_session_of_its_own(tmp_path: P
         assert opened.headers["set-cookie"] == f"streamweir={token}; Path=/; HttpOnly; SameSite=Strict"
         assert opened.json() == {
             "actor": f"key:{key.key.id}",
+            "role": "key",
+            "permissions": sorted(permission.PERMISSIONS[permission.Role.KEY]),
             "is_operator": False,
             "workspace": workspace.id,
             "csrf": csrf_of(token),

@@ -13,6 +13,7 @@ from starlette.routing import BaseRoute, Mount, Route
 from starlette.types import Scope
 
 from streamweir.core.errors import CallerError, GatewayFault, StreamweirError
+from streamweir.policy.permission import Permission
 from streamweir.server.control.readiness import Readiness
 from streamweir.server.control.routing import Access, OpenRoute, control_app
 from streamweir.server.http.message import Request
@@ -125,7 +126,7 @@ async def test_metrics_for_everyone_with_access_to_the_api() -> None:
     async def onlooker(request: Request, _scope: Scope) -> StreamweirError | None:
         return None if request.headers.get("cookie") == "session" else CallerError("missing_api_key", "No secret.")
 
-    app = control_app(readiness=Readiness(), metrics=text, may_read_metrics=gate, gates={Access.VIEWER: onlooker})
+    app = control_app(readiness=Readiness(), metrics=text, may_read_metrics=gate, gates={Permission.METRICS: onlooker})
     assert (await ask(app, "/metrics", headers=[(b"cookie", b"session")])).status == 200
     assert (await ask(app, "/metrics", key="admin")).status == 200
     assert (await ask(app, "/metrics", key="member")).status == 401
@@ -241,12 +242,12 @@ async def test_each_method_of_a_path_has_its_own_access() -> None:
     more = [
         OpenRoute("/new", plain, access=Access.ANYONE),
         OpenRoute("/new", plain, access=Access.METRICS, method="POST"),
-        OpenRoute("/new", plain, access=Access.OPERATOR, method="DELETE"),
+        OpenRoute("/new", plain, access=Permission.SETTINGS_READ, method="DELETE"),
     ]
     app = app_of(None, gate, *more)
     assert [(await ask(app, "/new", method)).status for method in ("GET", "POST", "DELETE")] == [200, 401, 403]
     assert (await ask(app, "/new", "POST", key="admin")).status == 200
-    assert (await ask(app, "/new", "DELETE", key="admin")).status == 403, "nobody has a gate for operators"
+    assert (await ask(app, "/new", "DELETE", key="admin")).status == 403, "there is no gate for that permission"
 
 
 async def test_a_gate_gives_the_endpoint_the_identity() -> None:
@@ -256,9 +257,9 @@ async def test_a_gate_gives_the_endpoint_the_identity() -> None:
     async def who(request: HttpRequest) -> HttpResponse:
         return PlainTextResponse(request.state.actor)
 
-    route = OpenRoute("/new", who, access=Access.ADMIN)
+    route = OpenRoute("/new", who, access=Permission.KEYS_READ)
     app = control_app(
-        readiness=Readiness(), metrics=text, may_read_metrics=gate, routes=[route], gates={Access.ADMIN: may}
+        readiness=Readiness(), metrics=text, may_read_metrics=gate, routes=[route], gates={Permission.KEYS_READ: may}
     )
     assert (await ask(app, "/new", key="somebody")).body == b"Bearer somebody"
 

@@ -26,6 +26,7 @@ from streamweir.config.model import Provider as ProviderConfig
 from streamweir.core.errors import StreamweirError
 from streamweir.frontends.base import Frontend
 from streamweir.policy.access import Key, digest_of
+from streamweir.policy.permission import Permission
 from streamweir.policy.redact import Redactor
 from streamweir.policy.secret import csrf_of, make_key
 from streamweir.server.accounting.maintenance import Maintenance
@@ -246,7 +247,7 @@ class Api:
         return create_key(conn, workspace.id, spec, actor="cli", at_ms=at_ms or self.clock.at_ms)
 
 
-def app_of(context: Context, *more: BaseRoute, gates: Mapping[Access, Gate] | None = None) -> Starlette:
+def app_of(context: Context, *more: BaseRoute, gates: Mapping[Access | Permission, Gate] | None = None) -> Starlette:
     return control_app(
         readiness=Readiness(),
         metrics=_no_metrics,

@@ -10,8 +10,10 @@ from typing import Any
 
 from msgspec import Struct
 
+from streamweir.policy.permission import Permission, Role, may
 from streamweir.server.control.api.operation import Nothing, Operation
 from streamweir.server.control.api.table import OPERATIONS
+from streamweir.server.control.routing import Access
 from support.api import Api, Space
 
 _numbers = count(1)
@@ -62,6 +64,13 @@ class Made(Struct, kw_only=True):
 
 def name_of(operation: Operation) -> str:
     return f"{operation.method} {operation.path}"
+
+
+def is_for_keys(operation: Operation) -> bool:
+    """Whether a key with the scope `admin` may do it, in its own workspace."""
+    return operation.access is Access.ANYONE or (
+        isinstance(operation.access, Permission) and may(Role.KEY, operation.access)
+    )
 
 
 def named(name: str) -> Operation:

@@ -22,6 +22,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from streamweir.core.errors import CallerError, GatewayFault, StreamweirError
 from streamweir.frontends.table import unknown_url
+from streamweir.policy.permission import Permission
 from streamweir.server.control.readiness import Readiness
 from streamweir.server.http.answers import api_failure_answer
 from streamweir.server.http.asgi import BODY, DELEGATE, BodyReader, RequestDelegate, Unfinished
@@ -39,15 +40,11 @@ _EVERYWHERE: Headers = (("cache-control", "no-store"), ("x-content-type-options"
 
 
 class Access(StrEnum):
+    """For routes that need no permission of a role (`policy.permission`)."""
+
     ANYONE = "anyone"
     METRICS = "metrics"
-    """As `VIEWER`; also this machine, or anyone, if the operator has configured that."""
-    ADMIN = "admin"
-    """The operator, and keys with the scope `admin` within their workspace."""
-    VIEWER = "viewer"
-    """As `ADMIN`, for requests that a page repeats by itself: they do not extend a session."""
-    OPERATOR = "operator"
-    """Only the operator."""
+    """`Permission.METRICS`; also this machine, or anyone, if the operator has configured that."""
 
 
 class OpenRoute(Route):
@@ -58,7 +55,7 @@ class OpenRoute(Route):
         path: str,
         endpoint: Callable[[HttpRequest], Awaitable[HttpResponse]],
         *,
-        access: Access,
+        access: Access | Permission,
         method: str = "GET",
     ) -> None:
         super().__init__(path, endpoint, methods=[method])
@@ -72,7 +69,7 @@ def control_app(
     may_read_metrics: Callable[[Request], StreamweirError | None],
     sees_cost: Callable[[Request, Scope], bool] = lambda _request, _scope: False,
     routes: Sequence[BaseRoute] = (),
-    gates: Mapping[Access, Gate] = {},
+    gates: Mapping[Access | Permission, Gate] = {},
     is_secure: bool = False,
 ) -> Starlette:
     """`sees_cost`: whether money is in the metrics for this reader. `routes`: further ones, with their `gates`.
@@ -104,13 +101,13 @@ def control_app(
         return None
 
     async def for_metrics(request: Request, scope: Scope) -> StreamweirError | None:
-        error, viewer = may_read_metrics(request), gates.get(Access.VIEWER)
+        error, viewer = may_read_metrics(request), gates.get(Permission.METRICS)
         if viewer is None:
             return error
         refused = await viewer(request, scope)  # always, because it finds out who asks
         return None if error is None else refused
 
-    every_gate = {Access.ANYONE: anyone, Access.METRICS: for_metrics, **gates}
+    every_gate: dict[Access | Permission, Gate] = {Access.ANYONE: anyone, Access.METRICS: for_metrics, **gates}
     app = _SecuredApp(
         is_secure=is_secure,
         middleware=[Middleware(_Guard, routes=every, gates=every_gate)],
@@ -144,7 +141,7 @@ class _SecuredApp(Starlette):
 class _Guard:
     """Checks the access of the matching route before the request reaches it."""
 
-    def __init__(self, app: ASGIApp, routes: list[BaseRoute], gates: Mapping[Access, Gate]) -> None:
+    def __init__(self, app: ASGIApp, routes: list[BaseRoute], gates: Mapping[Access | Permission, Gate]) -> None:
         self._app = app
         self._routes = routes
         self._gates = gates
@@ -170,7 +167,7 @@ class _Guard:
 
     async def _error_of(self, route: BaseRoute, scope: Scope) -> StreamweirError | None:
         access = getattr(route, "access", None)
-        gate = self._gates.get(access) if isinstance(access, Access) else None
+        gate = self._gates.get(access) if isinstance(access, Access | Permission) else None
         if gate is None:
             return CallerError("insufficient_permissions", "This route is closed.")
         return await gate(request_of(scope), scope)

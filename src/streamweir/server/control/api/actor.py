@@ -1,14 +1,16 @@
-"""The identity behind an API request: the operator, or a key that is the admin of its own workspace.
+"""The identity behind an API request: the admin secret, or a key that is the admin of its own workspace.
 
-There are no user accounts. The operator has the admin secret. A key with the scope `admin` acts within its workspace;
-other keys have no access here. A session of the console acts as the identity that opened it. Another workspace is
-treated as if it did not exist: its objects are "not found", with the same message.
+Each has a role, and what a role may do is in one table (`policy.permission`). The admin secret has the role `owner`. A
+key with the scope `admin` acts within its workspace; other keys have no access here. A session of the console acts as
+the identity that opened it. Another workspace is treated as if it did not exist: its objects are "not found", with the
+same message.
 """
 
 from msgspec import Struct
 from sqlalchemy import Connection
 
 from streamweir.core.errors import CallerError
+from streamweir.policy.permission import GATEWAY_ROLES, Permission, Role, may
 from streamweir.store.db.errors import NotFound, quoted
 from streamweir.store.keys.workspaces import find_workspace
 
@@ -16,22 +18,30 @@ from streamweir.store.keys.workspaces import find_workspace
 class Actor(Struct, frozen=True, kw_only=True):
     name: str
     """For the audit log: `admin`, or `key:{id}`."""
-    is_operator: bool = False
+    role: Role
     workspace_id: str = ""
-    """The workspace of a key."""
+    """Of a role that is bound to a workspace."""
     key_id: str = ""
     by_session: bool = False
     """Authenticated by the session's cookie."""
 
+    def may(self, permission: Permission) -> bool:
+        return may(self.role, permission)
+
     @property
     def sees_cost(self) -> bool:
-        """What providers ask for, and so the margin, is the operator's business alone."""
-        return self.is_operator
+        """What providers ask for, and so the margin, is not the business of a workspace."""
+        return self.may(Permission.COSTS_READ)
+
+    @property
+    def sees_all(self) -> bool:
+        """All workspaces, and what belongs to none."""
+        return self.role in GATEWAY_ROLES
 
     @property
     def allowed_workspace(self) -> str | None:
         """The workspace that this actor is restricted to. None: all of them."""
-        return None if self.is_operator else self.workspace_id
+        return None if self.sees_all else self.workspace_id
 
     def workspace_filter(self, conn: Connection, requested: str | None) -> str | None:
         """The id of the workspace to query, of which `requested` is the name or the id. None: all of them."""
@@ -44,8 +54,8 @@ class Actor(Struct, frozen=True, kw_only=True):
         return found
 
 
-OPERATOR = Actor(name="admin", is_operator=True)
-ANONYMOUS = Actor(name="nobody")
+ADMIN_SECRET = Actor(name="admin", role=Role.OWNER)
+ANONYMOUS = Actor(name="nobody", role=Role.MEMBER)
 """For operations without authentication. Restricted to a workspace that does not exist."""
 
 

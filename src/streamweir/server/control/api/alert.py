@@ -10,9 +10,9 @@ from msgspec import Struct
 from sqlalchemy import Connection
 
 from streamweir.policy.alert import KINDS
+from streamweir.policy.permission import Permission
 from streamweir.server.control.api.fields import PAGE, Limit, Seq, WorkspaceName
 from streamweir.server.control.api.operation import Call, Nothing, Operation, Page, page_of
-from streamweir.server.control.routing import Access
 from streamweir.store.alerts.outbox import AlertRow, DeliveryRow, deliveries_of, list_alerts
 from streamweir.store.keys.workspaces import find_workspace
 
@@ -63,8 +63,8 @@ async def show_alerts(call: Call[AlertQuery, Nothing]) -> Page[AlertView]:
         within = actor.workspace_filter(conn, query.workspace)
         rows = list_alerts(conn, workspace_id=within, kind=query.kind, before=query.before, limit=query.limit + 1)
         found = deliveries_of(conn, [row.seq for row in rows])
-        if not actor.is_operator:
-            own = find_workspace(conn, actor.workspace_id)
+        if actor.allowed_workspace is not None:
+            own = find_workspace(conn, actor.allowed_workspace)
             shown = {each.name for each in webhooks if each.workspace in (own.id, own.name)}
             found = {seq: [each for each in every if each.webhook in shown] for seq, every in found.items()}
         return [_Found(row, found[row.seq]) for row in rows]
@@ -105,7 +105,7 @@ OPERATIONS = (
     Operation(
         method="GET",
         path="/api/alerts",
-        access=Access.ADMIN,
+        access=Permission.ALERTS_READ,
         about="List alerts with their deliveries, newest first",
         handler=show_alerts,
         query=AlertQuery,

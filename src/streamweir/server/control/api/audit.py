@@ -7,11 +7,11 @@ operator only, and may take a minute.
 from msgspec import Struct
 from sqlalchemy import Connection
 
+from streamweir.policy.permission import Permission
 from streamweir.server.control.api.context import CHECKING_S
 from streamweir.server.control.api.fields import PAGE, Limit, Seq, WorkspaceName
 from streamweir.server.control.api.operation import Call, Nothing, Operation, Page, page_of
 from streamweir.server.control.api.view import AuditView, usd_or_none, view_audit
-from streamweir.server.control.routing import Access
 from streamweir.store.keys.audit import AuditRow, list_rows, verify
 from streamweir.store.ledger.check import check_sums
 
@@ -80,7 +80,7 @@ OPERATIONS = (
     Operation(
         method="GET",
         path="/api/audit",
-        access=Access.ADMIN,
+        access=Permission.AUDIT_READ,
         about="List who changed or read what, newest first",
         handler=list_audit,
         query=AuditQuery,
@@ -89,7 +89,7 @@ OPERATIONS = (
     Operation(
         method="GET",
         path="/api/audit/verify",
-        access=Access.OPERATOR,
+        access=Permission.BOOKS_CHECK,
         about="Check that no row of the audit log was changed or removed",
         handler=verify_audit,
         answer=Verification,
@@ -97,7 +97,7 @@ OPERATIONS = (
     Operation(
         method="GET",
         path="/api/check",
-        access=Access.OPERATOR,
+        access=Permission.BOOKS_CHECK,
         about="Recompute every total from the ledger and report those that differ",
         handler=check_books,
         answer=SumCheck,

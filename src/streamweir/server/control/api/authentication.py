@@ -12,13 +12,15 @@ here; `Host` is compared with `Origin` and has no other use.
 import hmac
 from contextlib import suppress
 
+from msgspec import structs
 from starlette.types import Scope
 
 from streamweir.core.errors import CallerError, StreamweirError
 from streamweir.policy.access import Key, check, read_secret
+from streamweir.policy.permission import REPEATED, Permission, Role
 from streamweir.policy.secret import ADMIN, csrf_of
 from streamweir.server.accounting.keys import KeyDirectory
-from streamweir.server.control.api.actor import ANONYMOUS, OPERATOR, Actor, forbidden
+from streamweir.server.control.api.actor import ADMIN_SECRET, ANONYMOUS, Actor, forbidden
 from streamweir.server.control.api.context import Context
 from streamweir.server.control.routing import Access, Gate
 from streamweir.server.http.message import Request
@@ -32,27 +34,22 @@ SECURE_COOKIE = "__Host-streamweir"
 CSRF = "x-csrf-token"
 SAFE = frozenset({"GET", "HEAD"})
 
-_BY_SESSION = Actor(name=OPERATOR.name, is_operator=True, by_session=True)
+_BY_SESSION = structs.replace(ADMIN_SECRET, by_session=True)
 
 
-def api_gates(context: Context) -> dict[Access, Gate]:
-    admin = _gate(context, is_use=True)
-
-    async def operator(request: Request, scope: Scope) -> StreamweirError | None:
-        error = await admin(request, scope)
-        if error is None and not actor_of(scope).is_operator:
-            return forbidden("Only the operator may do this: use the admin secret.")
-        return error
-
-    return {Access.ADMIN: admin, Access.VIEWER: _gate(context, is_use=False), Access.OPERATOR: operator}
+def api_gates(context: Context) -> dict[Access | Permission, Gate]:
+    """The one place where an identity is compared with the permission that a route declares."""
+    return {permission: _gate(context, permission) for permission in Permission}
 
 
-def _gate(context: Context, *, is_use: bool) -> Gate:
+def _gate(context: Context, permission: Permission) -> Gate:
     async def gate(request: Request, scope: Scope) -> StreamweirError | None:
         try:
-            actor = await recognize(context, request, is_use=is_use)
+            actor = await recognize(context, request, is_use=permission not in REPEATED)
         except StreamweirError as error:
             return error
+        if not actor.may(permission):
+            return forbidden(f"This needs the permission '{permission}', which the role '{actor.role}' does not have.")
         scope.setdefault("state", {})["actor"] = actor
         return None
 
@@ -70,7 +67,7 @@ async def find_actor(context: Context, secret: str, request: Request) -> Actor:
     """The identity for a login. Raises `StreamweirError` if the secret is not valid, or too many were wrong."""
     if secret.startswith(ADMIN):
         await check_admin(context, secret, request)
-        return OPERATOR
+        return ADMIN_SECRET
     await context.load_key(secret)
     if context.accounting.directory.find(secret, context.clock_ms() / 1000) is None:
         raise _count_wrong_secret(context, request)
@@ -134,7 +131,7 @@ async def recognize(context: Context, request: Request, *, is_use: bool = True, 
         await check_admin(context, secret, request)
     elif not await context.read(lambda conn: is_admin_secret(conn, secret)):
         raise wrong_secret()
-    return OPERATOR
+    return ADMIN_SECRET
 
 
 def _by_key(context: Context, secret: str) -> Actor:
@@ -185,4 +182,4 @@ def _actor_of_session(context: Context, session: Session, at_ms: int) -> Actor |
 
 def _actor_of(directory: KeyDirectory, key: Key, *, by_session: bool = False) -> Actor:
     workspace_id = directory.workspace_of(key).id
-    return Actor(name=f"key:{key.id}", workspace_id=workspace_id, key_id=key.id, by_session=by_session)
+    return Actor(name=f"key:{key.id}", role=Role.KEY, workspace_id=workspace_id, key_id=key.id, by_session=by_session)

@@ -9,10 +9,10 @@ from typing import Annotated
 from msgspec import Meta, Struct
 from sqlalchemy import Connection
 
+from streamweir.policy.permission import Permission
 from streamweir.server.control.api.fields import PAGE, Cursor, Dollars, Limit, Note, Seq, WorkspaceName, nano
 from streamweir.server.control.api.operation import Call, Nothing, Operation, Page, page_of
 from streamweir.server.control.api.view import BalanceView, LedgerView, view_balance, view_ledger
-from streamweir.server.control.routing import Access
 from streamweir.store.keys import credit
 from streamweir.store.keys.credit import Balance, LedgerFilter, LedgerRow, list_balances, show_balance
 
@@ -90,7 +90,7 @@ OPERATIONS = (
     Operation(
         method="GET",
         path="/api/credits",
-        access=Access.ADMIN,
+        access=Permission.CREDIT_READ,
         about="Show credit, spending and balance of each workspace",
         handler=list_credits,
         query=BalanceQuery,
@@ -99,7 +99,7 @@ OPERATIONS = (
     Operation(
         method="POST",
         path="/api/credits",
-        access=Access.OPERATOR,
+        access=Permission.CREDIT_GRANT,
         about="Grant credit to a workspace",
         handler=add_credit,
         body=Credit,
@@ -109,7 +109,7 @@ OPERATIONS = (
     Operation(
         method="GET",
         path="/api/ledger",
-        access=Access.ADMIN,
+        access=Permission.CREDIT_READ,
         about="List the charges and credits of the ledger, newest first; its reservations by a filter",
         handler=list_ledger,
         query=LedgerQuery,

@@ -17,11 +17,11 @@ from typing import Any, Literal
 from msgspec import structs
 from sqlalchemy import Connection
 
+from streamweir.policy.permission import Permission
 from streamweir.server.control.api.context import Context
 from streamweir.server.control.api.operation import Call, Nothing, Operation, Stream
 from streamweir.server.control.api.request import RequestMembers, filter_of
 from streamweir.server.control.api.view import RequestView, members_shown, view_request
-from streamweir.server.control.routing import Access
 from streamweir.server.telemetry.sanitize import clean
 from streamweir.store.db.request_log import MAX_NAME_LENGTH
 from streamweir.store.keys import audit
@@ -123,7 +123,7 @@ OPERATIONS = (
     Operation(
         method="GET",
         path="/api/requests/export",
-        access=Access.ADMIN,
+        access=Permission.REQUESTS_EXPORT,
         about="Export finished requests as CSV or JSON lines, at most a million; recorded in the audit log",
         handler=export_requests,
         query=ExportQuery,

@@ -12,6 +12,7 @@ from sqlalchemy import Connection
 
 from streamweir.policy.access import DEFAULT_WORKSPACE
 from streamweir.policy.limits.key_limits import NAMES, KeyLimits, LimitChanges
+from streamweir.policy.permission import Permission
 from streamweir.server.control.api.actor import Actor, forbidden
 from streamweir.server.control.api.context import store_errors_mapped
 from streamweir.server.control.api.fields import (
@@ -30,7 +31,6 @@ from streamweir.server.control.api.fields import (
 from streamweir.server.control.api.operation import Call, Nothing, Operation, Page, page_of
 from streamweir.server.control.api.view import KeyView, NewKeyView, view_key, view_new_key
 from streamweir.server.control.api.workspace import check_limits_are_kept, check_price_group
-from streamweir.server.control.routing import Access
 from streamweir.store.db.counter import CHANGES, advance
 from streamweir.store.keys import audit, keys
 from streamweir.store.keys.keys import MAX_GRACE_MS, KeyRecord, NewSecret
@@ -189,7 +189,7 @@ def _new_key_view(conn: Connection, new: NewSecret, at_ms: int) -> NewKeyView:
 def _members(call: Call[Any, Any], body: NewKey | KeyPatch) -> dict[str, Any]:
     """The settings of a key under the store's names."""
     members = {name: value for name, value in structs.asdict(body).items() if value is not UNSET}
-    if "admin" in members.get("scopes", ()) and not call.actor.is_operator:
+    if "admin" in members.get("scopes", ()) and not call.actor.may(Permission.KEYS_APPOINT):
         raise forbidden("Only the operator can grant the scope 'admin'.")
     if "price_group" in members and (members["price_group"] is not None or isinstance(body, KeyPatch)):
         check_price_group(call, members["price_group"])
@@ -207,7 +207,7 @@ def _changeable_key(conn: Connection, actor: Actor, key_id: str) -> KeyRecord:
     key = keys.show_key(conn, key_id, actor.allowed_workspace)
     if key.id == actor.key_id:
         raise forbidden("A key cannot change itself.")
-    if "admin" in key.scopes and not actor.is_operator:
+    if "admin" in key.scopes and not actor.may(Permission.KEYS_APPOINT):
         raise forbidden("Only the operator can change keys with the scope 'admin'.")
     return key
 
@@ -216,7 +216,7 @@ OPERATIONS = (
     Operation(
         method="GET",
         path="/api/keys",
-        access=Access.ADMIN,
+        access=Permission.KEYS_READ,
         about="List the keys, oldest first",
         handler=list_keys,
         query=KeyQuery,
@@ -225,7 +225,7 @@ OPERATIONS = (
     Operation(
         method="POST",
         path="/api/keys",
-        access=Access.ADMIN,
+        access=Permission.KEYS_CHANGE,
         about="Create a key; the response shows its secret once",
         handler=create_key,
         body=NewKey,
@@ -235,7 +235,7 @@ OPERATIONS = (
     Operation(
         method="GET",
         path="/api/keys/{id}",
-        access=Access.ADMIN,
+        access=Permission.KEYS_READ,
         about="Show a key",
         handler=show_key,
         answer=KeyView,
@@ -243,7 +243,7 @@ OPERATIONS = (
     Operation(
         method="PATCH",
         path="/api/keys/{id}",
-        access=Access.ADMIN,
+        access=Permission.KEYS_CHANGE,
         about="Change a key",
         handler=change_key,
         body=KeyPatch,
@@ -252,7 +252,7 @@ OPERATIONS = (
     Operation(
         method="POST",
         path="/api/keys/{id}/revoke",
-        access=Access.ADMIN,
+        access=Permission.KEYS_CHANGE,
         about="Revoke a key permanently; its streams end",
         handler=revoke_key,
         answer=KeyView,
@@ -260,7 +260,7 @@ OPERATIONS = (
     Operation(
         method="POST",
         path="/api/keys/{id}/rotate",
-        access=Access.ADMIN,
+        access=Permission.KEYS_CHANGE,
         about="Create a new secret for a key, shown once; the old one stays valid for `grace_s`",
         handler=rotate_key,
         body=Rotation,
@@ -269,7 +269,7 @@ OPERATIONS = (
     Operation(
         method="DELETE",
         path="/api/keys/{id}/content",
-        access=Access.ADMIN,
+        access=Permission.CONTENT_ERASE,
         about="Erase the stored content of a key, and who called",
         handler=erase_key,
         answer=Erased,

@@ -12,12 +12,12 @@ from sqlalchemy import Connection
 
 from streamweir.core.errors import CallerError, GatewayFault
 from streamweir.frontends.base import EVENT_STREAM
+from streamweir.policy.permission import Permission
 from streamweir.server.control.api.authentication import recognize
 from streamweir.server.control.api.fields import PAGE, Limit, WorkspaceName
-from streamweir.server.control.api.live_feed import LiveEvent
+from streamweir.server.control.api.live_feed import LiveEvent, LiveScope
 from streamweir.server.control.api.operation import Call, Nothing, Operation, Page, Stream
 from streamweir.server.control.api.view import LiveView, view_live
-from streamweir.server.control.routing import Access
 from streamweir.store.db.errors import NotFound, quoted
 from streamweir.store.keys import audit
 from streamweir.store.requests.live import OpenRequest, cancel, find_open, open_of
@@ -53,8 +53,10 @@ async def watch_live(call: Call[Nothing, Nothing]) -> Stream:
             return True
 
     is_read = request.method != "HEAD"
+    scope = LiveScope(actor.allowed_workspace, actor.sees_cost)
     return Stream(
-        pieces=context.feed.watch(actor.allowed_workspace, has_access) if is_read else _nothing(), headers=EVENT_STREAM
+        pieces=context.feed.watch(scope, has_access) if is_read else _nothing(),
+        headers=EVENT_STREAM,
     )
 
 
@@ -82,7 +84,7 @@ OPERATIONS = (
     Operation(
         method="GET",
         path="/api/live",
-        access=Access.ADMIN,
+        access=Permission.LIVE_READ,
         about="List the running requests, newest first",
         handler=list_live,
         query=LiveQuery,
@@ -91,7 +93,7 @@ OPERATIONS = (
     Operation(
         method="GET",
         path="/api/live/events",
-        access=Access.VIEWER,
+        access=Permission.LIVE_FOLLOW,
         about="Stream the running requests as server-sent events, on every change",
         handler=watch_live,
         answer=LiveEvent,
@@ -100,7 +102,7 @@ OPERATIONS = (
     Operation(
         method="POST",
         path="/api/live/{id}/cancel",
-        access=Access.ADMIN,
+        access=Permission.LIVE_STOP,
         about="Stop a running request",
         handler=cancel_request,
         answer=LiveView,

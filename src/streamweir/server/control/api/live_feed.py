@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Set
 from contextlib import aclosing, suppress
 from functools import partial
+from typing import NamedTuple
 
 from msgspec import Struct
 from sqlalchemy import Connection
@@ -32,8 +33,13 @@ _FLUSH_S = 1.0
 _OVER = sse.write_event(b"over", b"{}")
 _KEEP_ALIVE = sse.write_comment(b"still here")
 
-WorkspaceScope = str | None
-"""A workspace, or all of them (None): then the viewer is the operator, who alone is shown costs."""
+
+class LiveScope(NamedTuple):
+    """What a viewer is shown."""
+
+    workspace_id: str | None
+    """None: all of them."""
+    sees_cost: bool
 
 
 class Snapshot(Struct, frozen=True, kw_only=True):
@@ -75,8 +81,8 @@ class LiveFeed:
         self._clock_ms = clock_ms
         self._intervals = intervals
         self._max_viewers = max_viewers
-        self._viewers: dict[object, WorkspaceScope] = {}
-        self._states: dict[WorkspaceScope, _State] = {}
+        self._viewers: dict[object, LiveScope] = {}
+        self._states: dict[LiveScope, _State] = {}
         self._background = background or BackgroundTasks()
         self._task: BackgroundTask | None = None
         self._changed = asyncio.Event()
@@ -108,9 +114,7 @@ class LiveFeed:
         self._is_over = True
         self._notify()
 
-    async def watch(
-        self, scope: WorkspaceScope, has_access: Callable[[], Awaitable[bool]]
-    ) -> AsyncGenerator[bytes, None]:
+    async def watch(self, scope: LiveScope, has_access: Callable[[], Awaitable[bool]]) -> AsyncGenerator[bytes, None]:
         """The frames for one viewer. Closing the generator removes the viewer."""
         if self.why_closed() is not None:  # the limit may have been reached since the check
             return
@@ -126,9 +130,7 @@ class LiveFeed:
             if not self._viewers:
                 self._stop()
 
-    async def _frames(
-        self, scope: WorkspaceScope, has_access: Callable[[], Awaitable[bool]]
-    ) -> AsyncGenerator[bytes, None]:
+    async def _frames(self, scope: LiveScope, has_access: Callable[[], Awaitable[bool]]) -> AsyncGenerator[bytes, None]:
         loop, shown = asyncio.get_running_loop(), None
         check_at = loop.time() + self._intervals.live_check_s
         while not self._is_over and self._task is not None:
@@ -147,7 +149,7 @@ class LiveFeed:
                     async with asyncio.timeout_at(check_at):
                         await self._changed.wait()
 
-    def _ensure_state(self, scope: WorkspaceScope) -> None:
+    def _ensure_state(self, scope: LiveScope) -> None:
         if scope not in self._states:
             self._poll_now.set()
         if self._task is None:
@@ -178,7 +180,7 @@ class LiveFeed:
                 async with asyncio.timeout(self._intervals.live_interval_s):
                     await self._poll_now.wait()
 
-    async def _query(self) -> dict[WorkspaceScope, _State]:
+    async def _query(self) -> dict[LiveScope, _State]:
         """The same state object if nothing has changed."""
         scopes = set(self._viewers.values())
         try:
@@ -193,12 +195,12 @@ class LiveFeed:
     def _unavailable_state(self) -> _State:
         return _State(None, sse.write_event(b"away", jsonio.encode(UnavailableEvent(at_ms=self._clock_ms()))))
 
-    def _unchanged(self, scope: WorkspaceScope, snapshot: Snapshot | None) -> _State | None:
+    def _unchanged(self, scope: LiveScope, snapshot: Snapshot | None) -> _State | None:
         state = self._states.get(scope)
         return state if state is not None and state.snapshot == snapshot else None
 
-    def _state(self, scope: WorkspaceScope, snapshot: Snapshot) -> _State:
-        data = [view_live(row, sees_cost=scope is None) for row in snapshot.rows]
+    def _state(self, scope: LiveScope, snapshot: Snapshot) -> _State:
+        data = [view_live(row, sees_cost=scope.sees_cost) for row in snapshot.rows]
         event = LiveEvent(at_ms=self._clock_ms(), total=snapshot.total, data=data)
         return _State(snapshot, sse.write_event(b"live", jsonio.encode(event)))
 
@@ -207,8 +209,9 @@ class LiveFeed:
         changed.set()
 
 
-def _read(scopes: Set[WorkspaceScope], alive: LiveInstances, conn: Connection) -> dict[WorkspaceScope, Snapshot]:
-    return {
-        scope: Snapshot(total=count_open(conn, scope, alive), rows=open_of(conn, scope, MAX_SHOWN, alive))
-        for scope in scopes
+def _read(scopes: Set[LiveScope], alive: LiveInstances, conn: Connection) -> dict[LiveScope, Snapshot]:
+    found = {
+        id: Snapshot(total=count_open(conn, id, alive), rows=open_of(conn, id, MAX_SHOWN, alive))
+        for id in {scope.workspace_id for scope in scopes}
     }
+    return {scope: found[scope.workspace_id] for scope in scopes}

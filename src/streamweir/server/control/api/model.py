@@ -9,11 +9,11 @@ import time
 
 from msgspec import Struct
 
+from streamweir.policy.permission import Permission
 from streamweir.policy.routing.route import Route, RouteTarget, Strategy
 from streamweir.server.control.api.operation import Call, Nothing, Operation
 from streamweir.server.control.api.price import RatesView, Source, price_group_of, price_of
 from streamweir.server.control.api.provider import WORDS, WireName, Word
-from streamweir.server.control.routing import Access
 from streamweir.server.request.lookup.models import PER_TURN, model_ids
 from streamweir.server.request.runtime.config import RuntimeConfig
 
@@ -104,7 +104,7 @@ OPERATIONS = (
     Operation(
         method="GET",
         path="/api/models",
-        access=Access.ADMIN,
+        access=Permission.ROUTING_READ,
         about="List the models with targets and prices",
         handler=list_models,
         answer=Models,

@@ -11,18 +11,12 @@ import msgspec
 from msgspec import Struct
 
 from streamweir import __version__
+from streamweir.policy.permission import REPEATED, Permission, roles_with
 from streamweir.server.control.api.authentication import COOKIE, CSRF, SAFE, SECURE_COOKIE
 from streamweir.server.control.api.operation import JSON, Nothing, Operation
 from streamweir.server.control.routing import Access
 
 _TEMPLATE = "#/components/schemas/{name}"
-_ADMINS = "For the operator, and for keys with the scope `admin` within their workspace."
-_ACCESS_TEXTS = {
-    Access.ANYONE: "Anyone may.",
-    Access.ADMIN: _ADMINS,
-    Access.VIEWER: f"{_ADMINS} It does not keep a session alive.",
-    Access.OPERATOR: "For the operator only.",
-}
 
 
 class ErrorMembers(Struct, kw_only=True):
@@ -61,7 +55,7 @@ def _operation(
     made: dict[str, Any] = {
         "operationId": operation.name,
         "summary": operation.about,
-        "description": _ACCESS_TEXTS[operation.access],
+        "description": _access_text(operation),
         "security": _security(operation),
         "parameters": [*_path_parameters(operation), *_query_parameters(operation)],
         "responses": {
@@ -73,6 +67,14 @@ def _operation(
         is_required = any(field.required for field in msgspec.structs.fields(operation.body))
         made["requestBody"] = {"required": is_required, "content": {JSON: {"schema": body}}}
     return made
+
+
+def _access_text(operation: Operation) -> str:
+    if not isinstance(operation.access, Permission):
+        return "Anyone may."
+    roles = ", ".join(f"`{role}`" for role in roles_with(operation.access))
+    about = f"With the permission `{operation.access}`: the roles {roles}."
+    return f"{about} It does not keep a session alive." if operation.access in REPEATED else about
 
 
 def _content(operation: Operation, answer: dict[str, Any]) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from starlette.requests import Request as HttpRequest
 from starlette.responses import Response as HttpResponse
 
 from streamweir.core.errors import CallerError
+from streamweir.policy.permission import Permission
 from streamweir.server.control.api.actor import Actor
 from streamweir.server.control.api.authentication import actor_of
 from streamweir.server.control.api.context import Context
@@ -106,7 +107,7 @@ def read_members(body: bytes, kind: type[S]) -> S:
 class Operation(Struct, frozen=True, kw_only=True):
     method: str
     path: str
-    access: Access
+    access: Access | Permission
     about: str
     handler: Callable[[Call[Any, Any]], Awaitable[object]]
     query: type[Struct] = Nothing

@@ -10,11 +10,11 @@ from typing import Annotated, Literal
 from msgspec import Meta, Struct
 from sqlalchemy import Connection, select
 
+from streamweir.policy.permission import Permission
 from streamweir.server.control.api.fields import WorkspaceName
 from streamweir.server.control.api.operation import Call, Nothing, Operation
 from streamweir.server.control.api.usage import GroupView, PointView, view_point
 from streamweir.server.control.api.view import UsageView, view_usage
-from streamweir.server.control.routing import Access
 from streamweir.store.db.tables import keys
 from streamweir.store.requests.live import count_open
 from streamweir.store.requests.usage import (
@@ -143,7 +143,7 @@ OPERATIONS = (
     Operation(
         method="GET",
         path="/api/overview",
-        access=Access.ADMIN,
+        access=Permission.USAGE_READ,
         about="Show recent usage, as on the console's overview page",
         handler=show_overview,
         query=OverviewQuery,

@@ -10,11 +10,11 @@ from sqlalchemy import Connection
 from streamweir.config.model import Payments
 from streamweir.core.errors import CallerError, StreamweirError
 from streamweir.policy.limits.budget import nano_of
+from streamweir.policy.permission import Permission
 from streamweir.server.control.api.fields import PAGE, Cursor, Dollars, Limit, WorkspaceName, nano
 from streamweir.server.control.api.operation import Call, Nothing, Operation, Page, page_of
 from streamweir.server.control.api.view import usd
 from streamweir.server.control.checkout import open_session
-from streamweir.server.control.routing import Access
 from streamweir.store.keys import payments
 from streamweir.store.keys.payments import Payment
 from streamweir.store.keys.workspaces import Workspace, find_workspace
@@ -111,7 +111,7 @@ OPERATIONS = (
     Operation(
         method="GET",
         path="/api/payments",
-        access=Access.ADMIN,
+        access=Permission.CREDIT_READ,
         about="List the payments, newest first",
         handler=list_payments,
         query=PaymentQuery,
@@ -120,7 +120,7 @@ OPERATIONS = (
     Operation(
         method="POST",
         path="/api/payments",
-        access=Access.ADMIN,
+        access=Permission.PAYMENTS_OPEN,
         about="Ask for a payment, which gives credit to a workspace when it is reported as paid",
         handler=create_payment,
         body=NewPayment,

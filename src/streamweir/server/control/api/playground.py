@@ -17,10 +17,10 @@ from streamweir.core.errors import CallerError
 from streamweir.frontends.base import Frontend
 from streamweir.frontends.table import FRONTENDS
 from streamweir.policy.access import Key, check, read_secret
+from streamweir.policy.permission import Permission
 from streamweir.server.accounting.keys import KeyDirectory
 from streamweir.server.control.api.authentication import CSRF, cookie_of
 from streamweir.server.control.api.operation import JSON, Call, Delegated, Nothing, Operation, decode_members
-from streamweir.server.control.routing import Access
 from streamweir.server.http.answers import Refusal
 from streamweir.server.request.lookup.models import model_ids
 from streamweir.server.request.playground import PlaygroundChat
@@ -173,7 +173,7 @@ OPERATIONS = (
     Operation(
         method="GET",
         path="/api/playground",
-        access=Access.ADMIN,
+        access=Permission.PLAYGROUND,
         about="List models and keys for the playground",
         handler=show_playground,
         answer=PlaygroundView,
@@ -181,7 +181,7 @@ OPERATIONS = (
     Operation(
         method="POST",
         path="/api/playground/chat",
-        access=Access.ADMIN,
+        access=Permission.PLAYGROUND,
         about="Chat with a key, answered and billed as on `/v1`; recorded in the audit log",
         handler=chat_as_key,
         body=PlayedChat,

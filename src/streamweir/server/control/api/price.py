@@ -12,13 +12,13 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct
 
+from streamweir.policy.permission import Permission
 from streamweir.policy.pricing.prices import Rates, highest_rates
 from streamweir.policy.pricing.pricetable import PROVIDER_IDS, Row
 from streamweir.policy.routing.route import Route
 from streamweir.server.control.api.fields import Limit
 from streamweir.server.control.api.operation import Call, Nothing, Operation
 from streamweir.server.control.api.view import usd, usd_or_none
-from streamweir.server.control.routing import Access
 from streamweir.server.request.runtime.config import RuntimeConfig
 
 _ALIAS = "alias"
@@ -111,8 +111,8 @@ def _view(row: Row) -> PriceView:
 
 def price_group_of(call: Call[Any, Any]) -> str | None:
     """By what the actor's workspace buys: what others pay could be the cost. The operator sees the default."""
-    actor = call.actor
-    return None if actor.is_operator else call.context.accounting.directory.price_group_of_workspace(actor.workspace_id)
+    workspace_id = call.actor.allowed_workspace
+    return None if workspace_id is None else call.context.accounting.directory.price_group_of_workspace(workspace_id)
 
 
 def _aliases(runtime: RuntimeConfig, at_ms: int, group: str | None) -> Iterator[PriceView]:
@@ -168,7 +168,7 @@ OPERATIONS = (
     Operation(
         method="GET",
         path="/api/prices",
-        access=Access.ADMIN,
+        access=Permission.ROUTING_READ,
         about="List the current prices: of the aliases, and, for the operator, the price list",
         handler=list_prices,
         query=PriceQuery,

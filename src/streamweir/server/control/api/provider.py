@@ -10,11 +10,11 @@ from typing import Literal
 
 from msgspec import Struct
 
+from streamweir.policy.permission import Permission
 from streamweir.policy.routing.credentials import CredentialPool
 from streamweir.policy.routing.health import Candidate, Health, State
 from streamweir.server.control.api.operation import Call, Nothing, Operation, Page
 from streamweir.server.control.api.target_limit import TargetLimitView, limits_by_provider
-from streamweir.server.control.routing import Access
 from streamweir.server.request.runtime.config import RuntimeConfig
 
 _MAX_OTHERS = 200
@@ -61,7 +61,7 @@ class ProviderView(Struct, kw_only=True):
     targets: list[TargetView]
     """The targets of aliases, with each of its credentials, and other targets that have failed."""
     limits: list[TargetLimitView]
-    """Those that are configured for it, its targets and its credentials. Only for the operator."""
+    """Those that are configured for it, its targets and its credentials. Only for those who see all workspaces."""
 
 
 async def list_providers(call: Call[Nothing, Nothing]) -> Page[ProviderView]:
@@ -70,11 +70,11 @@ async def list_providers(call: Call[Nothing, Nothing]) -> Page[ProviderView]:
     others: dict[str, list[TargetView]] = {name: [] for name in runtime.providers}
     for candidate, health, is_own in runtime.router.known():
         target = candidate.target
-        if is_own or call.actor.is_operator:
+        if is_own or call.actor.sees_all:
             view = _view(runtime, candidate, health, now, is_own)
             (targets if is_own else others)[target.provider].append(view)
     limiter = call.context.accounting.targets
-    target_limits = runtime.target_limits if call.actor.is_operator else None
+    target_limits = runtime.target_limits if call.actor.sees_all else None
     limits = await limits_by_provider(target_limits, limiter) if target_limits is not None else {}
     data = [
         ProviderView(
@@ -122,7 +122,7 @@ OPERATIONS = (
     Operation(
         method="GET",
         path="/api/providers",
-        access=Access.ADMIN,
+        access=Permission.ROUTING_READ,
         about="List the providers and the health of their targets",
         handler=list_providers,
         answer=Page[ProviderView],

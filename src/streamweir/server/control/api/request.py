@@ -13,13 +13,13 @@ from msgspec import Meta, Struct
 from sqlalchemy import Connection
 
 from streamweir.policy.end_user import EndUserRule, recorded_user
+from streamweir.policy.permission import Permission
 from streamweir.policy.redact import Frame, Redactor
 from streamweir.server.control.api.actor import Actor, forbidden
 from streamweir.server.control.api.detail import RequestDetail, view_detail
 from streamweir.server.control.api.fields import PAGE, Cursor, Dollars, EndUser, Limit, Moment, WorkspaceName, nano
 from streamweir.server.control.api.operation import Call, Nothing, Operation, Page
 from streamweir.server.control.api.view import LiveView, RequestView, view_live, view_request
-from streamweir.server.control.routing import Access
 from streamweir.store.db.errors import NotFound, quoted
 from streamweir.store.keys import audit
 from streamweir.store.requests import content, requests
@@ -221,7 +221,7 @@ OPERATIONS = (
     Operation(
         method="GET",
         path="/api/requests",
-        access=Access.ADMIN,
+        access=Permission.REQUESTS_READ,
         about="List finished requests, newest first",
         handler=list_requests,
         query=RequestQuery,
@@ -230,7 +230,7 @@ OPERATIONS = (
     Operation(
         method="GET",
         path="/api/requests/{id}",
-        access=Access.ADMIN,
+        access=Permission.REQUESTS_READ,
         about="Show one request, by its id or the id in its chunks, running or finished",
         handler=show_request,
         answer=FoundRequest,
@@ -238,7 +238,7 @@ OPERATIONS = (
     Operation(
         method="GET",
         path="/api/requests/{id}/content",
-        access=Access.ADMIN,
+        access=Permission.CONTENT_READ,
         about="Show the stored content of a request; recorded in the audit log",
         handler=show_content,
         answer=ContentView,
@@ -246,7 +246,7 @@ OPERATIONS = (
     Operation(
         method="DELETE",
         path="/api/requests/{id}/content",
-        access=Access.ADMIN,
+        access=Permission.CONTENT_ERASE,
         about="Delete the stored content of a request",
         handler=delete_content,
         answer=Deleted,

@@ -15,6 +15,7 @@ from sqlalchemy import Connection
 
 from streamweir import __version__
 from streamweir.policy.access import digest_of
+from streamweir.policy.permission import PERMISSIONS, Permission, Role
 from streamweir.policy.secret import csrf_of
 from streamweir.server.control.api.actor import Actor
 from streamweir.server.control.api.authentication import (
@@ -40,9 +41,12 @@ class Login(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 class SessionView(Struct, kw_only=True):
     actor: str
+    role: Role
+    permissions: list[Permission]
     is_operator: bool
+    """It runs the gateway: as `owner` or as `operator`."""
     workspace: str | None
-    """The workspace of a key."""
+    """The workspace of a role that has one."""
     csrf: str | None
     """To be sent with changes, in `x-csrf-token`. None: the request used no session."""
     idle_s: int | None
@@ -63,7 +67,7 @@ async def open_session(call: Call[Nothing, Login]) -> Reply:
     old = cookie_of(request, context.is_secure)
 
     def work(conn: Connection) -> str | None:
-        if actor.is_operator:
+        if not actor.key_id:
             return log_in(conn, secret, old_token=old, actor=actor.name, at_ms=at_ms)
         holder = SessionKey(key_id=actor.key_id, key_digest=digest_of(secret), workspace_id=actor.workspace_id)
         return replace_session(conn, old, actor=actor.name, at_ms=at_ms, holder=holder)
@@ -92,7 +96,9 @@ async def close_session(call: Call[Nothing, Nothing]) -> Reply:
 def _view(actor: Actor, csrf: str | None) -> SessionView:
     return SessionView(
         actor=actor.name,
-        is_operator=actor.is_operator,
+        role=actor.role,
+        permissions=sorted(PERMISSIONS[actor.role]),
+        is_operator=actor.role in (Role.OWNER, Role.OPERATOR),
         workspace=actor.allowed_workspace,
         csrf=csrf,
         idle_s=IDLE_MS // 1000 if csrf is not None else None,
@@ -114,7 +120,7 @@ OPERATIONS = (
     Operation(
         method="GET",
         path="/api/session",
-        access=Access.ADMIN,
+        access=Permission.SESSION,
         about="Show the current identity and the session's token",
         handler=show_session,
         answer=SessionView,
@@ -122,7 +128,7 @@ OPERATIONS = (
     Operation(
         method="DELETE",
         path="/api/session",
-        access=Access.ADMIN,
+        access=Permission.SESSION,
         about="End the session",
         handler=close_session,
         answer=Ended,

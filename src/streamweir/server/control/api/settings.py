@@ -9,8 +9,8 @@ from msgspec import Struct
 from streamweir import __version__
 from streamweir.config.secret import masked_url
 from streamweir.config.settings import Section, sections_of
+from streamweir.policy.permission import Permission
 from streamweir.server.control.api.operation import Call, Nothing, Operation
-from streamweir.server.control.routing import Access
 
 
 class Settings(Struct, kw_only=True):
@@ -42,7 +42,7 @@ OPERATIONS = (
     Operation(
         method="GET",
         path="/api/settings",
-        access=Access.OPERATOR,
+        access=Permission.SETTINGS_READ,
         about="Show the configuration, with secrets masked",
         handler=show_settings,
         answer=Settings,

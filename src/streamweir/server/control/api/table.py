@@ -7,6 +7,7 @@ checks that.
 from functools import cache
 from typing import Any
 
+from streamweir.policy.permission import Permission
 from streamweir.server.control.api import (
     alert,
     audit,
@@ -29,7 +30,7 @@ from streamweir.server.control.api import (
 from streamweir.server.control.api.context import Context
 from streamweir.server.control.api.openapi import document
 from streamweir.server.control.api.operation import Call, Nothing, Operation, route_of
-from streamweir.server.control.routing import Access, OpenRoute
+from streamweir.server.control.routing import OpenRoute
 
 
 async def show_openapi(call: Call[Nothing, Nothing]) -> dict[str, Any]:
@@ -62,7 +63,7 @@ OPERATIONS: tuple[Operation, ...] = (
     Operation(
         method="GET",
         path="/api/openapi.json",
-        access=Access.ADMIN,
+        access=Permission.DOCUMENT,
         about="Get this API as an OpenAPI document",
         handler=show_openapi,
         answer=dict[str, Any],

@@ -12,10 +12,10 @@ from sqlalchemy import Connection
 
 from streamweir.core.errors import CallerError
 from streamweir.policy.end_user import recorded_user
+from streamweir.policy.permission import Permission
 from streamweir.server.control.api.fields import EndUser, Moment, WorkspaceName
 from streamweir.server.control.api.operation import Call, Nothing, Operation
 from streamweir.server.control.api.view import UsageView, view_usage
-from streamweir.server.control.routing import Access
 from streamweir.store.requests.attribution import (
     KINDS,
     AttributedGrouping,
@@ -162,7 +162,7 @@ OPERATIONS = (
     Operation(
         method="GET",
         path="/api/usage",
-        access=Access.ADMIN,
+        access=Permission.USAGE_READ,
         about="Show usage as a series and in total",
         handler=show_usage,
         query=UsageQuery,

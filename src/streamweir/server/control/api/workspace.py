@@ -9,11 +9,11 @@ from typing import Any
 from msgspec import UNSET, Struct, UnsetType
 
 from streamweir.core.errors import CallerError
+from streamweir.policy.permission import Permission
 from streamweir.server.control.api.actor import forbidden
 from streamweir.server.control.api.context import Context
 from streamweir.server.control.api.fields import PAGE, Cursor, Limit, Name
 from streamweir.server.control.api.operation import Call, Nothing, Operation, Page, page_of
-from streamweir.server.control.routing import Access
 from streamweir.store.db.errors import quoted
 from streamweir.store.keys import workspaces
 from streamweir.store.keys.workspaces import Workspace, WorkspaceChange, WorkspaceSpec, find_workspace
@@ -84,7 +84,7 @@ def check_limits_are_kept(context: Context, is_limited: bool, param: str) -> Non
 
 def check_price_group(call: Call[Any, Any], name: str | None) -> None:
     """Only the operator chooses by what requests are sold, and only what the file has: others would be refused."""
-    if not call.actor.is_operator:
+    if not call.actor.may(Permission.PRICE_GROUPS_CHOOSE):
         raise forbidden("Only the operator can choose a price group.")
     if name is not None and name not in call.context.runtime().quotes.groups:
         message = f"There is no price group {quoted(name)} in the configuration."
@@ -95,7 +95,7 @@ OPERATIONS = (
     Operation(
         method="GET",
         path="/api/workspaces",
-        access=Access.ADMIN,
+        access=Permission.WORKSPACES_READ,
         about="List the workspaces by name",
         handler=list_workspaces,
         query=WorkspaceQuery,
@@ -104,7 +104,7 @@ OPERATIONS = (
     Operation(
         method="POST",
         path="/api/workspaces",
-        access=Access.OPERATOR,
+        access=Permission.WORKSPACES_CHANGE,
         about="Create a workspace",
         handler=create_workspace,
         body=NewWorkspace,
@@ -114,7 +114,7 @@ OPERATIONS = (
     Operation(
         method="GET",
         path="/api/workspaces/{id}",
-        access=Access.ADMIN,
+        access=Permission.WORKSPACES_READ,
         about="Show a workspace, by name or id",
         handler=show_workspace,
         answer=Workspace,
@@ -122,7 +122,7 @@ OPERATIONS = (
     Operation(
         method="PATCH",
         path="/api/workspaces/{id}",
-        access=Access.OPERATOR,
+        access=Permission.WORKSPACES_CHANGE,
         about="Change a workspace",
         handler=change_workspace,
         body=WorkspacePatch,
