@@ -1,0 +1,147 @@
+"""The frames of resumable streams: what was sent, for a caller that comes back. In memory, bounded, never on disk.
+
+The Nth frame of a stream is its Nth event, so a place in a stream is one number, and no counts are stored. A stream is
+opened once, by the process that reads its upstream; each of its events is appended once; then it is finished, and kept
+for readers until it is discarded.
+
+Memory has three bounds: the bytes of one stream, the bytes of all, the number of streams of one key. When one of them
+is reached, finished streams are discarded first, the oldest before the others; then running streams are given up:
+their frames are dropped, nobody can come back to them, and they go on for those who read them now. Frames that a
+connected reader has not read yet are never dropped before it has them.
+
+`FrameStore` is the interface, `server.streams.memory` its implementation for one process. One that several nodes share
+wraps it, so that readers at the node of a stream are served from memory. Only what asks another node waits.
+"""
+
+from collections.abc import AsyncIterator, Callable
+from enum import StrEnum
+from typing import Protocol
+
+from msgspec import Struct
+
+from streamweir.server.http.message import Headers
+
+FRAME_BYTES = 48
+"""Memory that a frame needs besides its bytes."""
+
+
+class StreamEnd(StrEnum):
+    COMPLETE = "complete"
+    """It was written to its end: a terminator or an error frame."""
+    CUT = "cut"
+    """It stopped without an end: a fault, or the process ended."""
+    LEFT = "left"
+    """No reader came back in time."""
+    DELETED = "deleted"
+    """Its caller ended it."""
+
+
+class GivenUp(StrEnum):
+    """Why the frames of a stream were dropped while it ran."""
+
+    STREAM_BYTES = "stream_bytes"
+    TOTAL_BYTES = "total_bytes"
+    PER_KEY = "per_key"
+
+
+class StreamHead(Struct, frozen=True, kw_only=True):
+    """What a stream is served with, at any node."""
+
+    id: str
+    request_id: str
+    key_id: str
+    frontend: str
+    """Its name: for errors in its API."""
+    headers: Headers = ()
+    """Of the answer: those that say what its body is."""
+    has_ids: bool = False
+    """Events are sent with `id` lines."""
+    keeps_content: bool = False
+    """The key stores prompts and answers, so frames may be written to a disk."""
+    opened_ms: int = 0
+    idempotency: bytes | None = None
+    """The digest of the caller's `Idempotency-Key`."""
+    body_digest: bytes | None = None
+    """Of the body that belongs to it."""
+
+
+class StreamLimits(Struct, frozen=True, kw_only=True):
+    max_bytes: int
+    """Of one stream."""
+    total_bytes: int
+    max_per_key: int
+
+
+class Frames(Protocol):
+    """Of one stream, in the process that reads its upstream. No method waits."""
+
+    head: StreamHead
+    end: StreamEnd | None
+    """None: it runs."""
+    given_up: GivenUp | None
+    """Set: nobody can come back. What connected readers have not read is still there."""
+
+    @property
+    def events(self) -> int:
+        """How many were appended."""
+        ...
+
+    @property
+    def held_bytes(self) -> int: ...
+
+    def append(self, event: bytes, size: int, /) -> None:
+        """Exactly one event, without an id line. `size`: its length."""
+        ...
+
+    def read(self, after: int, max_bytes: int, /) -> list[bytes]:
+        """The events behind the Nth, about so many bytes of them, at least one if there is one."""
+        ...
+
+    def trim(self, before: int, /) -> None:
+        """Drops the first events, up to this number, of a stream that was given up."""
+        ...
+
+    def finish(self, end: StreamEnd, /) -> None: ...
+
+
+class SharedStream(Protocol):
+    """A stream that another node reads from its upstream."""
+
+    head: StreamHead
+    events: int
+    """How many there were when it was found."""
+    is_kept: bool
+    """Somebody may come back to it."""
+
+    def follow(self, after: int, /) -> AsyncIterator[bytes]:
+        """The events behind the Nth, then those that come. Ends with the stream; raises `StreamweirError` if the stream
+        was lost, for the error frame."""
+        ...
+
+
+class FrameStore(Protocol):
+    on_discarded: Callable[[str], None] | None
+    """Called with the id of a finished stream that is discarded because memory is short."""
+
+    @property
+    def held_bytes(self) -> int: ...
+
+    def open(self, head: StreamHead, unread: Callable[[], int], /) -> Frames | None:
+        """`unread`: the number of the last event that every connected reader has. None: its key has too many."""
+        ...
+
+    def discard(self, frames: Frames, /) -> None:
+        """It is not kept any longer. May be called several times."""
+        ...
+
+    def give_up_all(self) -> int:
+        """Memory is short: discards and gives up all. Returns how many bytes that freed."""
+        ...
+
+    async def find(self, stream_id: str, /) -> SharedStream | None:
+        """A stream of another node. This process's own are found first, elsewhere."""
+        ...
+
+    async def find_repeated(self, key_id: str, idempotency: bytes, /) -> SharedStream | None:
+        """The stream of another node that was opened with this `Idempotency-Key`."""
+        ...

@@ -1,0 +1,176 @@
+"""The frames of resumable streams in the memory of one process: see `server.streams.frames`."""
+
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+
+from streamweir.server.streams.frames import (
+    FRAME_BYTES,
+    Frames,
+    GivenUp,
+    SharedStream,
+    StreamEnd,
+    StreamHead,
+    StreamLimits,
+)
+
+_FREED_PART = 16
+"""If running streams must be given up, this part of all memory is freed at once, so that it is rarely done."""
+
+
+class MemoryFrames:
+    """See `Frames`."""
+
+    __slots__ = ("_events", "_first", "_store", "end", "given_up", "head", "held_bytes", "unread")
+
+    def __init__(self, store: "MemoryFrameStore", head: StreamHead, unread: Callable[[], int]) -> None:
+        self._store = store
+        self._events: list[bytes] = []
+        self._first = 0  # how many were dropped
+        self.head = head
+        self.unread = unread
+        self.end: StreamEnd | None = None
+        self.given_up: GivenUp | None = None
+        self.held_bytes = 0
+
+    @property
+    def events(self) -> int:
+        return self._first + len(self._events)
+
+    def append(self, event: bytes, size: int, /) -> None:
+        self._events.append(event)
+        store = self._store
+        size += FRAME_BYTES
+        self.held_bytes += size
+        store.held_bytes += size
+        if self.held_bytes > store.max_bytes or store.held_bytes > store.total_bytes:
+            store.make_room(self)
+
+    def read(self, after: int, max_bytes: int, /) -> list[bytes]:
+        found: list[bytes] = []
+        for at in range(after - self._first, len(self._events)):
+            event = self._events[at]
+            found.append(event)
+            max_bytes -= len(event)
+            if max_bytes <= 0:
+                break
+        return found
+
+    def trim(self, before: int, /) -> None:
+        dropped = self._events[: before - self._first]
+        if dropped:
+            del self._events[: len(dropped)]
+            self._first += len(dropped)
+            freed = sum(map(len, dropped)) + FRAME_BYTES * len(dropped)
+            self.held_bytes -= freed
+            self._store.held_bytes -= freed
+
+    def finish(self, end: StreamEnd, /) -> None:
+        if self.end is None:
+            self.end = end
+            self._store.finished(self)
+
+    def give_up(self, reason: GivenUp) -> None:
+        if self.given_up is None:
+            self.given_up = reason
+        self.trim(self.unread())
+
+
+class MemoryFrameStore:
+    """See `FrameStore`."""
+
+    def __init__(self, limits: StreamLimits, given_up: Callable[[GivenUp], None] = lambda _reason: None) -> None:
+        """`given_up` is called for every running stream that nobody can come back to any more."""
+        self.held_bytes = 0
+        self.on_discarded: Callable[[str], None] | None = None
+        self._given_up = given_up
+        self._of_key: dict[str, OrderedDict[str, MemoryFrames]] = {}  # those that are kept
+        self._finished: OrderedDict[str, MemoryFrames] = OrderedDict()  # those of them that have ended
+        self.use(limits)
+
+    def use(self, limits: StreamLimits) -> None:
+        """From now on. What is kept already stays until memory is needed."""
+        self.max_bytes, self.total_bytes = limits.max_bytes, limits.total_bytes
+        self._max_per_key = limits.max_per_key
+
+    def open(self, head: StreamHead, unread: Callable[[], int], /) -> MemoryFrames | None:
+        of_key = self._of_key.setdefault(head.key_id, OrderedDict())
+        if len(of_key) >= self._max_per_key:
+            oldest = next((each for each in of_key.values() if each.end is not None), None)
+            if oldest is None:
+                self._given_up(GivenUp.PER_KEY)
+                return None
+            self._evict(oldest)
+            of_key = self._of_key.setdefault(head.key_id, OrderedDict())
+        frames = of_key[head.id] = MemoryFrames(self, head, unread)
+        return frames
+
+    def discard(self, frames: Frames, /) -> None:
+        assert isinstance(frames, MemoryFrames)  # noqa: S101 (for the type checker: what `open` returned)
+        self._forget(frames)
+        frames.give_up(GivenUp.TOTAL_BYTES)
+
+    def finished(self, frames: MemoryFrames) -> None:
+        """Called by the frames."""
+        if frames.given_up is None:
+            self._finished[frames.head.id] = frames
+
+    def make_room(self, frames: MemoryFrames) -> None:
+        """Called by the frames that have grown over a bound."""
+        if frames.given_up is None and frames.held_bytes > self.max_bytes:
+            self._give_up(frames, GivenUp.STREAM_BYTES)
+        while self.held_bytes > self.total_bytes and self._finished:
+            self._evict(next(iter(self._finished.values())))
+        if self.held_bytes > self.total_bytes:
+            self._give_up_running(self.total_bytes - self.total_bytes // _FREED_PART)
+
+    def give_up_all(self) -> int:
+        held_before = self.held_bytes
+        for frames in list(self._finished.values()):
+            self._evict(frames)
+        for frames in list(self._kept()):
+            self._give_up(frames, GivenUp.TOTAL_BYTES)
+        return held_before - self.held_bytes
+
+    async def find(self, _stream_id: str, /) -> SharedStream | None:
+        return None
+
+    async def find_repeated(self, _key_id: str, _idempotency: bytes, /) -> SharedStream | None:
+        return None
+
+    def _give_up_running(self, down_to: int) -> None:
+        """The largest streams of the keys that hold most, until so few bytes are held."""
+        held = {key_id: sum(each.held_bytes for each in kept.values()) for key_id, kept in self._of_key.items()}
+        while self.held_bytes > down_to and held:
+            key_id = max(held, key=held.__getitem__)
+            largest = max(self._of_key[key_id].values(), key=lambda frames: frames.held_bytes, default=None)
+            if largest is None or not largest.held_bytes:
+                return
+            held[key_id] -= largest.held_bytes
+            self._give_up(largest, GivenUp.TOTAL_BYTES)
+            if key_id not in self._of_key:
+                del held[key_id]
+
+    def _give_up(self, frames: MemoryFrames, reason: GivenUp) -> None:
+        self._forget(frames)
+        frames.give_up(reason)
+        self._given_up(reason)
+
+    def _evict(self, frames: MemoryFrames) -> None:
+        """A finished one."""
+        self._forget(frames)
+        frames.give_up(GivenUp.TOTAL_BYTES)
+        if self.on_discarded is not None:
+            self.on_discarded(frames.head.id)
+
+    def _forget(self, frames: MemoryFrames) -> None:
+        head = frames.head
+        self._finished.pop(head.id, None)
+        of_key = self._of_key.get(head.key_id)
+        if of_key is not None:
+            of_key.pop(head.id, None)
+            if not of_key:
+                del self._of_key[head.key_id]
+
+    def _kept(self) -> Iterator[MemoryFrames]:
+        for of_key in self._of_key.values():
+            yield from of_key.values()
