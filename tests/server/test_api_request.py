@@ -29,7 +29,7 @@ def test_every_filter_can_be_asked_for() -> None:
         "key_id": "key",
         **{name: f"{name}_usd" for name in ("min_price", "max_price", "min_cost", "max_cost")},
     }
-    wanted = {renamed.get(name, name) for name in RequestFilter.__struct_fields__}
+    wanted = {renamed.get(name, name) for name in RequestFilter.__struct_fields__} - {"key_ids"}
     assert set(RequestQuery.__struct_fields__) == wanted | {"cursor", "limit"}
 
 
@@ -96,6 +96,11 @@ async def test_pages_and_filters(tmp_path: Path) -> None:
         for params, wanted in (
             ({"workspace": "two"}, [foreign]),
             ({"key": key}, [ids[0]]),
+            ({"key": "nobody's"}, []),
+            ({"key": "*nobody*"}, []),
+            ({"model": "*", "target": "S*/*", "provider": "?*"}, []),
+            ({"target": "S*/*", "provider": "si*", "limit": 1}, [foreign]),
+            ({"id": ids[2][-8:]}, [ids[2]]),
             ({"failed": "true"}, [ids[3], ids[1]]),
             ({"error": "upstream_timeout"}, [ids[3], ids[1]]),
             ({"stream": "true"}, [foreign]),
@@ -125,12 +130,34 @@ async def test_pages_and_filters(tmp_path: Path) -> None:
             {"since_ms": -1},
             {"min_cost_usd": "x"},
             {"max_price_usd": "x"},
+            {"verdict": "foo"},
+            {"dialect": "foo"},
         ):
             reply = await api.ask("GET", "/api/requests", params=params, **api.operator)
             assert (reply.status_code, reply.json()["error"]["param"]) == (400, next(iter(params)))
         for sent in ("limit=1&limit=2", "limit=x", "failed=perhaps", "offset=1", "workspace_id=one", "%00=1", "=1"):
             reply = await api.ask("GET", f"/api/requests?{sent}", **api.operator)
             assert reply.status_code == 400, sent
+
+
+@each_database
+async def test_a_key_is_found_by_its_name_or_a_part_of_it(database: str, tmp_path: Path) -> None:
+    async with api_on(database, tmp_path) as api:
+        one, two = await api.new_request(api.one), await api.new_request(api.two)
+        ids = {row["request_id"]: row["key_id"] for row in (await fetch(api, "/api/requests", api.operator))["data"]}
+        names = {key["id"]: key["name"] for key in (await fetch(api, "/api/keys", api.operator))["data"]}
+        name, every = names[ids[one]], "*'S KEY*"
+        assert name.startswith("one's key ")
+        for key, wanted in ((ids[one], [one]), (name, [one]), (name.upper(), []), (every, [two, one]), ("*_*", [])):
+            found = [row["request_id"] for row in (await fetch(api, "/api/requests", api.operator, key=key))["data"]]
+            assert found == wanted, key
+        own = await fetch(api, "/api/requests", bearer(api.one.admin.secret), key=every)
+        assert [row["request_id"] for row in own["data"]] == [one], "names of other workspaces are not known here"
+        reply = await api.ask("GET", "/api/requests", params={"key": "*" + "a*" * 9}, **api.operator)
+        assert (reply.status_code, reply.json()["error"]["code"]) == (400, "invalid_value")
+        reply = await api.ask("GET", "/api/requests", params={"verdict": "foo"}, **api.operator)
+        assert "'foo'" in reply.json()["error"]["message"]
+        assert "completed" in reply.json()["error"]["message"]
 
 
 @each_database

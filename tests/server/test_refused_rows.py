@@ -58,6 +58,50 @@ async def test_every_refusal_is_found_by_its_id(tmp_path: Path) -> None:
         assert len(await setup.rows()) == len(requests), "the log has requests of the data plane alone"
 
 
+async def test_a_refused_request_has_the_model_that_was_asked_for(tmp_path: Path) -> None:
+    key_like = "sk-proj-0123456789abcdef"
+    async with keeping(in_turn(), tmp_path) as setup:
+        limited, no_chat = await setup.new_key(rpm=1), await setup.new_key("other", scopes=("models",))
+        requests = {
+            "no such value": (chat_request(model="smart", temperature=9), "smart"),
+            "no messages": (chat_request(model="smart", messages=[]), "smart"),
+            "a wrong name": (chat_request(path="/v1/messages", model="smart", max_tokens=0), "smart"),
+            "not routed": (chat_request(model="nobody/m"), "nobody/m"),
+            "a key in its place": (chat_request(model=key_like, temperature=9), "***"),
+            "no JSON": (chat_request(body=b'{"model": "smart"'), None),
+            "no name": (chat_request(body=b'{"model": 5}'), None),
+            "no object": (chat_request(body=b'["model"]'), None),
+            "deep": (chat_request(body=b"[" * 100_000), None),
+            "used up": (chat_request(key=limited, model="nobody/m"), "nobody/m"),
+            "limited by its head": (chat_request(key=limited, model="smart"), "smart"),
+            "without the scope": (chat_request(key=no_chat, model="smart"), "smart"),
+        }
+        for name, (request, model) in requests.items():
+            reply = await send(setup, request)
+            id = reply.header("x-request-id")
+            assert id is not None, name
+            row = await setup.read(partial(find_request, id=id))
+            assert row is not None, name
+            assert (row.verdict, row.model) == ("rejected", model), name
+
+
+async def test_a_body_that_has_not_arrived_is_not_waited_for(tmp_path: Path) -> None:
+    async with keeping(in_turn(), tmp_path) as setup:
+        request = chat_request(key=await setup.new_key(scopes=("models",)), model="smart")
+        async with await setup.gate.connect() as client:
+            await client.send(request[:-1])
+            assert (await client.response()).status == 403
+        (row,) = await setup.rows()
+        assert row.model is None
+
+
+async def test_a_list_of_models_has_no_row(tmp_path: Path) -> None:
+    async with keeping(in_turn(), tmp_path) as setup:
+        for path in ("/v1/models", "/v1/models/nobody"):
+            await send(setup, chat_request(path=path, body=b"").replace(b"POST", b"GET"))
+        assert [row.error for row in await setup.rows()] == ["model_not_found"]
+
+
 async def test_a_flood_from_one_address_fills_neither_the_database_nor_the_log(tmp_path: Path) -> None:
     log, count = io.StringIO(), PER_ADDRESS + 15
     configure_log("json", log)

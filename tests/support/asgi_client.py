@@ -47,6 +47,9 @@ class Taken:
     def read_body(self, _most: int | None, _done: Callable[[StreamweirError | None], None], /) -> None:
         raise AssertionError("its body is here")
 
+    def arrived_body(self) -> bytes:
+        raise AssertionError("its body is here")
+
 
 def bridged(app: ASGIApp) -> ASGIApp:
     async def serve(scope: Scope, receive: Receive, send: Send) -> None:

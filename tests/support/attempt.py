@@ -112,6 +112,9 @@ class Line:
     def read_body(self, _most: int | None, _done: Callable[[StreamweirError | None], None], /) -> None:
         raise AssertionError("its body is here")
 
+    def arrived_body(self) -> bytes:
+        raise AssertionError("its body is here")
+
 
 class Run:
     def __init__(self, relay: Relay, meter: Meter, response: HttpResponse, watch: Attended, line: Line) -> None:

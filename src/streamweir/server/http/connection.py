@@ -333,6 +333,11 @@ class Connection(asyncio.Protocol):
         self._begin_body(head, limit)
         self._advance_soon()
 
+    def arrived_body(self) -> bytes:
+        head = self._unread_head
+        is_whole = head is not None and not head.is_chunked and len(self._unparsed) >= head.length
+        return self._unparsed[: head.length] if head is not None and is_whole else b""
+
     # One request after the other.
 
     def _advance_soon(self) -> None:

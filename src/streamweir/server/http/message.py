@@ -116,6 +116,10 @@ class Response(Protocol):
         """
         ...
 
+    def arrived_body(self) -> bytes:
+        """A body that `begin` left unread, if all of it arrived with the head; else nothing. It is not waited for."""
+        ...
+
 
 class Application(Protocol):
     """What the HTTP layer needs from the program."""

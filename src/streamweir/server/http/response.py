@@ -50,6 +50,8 @@ class ResponseTransport(Protocol):
         """See `server.http.message.Response`."""
         ...
 
+    def arrived_body(self) -> bytes: ...
+
 
 class HttpResponse:
     __slots__ = (
@@ -162,6 +164,9 @@ class HttpResponse:
     def read_body(self, max_bytes: int | None, done: Callable[[StreamweirError | None], None], /) -> None:
         if not self.over:
             self._transport.read_body(max_bytes, done)
+
+    def arrived_body(self) -> bytes:
+        return self._transport.arrived_body()
 
     def disconnect(self) -> None:
         """For the transport: the caller has gone."""

@@ -122,5 +122,8 @@ class SecuredResponse:
     def read_body(self, max_bytes: int | None, done: Callable[[StreamweirError | None], None], /) -> None:
         self._response.read_body(max_bytes, done)
 
+    def arrived_body(self) -> bytes:
+        return self._response.arrived_body()
+
     def _secured(self, headers: Headers) -> Headers:
         return add_security_headers(headers, is_secure=self._is_secure)

@@ -370,6 +370,7 @@ class Gateway:
         except Refusal as refusal:
             if refusal.error.code in _WITHOUT_VALID_KEY:
                 self._overload.measure()
+            request.body = response.arrived_body()  # its record has the model
             if refusal.error.code != "invalid_api_key" or not self._late_keys.wait(request, response):
                 response.send(self._early_responses.answer(request, refusal.error, refusal.headers))
             return True

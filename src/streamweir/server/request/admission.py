@@ -276,7 +276,7 @@ def new_record(request: Request, runtime: RuntimeConfig, frontend: Frontend, key
         at_ms=now_ms() - round(age_s * 1000),
         arrived_s=request.arrived_s,
         duration_s=age_s,
-        bytes_in=len(request.body),
+        bytes_in=len(request.body) if key is not None else 0,
     )
     if key is None:
         record.has_row = parse_path(request.path) is not None

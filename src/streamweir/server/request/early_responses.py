@@ -22,6 +22,7 @@ from streamweir.server.http.message import Answer, Headers, Request
 from streamweir.server.http.security_headers import with_security_headers
 from streamweir.server.request.admission import Admission, frontend_of, key_of, new_record, parse_path
 from streamweir.server.request.runtime.config import RuntimeConfig
+from streamweir.server.request.sent_parameters import model_in
 from streamweir.server.telemetry.log import log_fault, logger
 from streamweir.server.telemetry.metrics import Metrics
 from streamweir.server.telemetry.record import RequestRecord
@@ -86,6 +87,12 @@ class EarlyResponses:
         """Records a request that was answered, or whose caller has disconnected."""
         self._record(self._record_of(request, frontend or self._runtime().frontend, key, status, verdict))
 
+    def looked_up(self, request: Request, status: int, frontend: Frontend, key: Key) -> None:
+        """A list of models was read. It has no row of the request log: programs read it all the time."""
+        record = self._record_of(request, frontend, key, status, Verdict.COMPLETED)
+        record.has_row = False
+        self._record(record)
+
     def caller_gone(self, request: Request) -> None:
         """The caller disconnected before there was an answer."""
         admission = request.admitted
@@ -117,4 +124,6 @@ class EarlyResponses:
     ) -> RequestRecord:
         record = new_record(request, self._runtime(), frontend, key)
         record.status, record.verdict = status, verdict
+        if key is not None:
+            record.model = model_in(request.body)
         return record

@@ -319,7 +319,7 @@ class RequestHandler:
         headers, request.headers, request.admitted = request.headers, {}, None
         if self.key.log_content:
             self._builder.capture = Capture(body, self._request.arrived_s)
-        return self._builder.read_options(await read_chat(body, headers, self._frontend, self._parser))
+        return self._builder.read_options(await read_chat(body, headers, self._frontend, self._parser, self.record))
 
     async def _try_candidates(self, candidates: Candidates) -> None:
         while True:

@@ -131,7 +131,7 @@ class RequestRecord(Struct, kw_only=True, gc=False):
     trace: RequestTrace | None = None
     """If requests are traced, and the caller has a valid key."""
     has_row: bool = True
-    """In the request log of the database. Not for requests of the console and of probes."""
+    """In the request log of the database. Not for requests of the console, of probes, and for lists of models."""
 
     @property
     def target(self) -> str | None:

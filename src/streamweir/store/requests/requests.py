@@ -3,10 +3,13 @@
 A reader can be restricted to a workspace: ids of others are not found, as if they did not exist. Pages go backwards
 from the newest arrival, each from the end of the last one, so that new rows neither shift nor repeat any. A filter by
 time, workspace, key, end user, session or id is fast, however long the log is; other filters scan the entries of an
-index (`tables.requests`), or rows (a tag), a limited number per page. Nothing is written here; content is elsewhere.
+index (`tables.requests`), or rows (a tag), a limited number per page. So do patterns: in a filter by a model, target,
+provider, error, end user or session a `*` stands for any text, and then upper and lower case are the same. Nothing is
+written here; content is elsewhere.
 """
 
 import base64
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -19,6 +22,7 @@ from streamweir.store.db.request_log import COLUMNS, Row
 from streamweir.store.db.tables import open_requests, requests
 from streamweir.store.journal.entries import plain
 from streamweir.store.requests.instances import names_of
+from streamweir.store.requests.pattern import is_pattern, matches
 
 MAX_ROWS = 1000
 """Per page."""
@@ -28,6 +32,10 @@ MAX_SCANNED = 200_000
 """Rows per page: a twentieth of a second."""
 MIN_ID_PREFIX = 12
 """Characters of a request id: they contain the minute."""
+MIN_ID_TAIL = 6
+"""Characters of the end of a request id that are searched for: pages show the last eight."""
+_TAIL = re.compile(rf"[0-9a-f]{{{MIN_ID_TAIL},27}}")
+"""The end of a request id, which no beginning of one and hardly another id looks like."""
 _LARGEST = 2**63 - 1
 _LISTS = tuple(column.name for column in COLUMNS if column.about.json == "list")
 _OBJECTS = tuple(column.name for column in COLUMNS if column.about.json == "dict")
@@ -69,6 +77,8 @@ class RequestFilter(Struct, frozen=True, kw_only=True):
     workspace_id: str | None = None
     """None: every workspace."""
     key_id: str | None = None
+    key_ids: tuple[str, ...] | None = None
+    """Any of these keys. Empty: none."""
     model: str | None = None
     """As requested."""
     target: str | None = None
@@ -98,7 +108,8 @@ class RequestFilter(Struct, frozen=True, kw_only=True):
     tag: str | None = None
     """`name=value`, or a name for one without a value."""
     id: str | None = None
-    """A request id or its beginning, of `MIN_ID_PREFIX` characters or more, or a completion id."""
+    """A request id, its beginning of `MIN_ID_PREFIX` characters or more or its end of `MIN_ID_TAIL`, or a completion
+    id."""
 
 
 class Page(Struct, frozen=True):
@@ -136,7 +147,7 @@ def list_requests(conn: Connection, wanted: RequestFilter, *, cursor: str | None
     limit = max(1, min(limit, MAX_ROWS))
     after = None if cursor is None else _decode_cursor(cursor)
     rows: list[RequestRow] = []
-    is_bounded = wanted.id is None and bool(_other_conditions(wanted))
+    is_bounded = (wanted.id is None and bool(_other_conditions(wanted))) or is_tail(wanted.id)
     for count in (FIRST_SCANNED, MAX_SCANNED - FIRST_SCANNED) if is_bounded else (None,):
         last = None if count is None else _position_after(conn, wanted, after, count)
         statement = select(requests).where(*conditions(wanted, after, last)).order_by(*_newest_first)
@@ -165,6 +176,8 @@ def conditions(
     found = [*_owners(wanted), *_other_conditions(wanted), *_span(wanted, after, last)]
     if wanted.id is None:
         return found
+    if is_tail(wanted.id):
+        return [*found, _ends_with(plain(wanted.id))]
     # Few rows have the id: SQLite must not choose another index because of the order.
     return [_of_id(plain(wanted.id)), case((and_(true(), *found), 1), else_=0) == 1]
 
@@ -172,8 +185,8 @@ def conditions(
 def _owners(wanted: RequestFilter) -> list[ColumnElement[bool]]:
     # From the fewest rows to the most: the index of a later one must not be chosen.
     owners: dict[ColumnElement[Any], str | None] = {
-        _columns.session: wanted.session,
-        _columns.end_user: wanted.end_user,
+        _columns.session: None if is_pattern(wanted.session) else wanted.session,
+        _columns.end_user: None if is_pattern(wanted.end_user) else wanted.end_user,
         _columns.key_id: wanted.key_id,
         _columns.workspace_id: wanted.workspace_id,
     }
@@ -198,10 +211,15 @@ def _span(wanted: RequestFilter, after: _Position | None, last: _Position | None
 
 
 def _other_conditions(wanted: RequestFilter) -> list[ColumnElement[bool]]:
-    found = _equal({_columns[name]: getattr(wanted, name) for name in _EQUAL})
+    found = [matches(_columns[name], value) for name in _EQUAL if (value := getattr(wanted, name)) is not None]
+    for name in ("session", "end_user"):
+        if (value := getattr(wanted, name)) is not None and is_pattern(value):
+            found += [_columns[name].is_not(None), matches(_columns[name], value)]
+    if wanted.key_ids is not None:
+        found.append(_columns.key_id.in_([plain(key_id) for key_id in wanted.key_ids]))
     if wanted.target is not None:
-        is_whole = "/" in wanted.target
-        found.append(_columns.target == plain(wanted.target) if is_whole else _of_provider(wanted.target))
+        is_whole = "/" in wanted.target or is_pattern(wanted.target)
+        found.append(matches(_columns.target, wanted.target) if is_whole else _of_provider(wanted.target))
     if wanted.provider is not None:
         found.append(_of_provider(wanted.provider))
     if wanted.status_class is not None:
@@ -226,12 +244,24 @@ def _other_conditions(wanted: RequestFilter) -> list[ColumnElement[bool]]:
 
 
 def _of_provider(name: str) -> ColumnElement[bool]:
+    if is_pattern(name):
+        return matches(_columns.target, f"{name}/*")
     prefix = plain(name) + "/"
     return func.substr(_columns.target, 1, len(prefix)) == prefix
 
 
 def _equal(values: Mapping[ColumnElement[Any], str | None]) -> list[ColumnElement[bool]]:
     return [column == plain(value) for column, value in values.items() if value is not None]
+
+
+def is_tail(id: str | None) -> bool:
+    """Whether it is searched for as the end of a request id."""
+    return id is not None and _TAIL.fullmatch(id) is not None
+
+
+def _ends_with(tail: str) -> ColumnElement[bool]:
+    start = func.length(_columns.request_id) - len(tail) + 1
+    return or_(func.substr(_columns.request_id, start) == tail, _columns.completion_id == tail)
 
 
 def _of_id(id: str) -> ColumnElement[bool]:

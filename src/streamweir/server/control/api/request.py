@@ -6,12 +6,15 @@ charge: that is masked for everyone but the operator.
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 from sqlalchemy import Connection
 
+from streamweir.core.errors import CallerError
+from streamweir.core.verdict import Verdict
+from streamweir.frontends.table import FRONTENDS
 from streamweir.policy.end_user import EndUserRule, recorded_user
 from streamweir.policy.permission import Permission
 from streamweir.policy.redact import Frame, Redactor
@@ -25,6 +28,7 @@ from streamweir.store.keys import audit
 from streamweir.store.requests import content, requests
 from streamweir.store.requests.content import PackedContent, find_content
 from streamweir.store.requests.live import OpenRequest, find_open
+from streamweir.store.requests.pattern import is_pattern, keys_named
 from streamweir.store.requests.requests import RequestFilter, RequestRow, find_request
 
 _COSTS = Redactor(
@@ -36,18 +40,23 @@ _COSTS = Redactor(
 """Values of members with such names, at any depth, also in JSON inside of a text. The answer has them as they are."""
 
 
+_VERDICTS = tuple(verdict.value for verdict in Verdict)
+
+
 class RequestMembers(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """As `store.requests.requests.RequestFilter`."""
 
     workspace: WorkspaceName | None = None
-    key: Annotated[str, Meta(description="A key, by its id.")] | None = None
-    model: Annotated[str, Meta(description="The model name as the caller sent it.")] | None = None
-    target: Annotated[str, Meta(description="`{provider}/{model}`, or a provider.")] | None = None
-    provider: str | None = None
-    dialect: str | None = None
-    verdict: str | None = None
+    key: Annotated[str, Meta(description="A key, by its id or name. `*` stands for any part of the name.")] | None = (
+        None
+    )
+    model: Annotated[str, Meta(description="The model name as the caller sent it, or a pattern.")] | None = None
+    target: Annotated[str, Meta(description="`{provider}/{model}`, a pattern, or a provider.")] | None = None
+    provider: Annotated[str, Meta(description="A provider, or a pattern.")] | None = None
+    dialect: Annotated[str, Meta(description="An API. An unknown one is refused with the list.")] | None = None
+    verdict: Annotated[str, Meta(description="A verdict. An unknown one is refused with the list.")] | None = None
     status_class: Annotated[int, Meta(ge=0, le=9, description="The first digit of the status.")] | None = None
-    error: Annotated[str, Meta(description="A code.")] | None = None
+    error: Annotated[str, Meta(description="A code, or a pattern.")] | None = None
     failed: Annotated[bool, Meta(description="Whether it ended with an error.")] | None = None
     stream: bool | None = None
     min_price_usd: Dollars | None = None
@@ -57,9 +66,11 @@ class RequestMembers(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     since_ms: Moment | None = None
     until_ms: Moment | None = None
     end_user: EndUser | None = None
-    session: Annotated[str, Meta(description="The session, as the caller named it.")] | None = None
+    session: Annotated[str, Meta(description="The session, as the caller named it, or a pattern.")] | None = None
     tag: Annotated[str, Meta(description="A tag of the caller: `name=value`, or a name without a value.")] | None = None
-    id: Annotated[str, Meta(description="A request id, its beginning, or the id in the chunks.")] | None = None
+    id: Annotated[str, Meta(description="A request id, its beginning or its end, or the id in the chunks.")] | None = (
+        None
+    )
 
 
 class RequestQuery(RequestMembers, frozen=True, kw_only=True):
@@ -102,9 +113,14 @@ def filter_of(query: RequestMembers, actor: Actor, rule: EndUserRule, conn: Conn
     filter that would tell the actor a cost."""
     if not actor.sees_cost and (query.min_cost_usd, query.max_cost_usd) != (None, None):
         raise forbidden("Only the operator may filter by cost: use 'min_price_usd' and 'max_price_usd'.")
+    _check_word(query.verdict, "verdict", _VERDICTS)
+    _check_word(query.dialect, "dialect", FRONTENDS.by_name)
+    workspace_id = actor.workspace_filter(conn, query.workspace)
+    key_id, key_ids = _keys_of(conn, query.key, workspace_id)
     return RequestFilter(
-        workspace_id=actor.workspace_filter(conn, query.workspace),
-        key_id=query.key,
+        workspace_id=workspace_id,
+        key_id=key_id,
+        key_ids=key_ids,
         model=query.model,
         target=query.target,
         provider=query.provider,
@@ -125,6 +141,24 @@ def filter_of(query: RequestMembers, actor: Actor, rule: EndUserRule, conn: Conn
         tag=query.tag,
         id=query.id,
     )
+
+
+def _keys_of(
+    conn: Connection, wanted: str | None, workspace_id: str | None
+) -> tuple[str | None, tuple[str, ...] | None]:
+    """The key with this id, else those with this name. An id that no key has may still be in the log."""
+    if wanted is None:
+        return None, None
+    named = keys_named(conn, wanted, workspace_id)
+    if wanted in named or (not named and not is_pattern(wanted)):
+        return wanted, None
+    return (named[0], None) if len(named) == 1 else (None, tuple(named))
+
+
+def _check_word(value: str | None, param: str, known: Collection[str]) -> None:
+    if value is not None and value not in known:
+        message = f"There is no {param} {quoted(value)}: it is one of {', '.join(known)}."
+        raise CallerError("invalid_value", message, param=param)
 
 
 def _nano(dollars: Dollars | None, param: str) -> int | None:

@@ -18,7 +18,6 @@ from urllib.parse import unquote
 from msgspec import structs
 
 from streamweir.core.errors import CallerError, GatewayFault, StreamweirError
-from streamweir.core.verdict import Verdict
 from streamweir.policy.access import Key
 from streamweir.policy.limits.limit_rule import LimitRule
 from streamweir.server.accounting.accounting import Accounting, unavailable
@@ -103,7 +102,7 @@ class Lookups:
         frontend = admission.frontend
         headers = answer.headers + frontend.own_headers((), request.id, (), time.time())
         response.send(structs.replace(answer, headers=headers))
-        self._early_responses.settle(request, answer.status, Verdict.COMPLETED, frontend, admission.key)
+        self._early_responses.looked_up(request, answer.status, frontend, admission.key)
 
     async def _show(self, request: Request, response: Response, admission: Admission) -> None:
         frontend = admission.frontend
