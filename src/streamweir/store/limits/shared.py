@@ -248,10 +248,7 @@ def open_shared(
     instance_s: float = INSTANCE_S,
 ) -> SharedLimits:
     """Does not connect yet. Raises `SharedError` for an invalid address."""
-    scheme, separator, rest = url.partition("://")
-    known = _SCHEMES.get(scheme.lower())
-    if known is None or not separator or not rest:
-        raise SharedError(f"the address of the shared limits must begin with one of {', '.join(_SCHEMES)}, and ://")
+    address = server_url(url)
     try:
         from streamweir.store.limits.valkey import Valkey
     except ModuleNotFoundError as reason:
@@ -259,10 +256,19 @@ def open_shared(
             raise
         raise SharedError("shared limits need the extra `shared`: pip install 'streamweir[shared]'") from None
     try:
-        valkey = Valkey(f"{known}://{rest}", script(), timeout_s=timeout_s, breaker=Breaker(open_s=pause_s))
+        valkey = Valkey(address, script(), timeout_s=timeout_s, breaker=Breaker(open_s=pause_s))
     except (ValueError, TypeError):  # its message may contain parts of the address
         raise SharedError("the address of the shared limits is not valid") from None
     return SharedLimits(valkey, prefix=prefix, lease_s=lease_s, instance=instance, instance_s=instance_s)
+
+
+def server_url(url: str) -> str:
+    """The address as the library knows it. Raises `SharedError` for an invalid one."""
+    scheme, separator, rest = url.partition("://")
+    known = _SCHEMES.get(scheme.lower())
+    if known is None or not separator or not rest:
+        raise SharedError(f"the address of the shared limits must begin with one of {', '.join(_SCHEMES)}, and ://")
+    return f"{known}://{rest}"
 
 
 def script() -> str:

@@ -46,7 +46,7 @@ _ERROR_WORD = re.compile(r"[A-Z]{2,16}\b")
 class _Call:
     __slots__ = ("answer", "count", "encoded_arguments", "is_sent", "name")
 
-    def __init__(self, arguments: Sequence[str]) -> None:
+    def __init__(self, arguments: Sequence[str | bytes]) -> None:
         self.count = len(arguments)
         self.encoded_arguments = _packed(arguments)
         self.answer: asyncio.Future[str | SharedUnavailable] | None = None
@@ -97,7 +97,7 @@ class Valkey:
     def deferred(self) -> int:
         return len(self._deferred)
 
-    async def call(self, arguments: Sequence[str], undo: tuple[str, Sequence[str]] | None = None) -> str:
+    async def call(self, arguments: Sequence[str | bytes], undo: tuple[str, Sequence[str]] | None = None) -> str:
         """Runs the script with the first of `arguments` as its key. Raises `SharedUnavailable`.
 
         `undo` (a name and arguments) is deferred if the call was sent but its answer is not awaited any more.
@@ -275,9 +275,9 @@ def _fail_all(calls: Iterable[_Call], reason: str) -> None:
         call.set_answer(SharedUnavailable(reason))
 
 
-def _packed(arguments: Iterable[str]) -> bytes:
+def _packed(arguments: Iterable[str | bytes]) -> bytes:
     """Arguments in the Redis protocol, without their number."""
-    encoded = [argument.encode() for argument in arguments]
+    encoded = [argument if isinstance(argument, bytes) else argument.encode() for argument in arguments]
     return b"".join([b"$%d\r\n%b\r\n" % (len(argument), argument) for argument in encoded])
 
 

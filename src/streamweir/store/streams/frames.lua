@@ -1,0 +1,188 @@
+-- The frames of resumable streams, shared by the nodes: one atomic step per call. See store/streams/shared_frames.py.
+--
+-- KEYS[1] is the prefix of every key, with a hash tag, so that all of them lie in one slot. ARGV[1] is the command.
+--
+--   P:h:{stream}          its head: a hash with `owner` (a process), `state`, `last` (the number of events), `meta`
+--   P:f:{stream}          its frames: a Valkey stream. The id of an entry is the number of its last event and 0, its
+--                         members are the lengths of its events and their bytes. What ends the stream is an entry too:
+--                         the number of the last event and 1, with the state
+--   P:o:{process}         the process is alive: its lease, renewed by each `publish`
+--   P:k:{key}:{digest}    the stream of an Idempotency-Key
+--   P:m:{process}         messages to a process: a Valkey stream
+--
+-- Only the owner appends, and only to a stream that is live: after another node has ended it, because the lease of its
+-- owner had expired, the owner is refused. Every step may be repeated. Every key expires.
+
+local P = KEYS[1]
+local COMMAND = ARGV[1]
+local LIVE, LOST = 'live', 'lost'
+local MAX_MESSAGES = 10000
+-- The answers of the steps of `publish` besides numbers.
+local MISSING, REFUSED, ENDED, DONE = 'm', 'x', 'e', '-'
+
+local function frames(id)
+    return P .. ':f:' .. id
+end
+
+local function head(id)
+    return P .. ':h:' .. id
+end
+
+local function lease(process)
+    return P .. ':o:' .. process
+end
+
+-- The number of events of a live stream of this owner; else nothing, and the answer.
+local function known(id, owner)
+    local found = redis.call('HMGET', head(id), 'owner', 'state', 'last')
+    if not found[1] then
+        return nil, MISSING
+    elseif found[1] ~= owner or found[2] == LOST then
+        return nil, REFUSED
+    elseif found[2] ~= LIVE then
+        return nil, ENDED
+    end
+    return found[3]
+end
+
+-- Answers with the number of events that are known.
+local function open(id, owner, meta, ttl, idempotency)
+    local at, answer = known(id, owner)
+    if answer == MISSING then
+        at = '0'
+        redis.call('DEL', frames(id))
+        redis.call('HSET', head(id), 'owner', owner, 'state', LIVE, 'last', at, 'meta', meta)
+        redis.call('PEXPIRE', head(id), ttl)
+    end
+    if at and idempotency ~= '' then
+        redis.call('SET', P .. ':k:' .. idempotency, id, 'PX', ttl)
+    end
+    return at or answer
+end
+
+-- What does not follow the last event is not written. Answers with the number of events that are known.
+local function append(id, owner, first, last, lengths, data, ttl, most)
+    local at, answer = known(id, owner)
+    if not at then
+        return answer
+    elseif tonumber(first) ~= tonumber(at) + 1 then
+        return at
+    end
+    local key, entry = frames(id), last .. '-0'
+    if at == '0' then
+        redis.call('XADD', key, 'MAXLEN', '~', most, entry, 'l', lengths, 'd', data)
+        redis.call('PEXPIRE', key, ttl)
+    elseif not redis.call('XADD', key, 'NOMKSTREAM', 'MAXLEN', '~', most, entry, 'l', lengths, 'd', data) then
+        redis.call('DEL', head(id)) -- the frames were evicted: all of them must come again
+        return MISSING
+    end
+    redis.call('HSET', head(id), 'last', last)
+    return last
+end
+
+local function finish(id, last, state, keep, known_for)
+    redis.call('XADD', frames(id), last .. '-1', 'e', state)
+    redis.call('HSET', head(id), 'state', state)
+    redis.call('PEXPIRE', frames(id), keep)
+    redis.call('PEXPIRE', head(id), known_for)
+end
+
+local function finish_own(id, owner, last, state, keep, known_for)
+    local at, answer = known(id, owner)
+    if not at or at ~= last then
+        return at or answer
+    end
+    finish(id, last, state, keep, known_for)
+    return ENDED
+end
+
+-- Its frames are dropped, whether it has ended or not; those who follow it learn so.
+local function give_up(id, owner, state, keep, known_for)
+    local found = redis.call('HMGET', head(id), 'owner', 'last')
+    if not found[1] then
+        return MISSING
+    elseif found[1] ~= owner then
+        return REFUSED
+    end
+    redis.call('DEL', frames(id))
+    finish(id, found[2], state, keep, known_for)
+    return ENDED
+end
+
+-- process, its lease, life of a live stream, most entries, life of the frames and of the head of one that has ended.
+-- Then the steps, each with its arguments. Answers with 1 if the lease was still there, then with a word for each step.
+local function publish()
+    local owner, lease_ms, ttl, most, keep, known_for = unpack(ARGV, 2, 7)
+    local answers = { tostring(redis.call('EXISTS', lease(owner))) }
+    redis.call('SET', lease(owner), '1', 'PX', lease_ms)
+    local i = 8
+    while ARGV[i] do
+        local step, id, a, b, c, d = unpack(ARGV, i, i + 5)
+        local answer, count
+        if step == 'open' then -- meta, key of the Idempotency-Key or nothing
+            answer, count = open(id, owner, a, ttl, b), 2
+        elseif step == 'append' then -- first and last event, their lengths, their bytes
+            answer, count = append(id, owner, a, b, c, d, ttl, most), 4
+        elseif step == 'end' then -- last event, how
+            answer, count = finish_own(id, owner, a, b, keep, known_for), 2
+        elseif step == 'give_up' then -- how
+            answer, count = give_up(id, owner, a, keep, known_for), 1
+        elseif step == 'renew' then -- key of the Idempotency-Key or nothing
+            redis.call('PEXPIRE', frames(id), ttl)
+            redis.call('PEXPIRE', head(id), ttl)
+            redis.call('PEXPIRE', P .. ':k:' .. a, ttl)
+            answer, count = DONE, 1
+        else
+            return redis.error_reply('ERR unknown step')
+        end
+        answers[#answers + 1] = answer
+        i = i + 2 + count
+    end
+    return table.concat(answers, ' ')
+end
+
+-- Answers with id, owner, state, last event, 1 if the owner is alive, and meta, in lines; or with nothing.
+local function find(id)
+    local found = redis.call('HMGET', head(id), 'owner', 'state', 'last', 'meta')
+    if not found[1] then
+        return ''
+    end
+    local alive = tostring(redis.call('EXISTS', lease(found[1])))
+    return table.concat({ id, found[1], found[2], found[3], alive, found[4] }, '\n')
+end
+
+-- The state of a stream, or nothing. A live one whose owner is dead is ended here, once, for all nodes.
+local function check(id, keep, known_for)
+    local found = redis.call('HMGET', head(id), 'owner', 'state', 'last')
+    if not found[1] or redis.call('EXISTS', frames(id)) == 0 and found[3] ~= '0' then
+        return MISSING
+    elseif found[2] == LIVE and redis.call('EXISTS', lease(found[1])) == 0 then
+        finish(id, found[3], LOST, keep, known_for)
+        return LOST
+    end
+    return found[2]
+end
+
+if COMMAND == 'publish' then
+    return publish()
+elseif COMMAND == 'find' then -- stream
+    return find(ARGV[2])
+elseif COMMAND == 'find_idempotent' then -- key of the Idempotency-Key
+    local id = redis.call('GET', P .. ':k:' .. ARGV[2])
+    return id and find(id) or ''
+elseif COMMAND == 'check' then -- life of the frames and of the head of one that has ended, streams
+    local answers = {}
+    for i = 4, #ARGV do
+        answers[#answers + 1] = check(ARGV[i], ARGV[2], ARGV[3])
+    end
+    return table.concat(answers, ' ')
+elseif COMMAND == 'tell' then -- process, life, names and values
+    local inbox = P .. ':m:' .. ARGV[2]
+    redis.call('XADD', inbox, 'MAXLEN', '~', MAX_MESSAGES, '*', unpack(ARGV, 4))
+    redis.call('PEXPIRE', inbox, ARGV[3])
+    return ''
+elseif COMMAND == 'leave' then -- process: it ends, and its live streams with it
+    redis.call('DEL', lease(ARGV[2]), P .. ':m:' .. ARGV[2])
+    return ''
+end
+return redis.error_reply('ERR unknown command')

@@ -1,0 +1,176 @@
+"""The frames of resumable streams in Valkey or Redis: one stream of Valkey's for each stream, and its head.
+
+Every call is one atomic step of `frames.lua`, and may be repeated. Frames are numbered by their events: the id of an
+entry is the number of its last event, so a reader begins behind any event, and nothing is written twice or out of
+order. One process owns a stream, and only it appends. It has a lease, which each call of its publisher renews. A live
+stream whose owner has no lease is ended as `lost` by the first node that looks at it; the owner, if it was only
+delayed, is refused from then on. What is stored about a stream (`meta`) and its data are bytes to this package.
+
+Nothing is kept longer than `Lives` says. What was published is in the memory of Valkey, and on its disk if its operator
+has configured that.
+"""
+
+from collections.abc import Sequence
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from streamweir.policy.routing.breaker import Breaker
+from streamweir.store.limits.errors import SharedUnavailable
+from streamweir.store.limits.shared import server_url
+
+if TYPE_CHECKING:
+    from streamweir.store.limits.valkey import Valkey
+
+MAX_ENTRIES = 1_000_000
+"""A bound for Valkey; the publisher's bound in bytes is reached before."""
+TIMEOUT_S = 1.0
+"""No request waits for the publisher, so it may wait longer than a limit does."""
+PAUSE_S = 2.0
+
+
+class SharedState(StrEnum):
+    """Of a stream in Valkey."""
+
+    LIVE = "live"
+    LOST = "lost"
+    """Its owner is dead."""
+    COMPLETE = "complete"
+    CUT = "cut"
+    LEFT = "left"
+    DELETED = "deleted"
+    GIVEN_UP = "given_up"
+    """Its frames were dropped."""
+
+
+class Lives(Struct, frozen=True, kw_only=True):
+    """For how long something is kept, in seconds."""
+
+    lease_s: float = 5.0
+    """A process that has not published for so long is dead."""
+    live_s: float = 900.0
+    """A live stream, after its publisher has renewed it for the last time."""
+    keep_s: float = 300.0
+    """The frames of a stream that has ended."""
+    known_s: float = 900.0
+    """Its head, so that it is known for a while that its frames are gone."""
+    message_s: float = 60.0
+
+
+class FoundStream(Struct, frozen=True, kw_only=True):
+    """The head of a stream as it is at this moment."""
+
+    id: str
+    owner: str
+    state: SharedState
+    events: int
+    is_owner_alive: bool
+    meta: str
+
+
+class Published(Struct, frozen=True, kw_only=True):
+    """The answer to the steps of one call."""
+
+    had_lease: bool
+    """False: this is the first call, or it was considered dead, or Valkey has lost its data."""
+    answers: list[str]
+    """For each step the number of events that are known then, or one of `Answer`."""
+
+
+class Answer(StrEnum):
+    MISSING = "m"
+    """The stream is not known (any more): open it, and publish all of it."""
+    REFUSED = "x"
+    """Another process owns it or has ended it."""
+    ENDED = "e"
+    DONE = "-"
+
+
+class SharedFrames:
+    def __init__(self, valkey: "Valkey", *, instance: str, prefix: str = "streamweir", lives: Lives = Lives()) -> None:  # noqa: B008 (it is frozen)
+        """`instance`: the id of this process."""
+        self._valkey = valkey
+        self.prefix = "{" + prefix + "}:st"
+        self.instance = instance
+        self.lives = lives
+        self._ended = (_ms(lives.keep_s), _ms(lives.known_s))
+
+    async def publish(self, steps: Sequence[str | bytes]) -> Published:
+        """`steps`: the words of one step after the other, see `frames.lua`. Raises `SharedUnavailable`."""
+        lives = (_ms(self.lives.lease_s), _ms(self.lives.live_s), str(MAX_ENTRIES), *self._ended)
+        had_lease, *answers = (await self._call("publish", self.instance, *lives, *steps)).split()
+        return Published(had_lease=had_lease == "1", answers=answers)
+
+    async def find(self, stream_id: str) -> FoundStream | None:
+        """Raises `SharedUnavailable`."""
+        return _found(await self._call("find", stream_id))
+
+    async def find_idempotent(self, key: str) -> FoundStream | None:
+        """The stream that was opened with this key of an Idempotency-Key. Raises `SharedUnavailable`."""
+        return _found(await self._call("find_idempotent", key))
+
+    async def check(self, stream_ids: Sequence[str]) -> dict[str, SharedState | None]:
+        """The states; None: it is unknown, or its frames are. A live one whose owner is dead is ended as `lost`.
+
+        Raises `SharedUnavailable`.
+        """
+        if not stream_ids:
+            return {}
+        answers = (await self._call("check", *self._ended, *stream_ids)).split()
+        states = [None if answer == Answer.MISSING else SharedState(answer) for answer in answers]
+        return dict(zip(stream_ids, states, strict=True))
+
+    async def tell(self, instance: str, **message: str) -> None:
+        """A message to a process, which it reads soon (`store.streams.follower`). Raises `SharedUnavailable`."""
+        words = [word for item in message.items() for word in item]
+        await self._call("tell", instance, _ms(self.lives.message_s), *words)
+
+    async def leave(self) -> None:
+        """This process ends. Does not raise: its lease expires in any case."""
+        try:
+            await self._call("leave", self.instance)
+        except SharedUnavailable:
+            return
+
+    async def close(self) -> None:
+        await self._valkey.close()
+
+    async def _call(self, *words: str | bytes) -> str:
+        return await self._valkey.call([self.prefix, *words])
+
+
+def open_shared_frames(url: str, instance: str, lives: Lives, *, prefix: str = "streamweir") -> SharedFrames:
+    """On a connection of its own, because frames are many bytes. Does not connect yet. The address was checked when
+    that of the limits was opened."""
+    from streamweir.store.limits.valkey import Valkey
+
+    valkey = Valkey(server_url(url), script(), timeout_s=TIMEOUT_S, breaker=Breaker(open_s=PAUSE_S))
+    return SharedFrames(valkey, instance=instance, prefix=prefix, lives=lives)
+
+
+def script() -> str:
+    return Path(__file__).with_name("frames.lua").read_text("utf-8")
+
+
+def idempotency_key(key_id: str, digest: bytes) -> str:
+    return f"{key_id}:{digest.hex()}"
+
+
+def _found(answer: str) -> FoundStream | None:
+    if not answer:
+        return None
+    stream_id, owner, state, events, is_alive, meta = answer.split("\n", 5)
+    return FoundStream(
+        id=stream_id,
+        owner=owner,
+        state=SharedState(state),
+        events=int(events),
+        is_owner_alive=is_alive == "1",
+        meta=meta,
+    )
+
+
+def _ms(seconds: float) -> str:
+    return str(round(seconds * 1000))
