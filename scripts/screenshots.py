@@ -1,6 +1,6 @@
-"""`make screenshots`: every page of the console as a picture, in both colours, and the main ones as a phone shows them.
+"""`make screenshots`: every page of the console as a picture, at three widths, and on the laptop in both colours.
 
-    python -m scripts.screenshots [--out FOLDER] [--rows N]
+    python -m scripts.screenshots [--out FOLDER] [--rows N] [--only PART_OF_A_NAME]
 
 A gateway with a month of traffic in its books (`bench.console_data`) stands before an upstream that does as it is
 told; a few requests go through it while the pictures are taken, so that something streams. A second one has never
@@ -28,10 +28,14 @@ from support.web import NODE
 
 OUT = Path(__file__).parents[1] / "build" / "screenshots"
 ROWS = 20_000
-LAPTOP: ViewportSize = {"width": 1366, "height": 900}
-PHONE: ViewportSize = {"width": 390, "height": 844}
-HIGHEST = 3000
-SCHEMES: tuple[Literal["light", "dark"], ...] = ("light", "dark")
+LAPTOP: ViewportSize = {"width": 1440, "height": 900}
+WIDTHS: dict[str, ViewportSize] = {
+    "phone": {"width": 390, "height": 844},
+    "laptop": LAPTOP,
+    "wide": {"width": 1920, "height": 1080},
+}
+HIGHEST = 6000
+Scheme = Literal["light", "dark"]
 PATIENCE_MS = 20_000
 PAINTED_MS = 400
 """Until charts are redrawn, in other colours or another size. There is no event for it."""
@@ -43,7 +47,6 @@ class Shot:
     path: str
     do: Callable[[Page], Awaitable[None]] | None = None
     """What is done on the page before."""
-    on_phone: bool = False
     is_cut: bool = False
     """Only what is seen of it without scrolling."""
 
@@ -91,31 +94,31 @@ def shots(told: str, refused: str) -> list[Shot]:
     return [
         Shot("cover-overview", "", is_cut=True),
         Shot("cover-request", f"/requests/{told}", is_cut=True),
-        Shot("overview", "", on_phone=True),
+        Shot("overview", ""),
         Shot("overview-week", "?period=week&by=key"),
-        Shot("requests", "/requests", on_phone=True),
+        Shot("requests", "/requests"),
         Shot("requests-filtered", "/requests?verdict=upstream_error&provider=openai"),
-        Shot("request", f"/requests/{told}", show_said, on_phone=True),
+        Shot("request", f"/requests/{told}", show_said),
         Shot("request-frames", f"/requests/{told}", show_frames),
         Shot("request-refused", f"/requests/{refused}"),
-        Shot("playground", "/playground?model=assistant", send_prompt, on_phone=True),
-        Shot("playground-messages", "/playground?model=assistant&dialect=messages", send_prompt, on_phone=True),
+        Shot("playground", "/playground?model=assistant", send_prompt),
+        Shot("playground-messages", "/playground?model=assistant&dialect=messages", send_prompt),
         Shot("playground-compare", "/playground?model=assistant&compare=1&model2=claude-sonnet-4-5", send_prompt),
-        Shot("keys", "/keys", on_phone=True),
+        Shot("keys", "/keys"),
         Shot("key", "/keys", open_key),
-        Shot("key-new", "/keys", open_new_key, on_phone=True),
+        Shot("key-new", "/keys", open_new_key),
         Shot("key-secret", "/keys", open_secret),
-        Shot("workspaces", "/workspaces", on_phone=True),
+        Shot("workspaces", "/workspaces"),
         Shot("workspaces-all", "/workspaces?kind=all"),
         Shot("models", "/models"),
         Shot("audit", "/audit"),
         Shot("settings", "/settings"),
-        Shot("live", "/live", see_streams, on_phone=True),
+        Shot("live", "/live", see_streams),
     ]
 
 
 EMPTY = [
-    Shot("first-overview", "", on_phone=True),
+    Shot("first-overview", ""),
     Shot("first-live", "/live"),
     Shot("first-requests", "/requests"),
     Shot("first-playground", "/playground"),
@@ -130,22 +133,24 @@ async def sign_in(page: Page, demo: DemoGateway) -> None:
     await expect(page.get_by_role("navigation", name="Pages")).to_be_visible()
 
 
-async def take(page: Page, out: Path, name: str, size: ViewportSize, is_cut: bool = False) -> None:
-    """In both colours. The window is made as high as the page, for what is beside or behind it must fit."""
+async def take(page: Page, out: Path, name: str, width: str, is_cut: bool = False) -> None:
+    """The window is made as high as the page, for what is beside or behind it must fit."""
+    size = WIDTHS[width]
+    schemes: tuple[Scheme, ...] = ("light", "dark") if width == "laptop" else ("light",)
     if not is_cut and not await page.get_by_role("dialog").count():
         height: int = await page.evaluate("document.documentElement.scrollHeight")
         await page.set_viewport_size({"width": size["width"], "height": min(max(height, size["height"]), HIGHEST)})
         await page.evaluate("scrollTo(0, 0)")
-    for scheme in SCHEMES:
+    for scheme in schemes:
         await page.emulate_media(color_scheme=scheme)
         await page.wait_for_timeout(PAINTED_MS)
-        await page.screenshot(path=out / f"{name}-{scheme}.png", animations="disabled")
+        await page.screenshot(path=out / f"{name}-{width}-{scheme}.png", animations="disabled")
     await page.emulate_media(color_scheme="light")
     await page.set_viewport_size(size)
 
 
 async def take_all(browser: Browser, demo: DemoGateway, wanted: Sequence[Shot], out: Path) -> None:
-    for size, suffix in ((LAPTOP, ""), (PHONE, "-phone")):
+    for width, size in WIDTHS.items():
         context = await browser.new_context(
             viewport=size, locale="en-GB", timezone_id="UTC", reduced_motion="reduce", base_url=demo.program.base_url
         )
@@ -153,39 +158,39 @@ async def take_all(browser: Browser, demo: DemoGateway, wanted: Sequence[Shot], 
         page = await context.new_page()
         await sign_in(page, demo)
         for shot in wanted:
-            if suffix and not shot.on_phone:
-                continue
             await page.goto(f"/console{shot.path}")
             await expect(page.get_by_role("heading", level=1)).to_be_visible()
             await expect(page.get_by_text("Loading …")).to_have_count(0)
             if shot.do is not None:
                 await shot.do(page)
-            await take(page, out, f"{shot.name}{suffix}", size, shot.is_cut)
+            await take(page, out, shot.name, width, shot.is_cut)
         await context.close()
 
 
-async def picture_month(browser: Browser, folder: Path, rows: int, out: Path) -> None:
+async def picture_month(browser: Browser, folder: Path, rows: int, out: Path, only: str) -> None:
     (folder / "data").mkdir(parents=True)
     filled = await make_books(folder / "data", rows, time.time_ns() // 1_000_000)
     async with opened(folder, filled.secret) as demo, AsyncExitStack() as stack:
         furnished = await furnish(demo)
         for stream in furnished.streams:
             await stack.enter_async_context(stream)
-        await take_all(browser, demo, shots(furnished.told, furnished.refused), out)
+        wanted = [shot for shot in shots(furnished.told, furnished.refused) if only in shot.name]
+        await take_all(browser, demo, wanted, out)
 
 
-async def picture_first(browser: Browser, folder: Path, out: Path) -> None:
+async def picture_first(browser: Browser, folder: Path, out: Path, only: str) -> None:
     folder.mkdir()
     async with opened(folder, None) as demo:
-        page = await browser.new_page(viewport=LAPTOP)
-        await page.goto(f"{demo.program.base_url}/console")
-        await expect(page.get_by_role("button", name="Sign in")).to_be_visible()
-        await take(page, out, "signin", LAPTOP)
-        await page.close()
-        await take_all(browser, demo, EMPTY, out)
+        for width, size in WIDTHS.items():
+            page = await browser.new_page(viewport=size)
+            await page.goto(f"{demo.program.base_url}/console")
+            await expect(page.get_by_role("button", name="Sign in")).to_be_visible()
+            await take(page, out, "signin", width)
+            await page.close()
+        await take_all(browser, demo, [shot for shot in EMPTY if only in shot.name], out)
 
 
-async def run(out: Path, rows: int) -> None:
+async def run(out: Path, rows: int, only: str) -> None:
     found = find_chromium()
     if found is None:
         sys.exit("There is no Chromium: STREAMWEIR_CHROMIUM can name one.")
@@ -199,8 +204,8 @@ async def run(out: Path, rows: int) -> None:
             executable_path=found.program, args=["--no-sandbox", "--no-proxy-server"], env=environ
         )
         with TemporaryDirectory() as folder:
-            await picture_first(browser, Path(folder) / "first", out)
-            await picture_month(browser, Path(folder) / "month", rows, out)
+            await picture_first(browser, Path(folder) / "first", out, only)
+            await picture_month(browser, Path(folder) / "month", rows, out, only)
         await browser.close()
 
 
@@ -208,8 +213,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Pictures of every page of the console.")
     parser.add_argument("--out", type=Path, default=OUT)
     parser.add_argument("--rows", type=int, default=ROWS)
+    parser.add_argument("--only", default="", help="the pages whose names contain this")
     options = parser.parse_args()
-    asyncio.run(run(options.out, options.rows))
+    asyncio.run(run(options.out, options.rows, options.only))
     sys.stdout.write(f"The pictures are in {options.out}\n")
 
 

@@ -55,23 +55,22 @@ function Frame() {
   const who = session.value;
   const places = PLACES.filter((place) => !place.isOperators || who?.is_operator);
   const here = path.value;
-  const list = useRef<HTMLUListElement>(null);
-  useEffect(() => {
-    // On a phone the list scrolls sideways: where one is must be seen. (`scrollIntoView` would move the focus there.)
-    const link = list.current?.querySelector<HTMLElement>("[aria-current]");
-    if (list.current && link) list.current.scrollLeft = link.offsetLeft - (list.current.clientWidth - link.offsetWidth) / 2;
-  }, [here]);
+  const [isOpen, setIsOpen] = useState(false); // the menu of a narrow screen, where it is one row otherwise
+  useEffect(() => setIsOpen(false), [here]);
   return (
     <div class="frame">
       <a class="skip" href="#main">
         Skip to the content
       </a>
-      <nav class="side" aria-label="Pages">
+      <nav class={`side ${isOpen ? "is-open" : ""}`} aria-label="Pages" onKeyDown={(event) => event.key === "Escape" && setIsOpen(false)}>
         <a class="brand" href={href("/")}>
           <span class="brand-mark" aria-hidden="true" />
-          Streamweir
+          <span class="brand-name">Streamweir</span>
         </a>
-        <ul ref={list}>
+        <button type="button" class="button quiet menu" aria-expanded={isOpen} aria-controls="pages" onClick={() => setIsOpen(!isOpen)}>
+          Menu
+        </button>
+        <ul id="pages">
           {places.map((place) => (
             <li key={place.to}>
               <a href={href(place.to)} aria-current={isWithin(here, place.to) ? "page" : undefined}>
