@@ -71,10 +71,14 @@ async def test_the_way_and_the_bill(database: str, tmp_path: Path) -> None:
             settled_ms=1510,
             attempts=attempts,
             strip='{"start_ms":40,"slot_ms":20,"counts":[1,0,4]}',
+            parameters='{"messages":2,"temperature":0.2,"tools":["find"]}',
+            refusal='{"message":"No.","param":"n"}',
         )
         assert (detail["admitted_ms"], detail["settled_ms"], detail["service_tier"]) == (3, 1510, None)
         assert detail["attempts"][0]["start_s"] == 0.004
         assert detail["strip"] == {"start_ms": 40, "slot_ms": 20, "counts": [1, 0, 4]}
+        assert detail["parameters"] == {"messages": 2, "temperature": 0.2, "tools": ["find"]}
+        assert detail["refusal"] == {"message": "No.", "param": "n"}
         assert (detail["price_usd"], detail["cost_usd"], detail["margin_usd"]) == ("0.000071255", "0.000071255", "0")
         assert detail["cost_bill"] is None, "they are the same lines"
         assert detail["bill"] == [

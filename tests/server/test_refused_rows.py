@@ -13,6 +13,7 @@ from streamweir.policy.refusal_quota import PER_ADDRESS, WINDOW_S
 from streamweir.server.telemetry.log import close_log, configure_log
 from streamweir.store.requests.requests import find_request
 from support.accounting_gateway import AccountingSetup, keeping
+from support.answers import openai_frames, token_steps
 from support.fleet import metric
 from support.gateway import chat_request
 from support.raw_client import Reply
@@ -60,21 +61,28 @@ async def test_every_refusal_is_found_by_its_id(tmp_path: Path) -> None:
 
 async def test_a_refused_request_has_the_model_that_was_asked_for(tmp_path: Path) -> None:
     key_like = "sk-proj-0123456789abcdef"
-    async with keeping(in_turn(), tmp_path) as setup:
+    async with keeping(token_steps(openai_frames()), tmp_path) as setup:
         limited, no_chat = await setup.new_key(rpm=1), await setup.new_key("other", scopes=("models",))
+        assert (await send(setup, chat_request(key=limited, model="up/m"))).status == 200
         requests = {
             "no such value": (chat_request(model="smart", temperature=9), "smart"),
             "no messages": (chat_request(model="smart", messages=[]), "smart"),
-            "a wrong name": (chat_request(path="/v1/messages", model="smart", max_tokens=0), "smart"),
+            "no such limit": (chat_request(path="/v1/messages", model="smart", max_tokens=0), "smart"),
             "not routed": (chat_request(model="nobody/m"), "nobody/m"),
             "a key in its place": (chat_request(model=key_like, temperature=9), "***"),
             "no JSON": (chat_request(body=b'{"model": "smart"'), None),
             "no name": (chat_request(body=b'{"model": 5}'), None),
             "no object": (chat_request(body=b'["model"]'), None),
             "deep": (chat_request(body=b"[" * 100_000), None),
-            "used up": (chat_request(key=limited, model="nobody/m"), "nobody/m"),
             "limited by its head": (chat_request(key=limited, model="smart"), "smart"),
             "without the scope": (chat_request(key=no_chat, model="smart"), "smart"),
+        }
+        reasons = {
+            "no such value": "Invalid value for 'temperature': Expected `float` <= 2.0.",
+            "no JSON": "The request body is not valid JSON",
+            "not routed": 'model "nobody/m" not found',
+            "limited by its head": "requests per minute",
+            "without the scope": "This key has no scope 'chat'.",
         }
         for name, (request, model) in requests.items():
             reply = await send(setup, request)
@@ -83,6 +91,10 @@ async def test_a_refused_request_has_the_model_that_was_asked_for(tmp_path: Path
             row = await setup.read(partial(find_request, id=id))
             assert row is not None, name
             assert (row.verdict, row.model) == ("rejected", model), name
+            assert row.refusal is not None, name
+            assert reasons.get(name, "") in row.refusal["message"], name
+            assert name != "no such value" or row.refusal["param"] == "temperature"
+            assert (row.parameters is None) == (name != "not routed"), name
 
 
 async def test_a_body_that_has_not_arrived_is_not_waited_for(tmp_path: Path) -> None:

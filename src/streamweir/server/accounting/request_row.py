@@ -66,6 +66,7 @@ def row_of(record: RequestRecord, instance: str) -> Row:
         row.target = short(target)
     if record.completion_id is not None:
         row.completion_id = short(record.completion_id)
+    row.parameters, row.refusal = record.parameters, record.refusal
     _add_money(row, record)
     _add_times(row, record)
     _add_caller(row, record)

@@ -11,7 +11,7 @@ from concurrent.futures import Executor
 from streamweir.core.errors import CallerError
 from streamweir.core.request import ChatRequest
 from streamweir.frontends.base import Frontend
-from streamweir.server.request.sent_parameters import model_in
+from streamweir.server.request.sent_parameters import model_in, parameters_of
 from streamweir.server.telemetry.record import RequestRecord
 from streamweir.wire.jsonio import decode_body
 
@@ -23,14 +23,17 @@ messages 37."""
 async def read_chat(
     body: bytes, headers: Mapping[str, str], frontend: Frontend, thread: Executor, record: RequestRecord
 ) -> ChatRequest:
-    """Raises `CallerError`; then `record` has the model that the body names."""
+    """`record` gets the parameters or, if `CallerError` is raised, the model that the body names."""
     try:
         if len(body) <= MAX_BYTES_ON_LOOP:
-            return frontend.parse(decode_body(body), headers)
-        return await asyncio.get_running_loop().run_in_executor(thread, _parse, body, headers, frontend)
+            chat = frontend.parse(decode_body(body), headers)
+        else:
+            chat = await asyncio.get_running_loop().run_in_executor(thread, _parse, body, headers, frontend)
     except CallerError:
         record.model = model_in(body)
         raise
+    record.parameters = parameters_of(chat)
+    return chat
 
 
 def _parse(body: bytes, headers: Mapping[str, str], frontend: Frontend) -> ChatRequest:

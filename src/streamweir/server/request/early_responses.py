@@ -22,7 +22,7 @@ from streamweir.server.http.message import Answer, Headers, Request
 from streamweir.server.http.security_headers import with_security_headers
 from streamweir.server.request.admission import Admission, frontend_of, key_of, new_record, parse_path
 from streamweir.server.request.runtime.config import RuntimeConfig
-from streamweir.server.request.sent_parameters import model_in
+from streamweir.server.request.sent_parameters import model_in, refusal_of
 from streamweir.server.telemetry.log import log_fault, logger
 from streamweir.server.telemetry.metrics import Metrics
 from streamweir.server.telemetry.record import RequestRecord
@@ -66,6 +66,7 @@ class EarlyResponses:
         verdict = Verdict.REJECTED if isinstance(error, CallerError) else verdict_of_error(error)
         record = self._record_of(request, frontend, key, answer.status, verdict)
         record.error = error.code
+        record.refusal = refusal_of(error, has_content=key is not None and key.log_content)
         if error.code == "overloaded":
             self._metrics.request_ended(record)
         else:

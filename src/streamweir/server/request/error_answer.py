@@ -15,6 +15,7 @@ from streamweir.server.http.answers import failure_answer
 from streamweir.server.http.message import Answer, Headers
 from streamweir.server.request.attempt.attempt_setup import make_reply
 from streamweir.server.request.attempt.routing_headers import routing_headers
+from streamweir.server.request.sent_parameters import refusal_of
 from streamweir.server.telemetry.record import RequestRecord
 
 
@@ -26,7 +27,9 @@ def error_answer(
     record: RequestRecord,
     key: Key,
 ) -> Answer:
-    """`chat`: None if the body could not be read."""
+    """`chat`: None if the body could not be read. The record gets the reason, if no provider was asked."""
+    if not record.attempts:
+        record.refusal = refusal_of(error, has_content=key.log_content)
     if key.show_routing:
         headers += routing_headers(record)
     if chat is not None and chat.stream:

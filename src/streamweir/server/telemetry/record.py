@@ -125,6 +125,10 @@ class RequestRecord(Struct, kw_only=True, gc=False):
     service_tier: str | None = None
     """As the provider reported it; after the settlement, else as requested."""
     finish: str | None = None
+    parameters: str | None = None
+    """Those that were sent: `store.db.request_log.ParametersView`, as JSON."""
+    refusal: str | None = None
+    """Why the gateway refused it, without asking a provider: `store.db.request_log.RefusalView`, as JSON."""
     dropped: tuple[str, ...] = ()
     """JSON paths that the provider does not support. Callers choose some of these names: sanitize before printing."""
     has_content: bool = False

@@ -65,6 +65,54 @@ class StripView(Struct, frozen=True, kw_only=True):
     """The counts of the slots from there on, up to the last that has a piece."""
 
 
+class ParametersView(Struct, omit_defaults=True, kw_only=True):
+    """The parameters of a request as it was sent, as they are stored and shown: never a text of it. What was not sent
+    is left out. Names are sanitized and bounded."""
+
+    messages: int | UnsetType = UNSET
+    """How many; of embeddings and completions: inputs."""
+    temperature: float | UnsetType = UNSET
+    top_p: float | UnsetType = UNSET
+    top_k: int | UnsetType = UNSET
+    max_tokens: int | UnsetType = UNSET
+    """Of the answer, whatever the API calls it."""
+    n: int | UnsetType = UNSET
+    """Answers, if more than one."""
+    seed: int | UnsetType = UNSET
+    stop: int | UnsetType = UNSET
+    """How many sequences."""
+    presence_penalty: float | UnsetType = UNSET
+    frequency_penalty: float | UnsetType = UNSET
+    logit_bias: int | UnsetType = UNSET
+    """How many tokens."""
+    logprobs: bool | UnsetType = UNSET
+    top_logprobs: int | UnsetType = UNSET
+    effort: str | UnsetType = UNSET
+    """Of the reasoning."""
+    reasoning_tokens: int | UnsetType = UNSET
+    verbosity: str | UnsetType = UNSET
+    response_format: str | UnsetType = UNSET
+    modalities: list[str] | UnsetType = UNSET
+    dimensions: int | UnsetType = UNSET
+    """Of embeddings."""
+    tools: list[str] | UnsetType = UNSET
+    """Names, at most 32."""
+    tool_count: int | UnsetType = UNSET
+    """If there are more."""
+    tool_choice: str | UnsetType = UNSET
+    """A mode, or the name of a tool."""
+    parallel_tool_calls: bool | UnsetType = UNSET
+
+
+class RefusalView(Struct, omit_defaults=True, kw_only=True):
+    """Why the gateway refused a request, as it is stored and shown."""
+
+    message: str
+    """As the caller got it. A quotation of more than 40 characters is left out."""
+    param: str | UnsetType = UNSET
+    """The member that it is about."""
+
+
 class LogColumn(Struct, frozen=True, kw_only=True):
     """The properties of a column besides its type."""
 
@@ -285,6 +333,24 @@ class Row(Struct, kw_only=True, omit_defaults=True):
     tags: Annotated[
         str | None,
         LogColumn(about="The caller's tags: `name=value`.", log="tags", filters=("tag",), json="list", api=list[str]),
+    ] = None
+    parameters: Annotated[
+        str | None,
+        LogColumn(
+            about="The parameters that were sent: never a text. Null: the body could not be read, or the row is older.",
+            shown="detail",
+            json="dict",
+            api=ParametersView | None,
+        ),
+    ] = None
+    refusal: Annotated[
+        str | None,
+        LogColumn(
+            about="Why the gateway refused it. Null: a provider was asked, or the row is older.",
+            shown="detail",
+            json="dict",
+            api=RefusalView | None,
+        ),
     ] = None
 
 

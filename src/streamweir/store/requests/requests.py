@@ -59,6 +59,8 @@ class RequestRow(Row, kw_only=True):
     flags: list[Any]  # type: ignore[assignment]
     dropped: list[Any]  # type: ignore[assignment]
     strip: dict[str, Any] | None  # type: ignore[assignment]
+    parameters: dict[str, Any] | None  # type: ignore[assignment]
+    refusal: dict[str, Any] | None  # type: ignore[assignment]
     tags: list[Any]  # type: ignore[assignment]
 
     def members(self) -> dict[str, Any]:

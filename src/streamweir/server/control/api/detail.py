@@ -20,7 +20,7 @@ from streamweir.server.control.api.view import (
     usd_or_none,
     values_of,
 )
-from streamweir.store.db.request_log import StripView
+from streamweir.store.db.request_log import ParametersView, RefusalView, StripView
 from streamweir.store.requests.requests import RequestRow
 
 T = TypeVar("T")
@@ -72,6 +72,8 @@ else:
 def view_detail(row: RequestRow, sees_cost: bool) -> RequestDetail:
     members = values_of(row, members_shown((*RequestView.__struct_fields__, *_NAMES), sees_cost))
     members["strip"] = _read(StripView, row.strip)
+    members["parameters"] = _read(ParametersView, row.parameters)
+    members["refusal"] = _read(RefusalView, row.refusal)
     members["bill"] = _bill(row, row.price, row.rates)
     if sees_cost:
         members["cost_bill"] = _bill(row, row.cost, row.cost_rates) if row.cost_rates is not None else None

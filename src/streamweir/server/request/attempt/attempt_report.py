@@ -49,10 +49,15 @@ def note_error(
         return
     message = report.message(secrets)
     if not has_content and attempt.status:  # without a status it is the operating system's
-        message = _QUOTATION.sub(r"\1...\1", message)
+        message = without_quotations(message)
         if prompt is not None and quotes_prompt(message, prompt):
             return
     attempt.provider_message = message or None
+
+
+def without_quotations(message: str) -> str:
+    """Without what it quotes at length, which may be the caller's text."""
+    return _QUOTATION.sub(r"\1...\1", message)
 
 
 def quotes_prompt(message: str, prompt: Prompt) -> bool:

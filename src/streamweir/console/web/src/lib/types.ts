@@ -311,6 +311,10 @@ export interface RequestDetail extends RequestView {
   service_tier: string | null;
   /** Of a stream: when the pieces of its answer went out. */
   strip: StripView | null;
+  /** The parameters that were sent: never a text. Null: the body could not be read, or the row is older. */
+  parameters: ParametersView | null;
+  /** Why the gateway refused it. Null: a provider was asked, or the row is older. */
+  refusal: RefusalView | null;
   /** The lines that add up to the price. Null: there is no price, or its rates were not kept. */
   bill: BillLineView[] | null;
   /** For the operator: the lines that add up to the cost, if it has other rates than the price. Null: there is no cost, its rates were not kept, or they are those of the price. */
@@ -321,6 +325,37 @@ export interface StripView {
   start_ms: number;
   slot_ms: number;
   counts: number[];
+}
+
+export interface ParametersView {
+  messages?: number;
+  temperature?: number;
+  top_p?: number;
+  top_k?: number;
+  max_tokens?: number;
+  n?: number;
+  seed?: number;
+  stop?: number;
+  presence_penalty?: number;
+  frequency_penalty?: number;
+  logit_bias?: number;
+  logprobs?: boolean;
+  top_logprobs?: number;
+  effort?: string;
+  reasoning_tokens?: number;
+  verbosity?: string;
+  response_format?: string;
+  modalities?: string[];
+  dimensions?: number;
+  tools?: string[];
+  tool_count?: number;
+  tool_choice?: string;
+  parallel_tool_calls?: boolean;
+}
+
+export interface RefusalView {
+  message: string;
+  param?: string;
 }
 
 export interface BillLineView {
