@@ -14,8 +14,9 @@ import pytest
 from click.testing import CliRunner, Result
 
 from streamweir.cli.main import main
-from support.answers import openai_stream
+from support.answers import TEXTS, openai_frames, openai_stream
 from support.gateway import KEY, Gate, gateway
+from support.resumable_upstream import ResumableAnswer
 from support.script import in_turn, stream, whole
 from support.scripted_upstream import ScriptedUpstream
 from support.terminal import PROGRAM, on_terminal
@@ -51,6 +52,16 @@ async def chat(gate: Gate, *words: str, stdin: str | bytes = "", key: str | None
 
 def env(gate: Gate) -> dict[str, str]:
     return {"STREAMWEIR_URL": gate.base_url, "STREAMWEIR_KEY": KEY}
+
+
+async def test_an_answer_goes_on_after_lost_connections() -> None:
+    server = ResumableAnswer(openai_frames(), [700, 200])
+    async with ScriptedUpstream(server.script) as up:
+        environ = {"STREAMWEIR_URL": up.base_url, "STREAMWEIR_KEY": KEY}
+        words = ["chat", "m", "Hi", "--resume"]
+        result = await asyncio.to_thread(CliRunner().invoke, main, words, env=environ)
+    assert (result.stdout, result.exit_code) == ("".join(TEXTS) + "\n", 0)
+    assert len(server.asked) == 3
 
 
 async def test_a_pipe_gets_the_plain_answer_and_nothing_else(gate: Gate) -> None:

@@ -44,6 +44,7 @@ _CANCELLED = "Cancelled: the connection is closed."
 @click.option("--system", metavar="TEXT", help="System prompt.")
 @click.option("--temperature", type=click.FloatRange(0, 2))
 @click.option("--max-tokens", type=click.IntRange(1))
+@click.option("--resume", is_flag=True, help="Go on with the answer after a lost connection.")
 @click.option("--raw", is_flag=True, help="Show the raw frames with their times.")
 @click.option("--json", "as_json", is_flag=True, help="Print the whole completion as JSON.")
 def command(
@@ -55,6 +56,7 @@ def command(
     system: str | None,
     temperature: float | None,
     max_tokens: int | None,
+    resume: bool,
     raw: bool,
     as_json: bool,
 ) -> None:
@@ -75,7 +77,7 @@ def command(
     root = _root_of(base_url, dialect)
     secret = key if key is not None else development_key(base_url)
     try:
-        client = Client(root, api_key=secret, dialect=dialect or "openai")
+        client = Client(root, api_key=secret, dialect=dialect or "openai", resume=resume)
     except ValueError as reason:
         raise click.UsageError(str(reason)) from None
     chat = Chat(

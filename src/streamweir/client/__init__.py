@@ -35,6 +35,7 @@ from streamweir.client.error import (
     Unreachable,
 )
 from streamweir.client.reader import Limits, Reader
+from streamweir.client.resume import Resume
 from streamweir.client.stream import AsyncStream, Stream, aparse, parse
 from streamweir.client.timeouts import Retries, Timeouts
 from streamweir.core.events import (
@@ -88,6 +89,7 @@ __all__ = [
     "RequestFailed",
     "RequestRefused",
     "ResponsesReader",
+    "Resume",
     "Retries",
     "ServerFailed",
     "Stream",

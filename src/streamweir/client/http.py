@@ -2,7 +2,7 @@
 
 A request is one or more attempts (`transport`). A failure before the first event may be retried (`timeouts.Attempts`
 decides), a later one never. The connection belongs to the `with` block and is released when the block ends, for any
-reason. The two classes have the same code with and without `await`; they share `transport.Settings`.
+reason. The two classes have the same code with and without `await`; they share `Settings`.
 """
 
 import asyncio
@@ -19,9 +19,11 @@ from streamweir.client.api import CHAT, Api
 from streamweir.client.error import ClientError
 from streamweir.client.reader import DEFAULT_LIMITS, Limits
 from streamweir.client.request import Messages, requested_choices
+from streamweir.client.resume import Resume
+from streamweir.client.settings import Settings
 from streamweir.client.stream import AsyncStream, Stream
 from streamweir.client.timeouts import DEFAULT_RETRIES, DEFAULT_TIMEOUTS, Retries, Timeouts
-from streamweir.client.transport import AsyncTransport, Settings, Tap, Transport
+from streamweir.client.transport import AsyncTransport, Tap, Transport
 from streamweir.frontends.chat.dialect import Dialect
 
 _CONNECTIONS = httpx2.Limits(max_connections=None, max_keepalive_connections=20)
@@ -30,8 +32,9 @@ _CONNECTIONS = httpx2.Limits(max_connections=None, max_keepalive_connections=20)
 class Client:
     """A client of one endpoint. Threads may share it; a `with` block, or `close`, closes its connections.
 
-    `api` is `chat` (completions, in a `dialect`), `messages` or `responses`. `retries` may be a number. `http`: your
-    own `httpx2.Client`, for proxies or certificates; it must use HTTP/1.1, and is not closed by this client.
+    `api` is `chat` (completions, in a `dialect`), `messages` or `responses`. `retries` may be a number. `resume`: a
+    stream whose connection is lost goes on, if the server can resume it. `http`: your own `httpx2.Client`, for proxies
+    or certificates; it must use HTTP/1.1, and is not closed by this client.
     """
 
     def __init__(
@@ -45,9 +48,12 @@ class Client:
         retries: Retries | int = DEFAULT_RETRIES,
         limits: Limits = DEFAULT_LIMITS,
         headers: Mapping[str, str] | None = None,
+        resume: Resume | bool = False,
         http: httpx2.Client | None = None,
     ) -> None:
-        self._settings = Settings(base_url, api_key or "", api, dialect, timeouts, retries, limits, headers or {})
+        self._settings = Settings(
+            base_url, api_key or "", api, dialect, timeouts, retries, limits, headers or {}, _resume(resume)
+        )
         self._owns_http = http is None
         self._http = http or httpx2.Client(limits=_CONNECTIONS)
 
@@ -105,6 +111,8 @@ class Client:
         self, body: bytes, headers: Mapping[str, str] | None, *, stream: bool, n: int | None, tap: Tap | None = None
     ) -> Iterator[Stream]:
         attempts = self._settings.attempts()
+        if stream and self._settings.resume is not None:
+            headers = self._settings.resume_headers(headers)
         while True:
             transport = Transport(
                 self._settings, self._settings.request(self._http, body, headers, stream=stream), tap, n
@@ -129,7 +137,7 @@ class Client:
 class AsyncClient:
     """`Client` for asyncio. A cancelled task closes its connection.
 
-    `api`, `retries` and `http` are as in `Client`.
+    `api`, `retries`, `resume` and `http` are as in `Client`.
     """
 
     def __init__(
@@ -143,9 +151,12 @@ class AsyncClient:
         retries: Retries | int = DEFAULT_RETRIES,
         limits: Limits = DEFAULT_LIMITS,
         headers: Mapping[str, str] | None = None,
+        resume: Resume | bool = False,
         http: httpx2.AsyncClient | None = None,
     ) -> None:
-        self._settings = Settings(base_url, api_key or "", api, dialect, timeouts, retries, limits, headers or {})
+        self._settings = Settings(
+            base_url, api_key or "", api, dialect, timeouts, retries, limits, headers or {}, _resume(resume)
+        )
         self._owns_http = http is None
         self._http = http or httpx2.AsyncClient(limits=_CONNECTIONS)
 
@@ -199,6 +210,8 @@ class AsyncClient:
         self, body: bytes, headers: Mapping[str, str] | None, *, stream: bool, n: int | None, tap: Tap | None = None
     ) -> AsyncIterator[AsyncStream]:
         attempts = self._settings.attempts()
+        if stream and self._settings.resume is not None:
+            headers = self._settings.resume_headers(headers)
         while True:
             transport = AsyncTransport(
                 self._settings, self._settings.request(self._http, body, headers, stream=stream), tap, n
@@ -218,3 +231,9 @@ class AsyncClient:
             is_finished = True
         finally:
             await transport.close(is_finished)
+
+
+def _resume(resume: Resume | bool) -> Resume | None:
+    if isinstance(resume, Resume):
+        return resume
+    return Resume() if resume else None

@@ -126,8 +126,12 @@ class Reader:
             frames, is_too_large = reason.frames, True
         events = self._read_all(frames)
         if is_too_large and not self.ended:
-            self._fail(StreamTooLarge("the answer is larger than was allowed", self.completion))
+            self.too_large()
         return events
+
+    def too_large(self) -> None:
+        """More arrived than the limits allow."""
+        self._fail(StreamTooLarge("the answer is larger than was allowed", self.completion))
 
     def finish(self) -> Sequence[Event]:
         if self.ended:

@@ -23,6 +23,8 @@ class _StreamState:
     def __init__(self, reader: Reader) -> None:
         self.attempts = 1
         """How many times the request was sent until this answer began."""
+        self.resumed = 0
+        """How many times the connection was lost and the answer went on behind the last whole event."""
         self._reader = reader
         self._pending: deque[Event] = deque()
 

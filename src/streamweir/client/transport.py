@@ -1,42 +1,30 @@
 """One attempt: sends a request, reads its status and body, and releases the connection.
 
 `open` sends the request, checks the status and reads up to the first event. A failure before that is raised as a
-`ClientError` that says whether a retry is allowed. Later failures are passed to the reader and not raised here. `close`
-returns a connection to the pool only if its answer was read to the end; otherwise it closes the connection, so that the
-server stops the answer. Only this module and `http` use httpx2 and sockets.
+`ClientError` that says whether a retry is allowed. Later failures are passed to the reader and not raised here; before
+that, a stream that can be resumed is asked for again. `close` returns a connection to the pool only if its answer was
+read to the end; otherwise it closes the connection, so that the server stops the answer (a stream that can be resumed
+is ended by a request). Only this module, `settings` and `http` use httpx2, and only this one sockets.
 """
 
 import asyncio
-import random
 import socket
 import time
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Generator, Iterator
 from contextlib import suppress
-from typing import Any
+from enum import Enum
 
 import httpx2
 
-from streamweir.client.api import CHAT, MESSAGES, RESPONSES, Api, check_api, make_reader
-from streamweir.client.error import ClientError, Unreachable
-from streamweir.client.failed_response import mask_secret, read_failure, request_id_of
-from streamweir.client.reader import Limits, Reader
-from streamweir.client.request import (
-    Messages,
-    build_body,
-    build_headers,
-    endpoint_url,
-    is_valid_header_value,
-    messages_headers,
-    shown_url,
-)
+from streamweir.client.error import ClientError, RequestFailed, StreamError
+from streamweir.client.resume import Resumption
+from streamweir.client.settings import Settings
 from streamweir.client.stream import AsyncStream, Stream
-from streamweir.client.timeouts import Attempts, EventDeadline, Retries, Timeouts
+from streamweir.client.timeouts import EventDeadline
 from streamweir.client.watchdog import Watchdog
-from streamweir.frontends.chat.dialect import Dialect
+from streamweir.wire.sse import EventTooLarge
 
 Tap = Callable[[bytes], None]
-
-_PATHS: dict[Api, str] = {"chat": "/chat/completions", "messages": "/messages", "responses": "/responses"}
 
 _CLOSED_EARLY = "it was left"
 """The message of a stream that is read after its block has ended."""
@@ -45,103 +33,21 @@ _DRAIN_S = 0.5
 _MAX_DRAIN_BYTES = 64 * 1024
 """When the answer is complete, the rest of the body is read, so that the connection can be reused. It has nearly always
 arrived already; otherwise the connection is closed after this time and this many bytes."""
+_DELETE_S = 2.0
+"""The time limit for ending a stream that was left."""
+_REFUSAL_S = 5.0
+"""The time limit for the body of an answer that says why a stream is not resumed."""
 
 
-class Settings:
-    """The settings of a client, and what is built from them for each attempt."""
+class _End(Enum):
+    """How a body stops without a failure of its connection."""
 
-    def __init__(
-        self,
-        base_url: str,
-        api_key: str,
-        api: Api,
-        dialect: str | Dialect | None,
-        timeouts: Timeouts,
-        retries: Retries | int,
-        limits: Limits,
-        headers: Mapping[str, str],
-    ) -> None:
-        if not is_valid_header_value(api_key):
-            raise ValueError("api_key holds signs that no header can carry")
-        self._dialect = check_api(api, dialect)
-        self._api = api
-        self.timeouts = timeouts
-        self.retries = Retries(most=retries) if isinstance(retries, int) else retries
-        self.limits = limits
-        self._url = endpoint_url(base_url, _PATHS[api])
-        self._api_key = api_key
-        self._headers = {**(messages_headers(api_key) if api == MESSAGES else {}), **headers}
+    CLOSED = "closed"
+    TIMEOUT = "timeout"
 
-    def __repr__(self) -> str:
-        """Contains no secret."""
-        spoken = f"api={self._api!r}" if self._api != CHAT else f"dialect={self._dialect.name!r}"
-        return f"{shown_url(self._url)!r}, {spoken}"
 
-    @property
-    def always_streams(self) -> bool:
-        """There are no whole answers."""
-        return self._api == CHAT and self._dialect.whole_object is None
-
-    def body(
-        self,
-        model: str | None,
-        messages: Messages,
-        parameters: Mapping[str, Any],
-        *,
-        stream: bool,
-        include_usage: bool = True,
-    ) -> bytes:
-        include_usage = include_usage and self._api == CHAT  # the others always have it
-        prompt = "input" if self._api == RESPONSES else "messages"
-        return build_body(model, messages, parameters, stream=stream, include_usage=include_usage, prompt=prompt)
-
-    def request(
-        self, http: httpx2.Client | httpx2.AsyncClient, body: bytes, headers: Mapping[str, str] | None, *, stream: bool
-    ) -> httpx2.Request:
-        timeouts = self.timeouts
-        return http.build_request(
-            "POST",
-            self._url,
-            content=body,
-            headers=build_headers(self._api_key, {**self._headers, **(headers or {})}, stream=stream),
-            timeout=httpx2.Timeout(
-                connect=timeouts.connect_s,
-                read=timeouts.first_event_s,
-                write=timeouts.first_event_s,
-                pool=timeouts.connect_s,
-            ),
-        )
-
-    @property
-    def head_s(self) -> float | None:
-        """The time limit for the status, including the connection."""
-        connect_s, first_s = self.timeouts.connect_s, self.timeouts.first_event_s
-        return None if connect_s is None or first_s is None else connect_s + first_s
-
-    def reader(self, n: int | None) -> Reader:
-        dialect = None if self._api != CHAT else self._dialect
-        return make_reader(self._api, dialect, self.limits, secret=self._api_key, n=n)
-
-    def attempts(self) -> Attempts:
-        return Attempts(self.retries, random.random)
-
-    def connection_error(self, reason: httpx2.RequestError, reader: Reader) -> ClientError:
-        """The error if no status was received."""
-        if isinstance(reason, httpx2.ReadTimeout | httpx2.WriteTimeout):
-            return reader.time_out(self.timeouts.first_event_s or 0.0)
-        return Unreachable(f"{shown_url(self._url)} cannot be reached: {self.describe(reason)}")
-
-    def describe(self, reason: httpx2.RequestError) -> str:
-        return mask_secret(str(reason), self._api_key) or type(reason).__name__
-
-    def failure(self, response: httpx2.Response, body: bytes) -> ClientError:
-        headers = {name.lower(): value for name, value in response.headers.items()}
-        return read_failure(response.status_code, headers, body, now=time.time(), secret=self._api_key)
-
-    def response_started(self, response: httpx2.Response, request: httpx2.Request, reader: Reader) -> None:
-        """A success: from now on the deadline for events applies, not httpx2's timeout for reads."""
-        reader.answer.request_id = request_id_of(response.headers, self._api_key)
-        request.extensions["timeout"]["read"] = None
+Loss = _End | httpx2.RequestError | RequestFailed
+"""Why no more of the body came. `RequestFailed`: the server refused to resume it."""
 
 
 class _Attempt:
@@ -154,6 +60,8 @@ class _Attempt:
         self._tap = tap
         self._reader = settings.reader(n)
         self._deadline = EventDeadline(settings.timeouts)
+        self._resumption: Resumption | None = None
+        self._loss: Loss = _End.CLOSED
 
     @property
     def _can_drain(self) -> bool:
@@ -161,20 +69,72 @@ class _Attempt:
 
     @property
     def _early_error(self) -> ClientError | None:
-        """An error before the first event with content."""
-        return None if self._reader.seen else self._reader.error
+        """An error before the first event with content. A stream that could not be resumed is not asked for again."""
+        error = None if self._reader.seen else self._reader.error
+        if error is not None and self._resumption is not None:
+            error.may_retry = False
+        return error
 
-    def _timed_out(self) -> None:
-        self._reader.time_out(self._deadline.limit_s or 0.0)
+    @property
+    def _abandoned(self) -> Resumption | None:
+        """The stream, if the server would go on with it because its caller may come back."""
+        is_over = self._reader.answer.is_whole or isinstance(self._reader.error, StreamError)
+        return None if is_over else self._resumption
 
-    def _connection_lost(self, reason: httpx2.RequestError) -> None:
-        self._reader.cut(self._settings.describe(reason))
+    def _stream_request(
+        self, http: httpx2.Client | httpx2.AsyncClient, resumption: Resumption, method: str
+    ) -> httpx2.Request:
+        return self._settings.stream_request(http, resumption, self._request.headers, method)
+
+    @property
+    def _wait_s(self) -> float | None:
+        """The time limit for the next piece."""
+        limits = (
+            self._deadline.remaining_s(self._reader.seen),
+            None if self._resumption is None else self._resumption.silence_s,
+        )
+        return min((limit for limit in limits if limit is not None), default=None)
+
+    @property
+    def _is_out_of_time(self) -> bool:
+        return self._deadline.remaining_s(self._reader.seen) == 0
+
+    def _take(self, chunk: bytes) -> bytes:
+        """What the reader is given of a piece of the body."""
+        if self._resumption is not None:
+            try:
+                chunk = self._resumption.feed(chunk)
+            except EventTooLarge:
+                self._reader.too_large()
+                return b""
+        if self._tap is not None and chunk:
+            self._tap(chunk)
+        return chunk
+
+    def _is_resumed(self, response: httpx2.Response) -> bool:
+        return response.status_code == 200 and response.headers.get("content-type", "").startswith("text/event-stream")
+
+    def _rest(self, loss: Loss) -> bytes:
+        """An event that the end of the body has left open."""
+        if self._resumption is None or loss is not _End.CLOSED or self._reader.ended:
+            return b""
+        return self._resumption.rest()
+
+    def _conclude(self, loss: Loss) -> None:
+        """Tells the reader, unless the body has ended: its stream does that."""
+        if loss is _End.TIMEOUT:
+            self._reader.time_out(self._deadline.limit_s or 0.0)
+        elif isinstance(loss, httpx2.RequestError):
+            self._reader.cut(self._settings.describe(loss))
+        elif isinstance(loss, RequestFailed):
+            self._reader.cut(f"it cannot be resumed: {loss}")
 
 
 class Transport(_Attempt):
     """For `Client`. A watchdog ends a blocking read at its deadline."""
 
     def open(self, http: httpx2.Client) -> Stream:
+        self._http = http
         began = time.monotonic()
         try:
             self._response = http.send(self._request, stream=True)
@@ -189,45 +149,88 @@ class Transport(_Attempt):
                     self._response, self._read_rest(_MAX_ERROR_BYTES, self._deadline.remaining_s(0))
                 )
             self._settings.response_started(self._response, self._request, self._reader)
-            stream = Stream(self._reader, self._chunks())
-            stream.begin()
+            self._resumption = self._settings.resumption(self._response)
+            self._stream = Stream(self._reader, self._chunks())
+            self._stream.begin()
             if self._early_error is not None:
                 raise self._early_error
         except BaseException:
             self.close(False)
             raise
-        return stream
+        return self._stream
 
     def close(self, is_finished: bool) -> None:
         try:
             if is_finished and self._can_drain:
                 self._read_rest(_MAX_DRAIN_BYTES, _DRAIN_S)
         finally:
+            abandoned = self._abandoned
             self._reader.cut(_CLOSED_EARLY)
             self._watchdog.close()
             self._response.close()
+            if abandoned is not None:
+                with suppress(httpx2.RequestError):
+                    self._http.send(self._stream_request(self._http, abandoned, "DELETE"))
 
     def _chunks(self) -> Iterator[bytes]:
-        """The pieces of the body. After a failure, which is passed to the reader, it stops."""
-        reader, deadline, watchdog = self._reader, self._deadline, self._watchdog
+        """The pieces of the body, of all its connections. After a failure, which the reader is told, it stops."""
+        loss = yield from self._pieces()
+        while self._resumption is not None and not self._reader.ended:
+            why = self._resume(self._resumption, loss)
+            if why is not None:
+                loss = why
+                break
+            loss = yield from self._pieces()
+        if rest := self._rest(loss):
+            yield rest
+        self._conclude(loss)
+
+    def _pieces(self) -> Generator[bytes, None, Loss]:
+        """Those of one connection."""
+        deadline, watchdog = self._deadline, self._watchdog
         while True:
             began = time.monotonic()
-            watchdog.set_timeout(deadline.remaining_s(reader.seen))
+            watchdog.set_timeout(self._wait_s)
             try:
                 chunk = next(self._source, None)
             except httpx2.RequestError as reason:
-                self._timed_out() if watchdog.has_fired else self._connection_lost(reason)
-                return
+                deadline.elapse(time.monotonic() - began)
+                return _End.TIMEOUT if watchdog.has_fired else reason
             watchdog.set_timeout(None)
-            if watchdog.has_fired:
-                self._timed_out()
-                return
-            if chunk is None:
-                return
             deadline.elapse(time.monotonic() - began)
-            if self._tap is not None:
-                self._tap(chunk)
-            yield chunk
+            if watchdog.has_fired:
+                return _End.TIMEOUT
+            if chunk is None:
+                return _End.CLOSED
+            if piece := self._take(chunk):
+                yield piece
+            elif self._reader.ended:
+                return _End.CLOSED
+
+    def _resume(self, resumption: Resumption, loss: Loss) -> Loss | None:
+        """Asks for the rest, as often as is allowed. None: it comes. Otherwise what ends the answer."""
+        while not self._is_out_of_time and (pause_s := resumption.pause_s()) is not None:
+            began = time.monotonic()
+            self._watchdog.close()
+            self._response.close()
+            time.sleep(pause_s)
+            try:
+                self._response = self._http.send(self._stream_request(self._http, resumption, "GET"), stream=True)
+            except httpx2.RequestError as reason:
+                loss = reason
+                continue
+            finally:
+                self._deadline.elapse(time.monotonic() - began)
+            self._watchdog = Watchdog(lambda: _shut_down_socket(self._response))
+            self._source = self._response.iter_bytes()
+            if self._is_resumed(self._response):
+                resumption.resumed()
+                self._stream.resumed += 1
+                return None
+            loss = self._settings.failure(self._response, self._read_rest(_MAX_ERROR_BYTES, _REFUSAL_S))
+            if not loss.may_retry:
+                return loss
+        return _End.TIMEOUT if self._is_out_of_time else loss
 
     def _read_rest(self, max_bytes: int, limit_s: float | None) -> bytes:
         """The rest of the body, at most `max_bytes`, within `limit_s`; after a failure, what arrived before it."""
@@ -244,6 +247,7 @@ class AsyncTransport(_Attempt):
     """For `AsyncClient`. A read is cancelled at its deadline, or with its task."""
 
     async def open(self, http: httpx2.AsyncClient) -> AsyncStream:
+        self._http = http
         began = time.monotonic()
         try:
             # httpx2's timeout applies to each read, and a head may arrive byte by byte.
@@ -260,46 +264,104 @@ class AsyncTransport(_Attempt):
                 body = await self._read_rest(_MAX_ERROR_BYTES, self._deadline.remaining_s(0))
                 raise self._settings.failure(self._response, body)
             self._settings.response_started(self._response, self._request, self._reader)
-            stream = AsyncStream(self._reader, self._chunks())
-            await stream.begin()
+            self._resumption = self._settings.resumption(self._response)
+            self._stream = AsyncStream(self._reader, self._chunks())
+            await self._stream.begin()
             if self._early_error is not None:
                 raise self._early_error
         except BaseException:
             await self.close(False)
             raise
-        return stream
+        return self._stream
 
     async def close(self, is_finished: bool) -> None:
         try:
             if is_finished and self._can_drain:
                 await self._read_rest(_MAX_DRAIN_BYTES, _DRAIN_S)
         finally:
+            abandoned = self._abandoned
             self._reader.cut(_CLOSED_EARLY)
             try:
-                with suppress(RuntimeError):  # another task is reading: it finds the connection closed
-                    await self._source.aclose()
+                await self._release()
             finally:
-                await self._response.aclose()
+                if abandoned is not None:
+                    with suppress(httpx2.RequestError, TimeoutError):
+                        async with asyncio.timeout(_DELETE_S):
+                            await self._http.send(self._stream_request(self._http, abandoned, "DELETE"))
+
+    async def _release(self) -> None:
+        try:
+            with suppress(RuntimeError):  # another task is reading: it finds the connection closed
+                await self._source.aclose()
+        finally:
+            await self._response.aclose()
 
     async def _chunks(self) -> AsyncIterator[bytes]:
-        reader, deadline = self._reader, self._deadline
+        async for piece in self._pieces():
+            yield piece
+        while self._resumption is not None and not self._reader.ended:
+            why = await self._resume(self._resumption, self._loss)
+            if why is not None:
+                self._loss = why
+                break
+            async for piece in self._pieces():
+                yield piece
+        if rest := self._rest(self._loss):
+            yield rest
+        self._conclude(self._loss)
+
+    async def _pieces(self) -> AsyncIterator[bytes]:
+        """Those of one connection. Afterwards `_loss` says why there are no more."""
+        self._loss = _End.CLOSED
+        deadline = self._deadline
         while True:
             began = time.monotonic()
             try:
-                async with asyncio.timeout(deadline.remaining_s(reader.seen)):
+                async with asyncio.timeout(self._wait_s):
                     chunk = await anext(self._source, None)
             except TimeoutError:
-                self._timed_out()
+                self._loss = _End.TIMEOUT
                 return
             except httpx2.RequestError as reason:
-                self._connection_lost(reason)
+                self._loss = reason
                 return
+            finally:
+                deadline.elapse(time.monotonic() - began)
             if chunk is None:
                 return
-            deadline.elapse(time.monotonic() - began)
-            if self._tap is not None:
-                self._tap(chunk)
-            yield chunk
+            if piece := self._take(chunk):
+                yield piece
+            elif self._reader.ended:
+                return
+
+    async def _resume(self, resumption: Resumption, loss: Loss) -> Loss | None:
+        """As `Transport._resume`."""
+        while not self._is_out_of_time and (pause_s := resumption.pause_s()) is not None:
+            began = time.monotonic()
+            await self._release()
+            await asyncio.sleep(pause_s)
+            try:
+                async with asyncio.timeout(self._settings.head_s):
+                    self._response = await self._http.send(
+                        self._stream_request(self._http, resumption, "GET"), stream=True
+                    )
+            except httpx2.RequestError as reason:
+                loss = reason
+                continue
+            except TimeoutError:
+                loss = _End.TIMEOUT
+                continue
+            finally:
+                self._deadline.elapse(time.monotonic() - began)
+            self._source = self._response.aiter_bytes()
+            if self._is_resumed(self._response):
+                resumption.resumed()
+                self._stream.resumed += 1
+                return None
+            loss = self._settings.failure(self._response, await self._read_rest(_MAX_ERROR_BYTES, _REFUSAL_S))
+            if not loss.may_retry:
+                return loss
+        return _End.TIMEOUT if self._is_out_of_time else loss
 
     async def _read_rest(self, max_bytes: int, limit_s: float | None) -> bytes:
         body = b""
