@@ -52,6 +52,8 @@ class Shot:
 
 
 async def send_prompt(page: Page) -> None:
+    if not await page.get_by_label("Key", exact=True).input_value():
+        await page.get_by_role("button", name="Create a key for the playground").click()
     await page.get_by_label("Prompt", exact=True).fill(QUESTION)
     await page.get_by_role("button", name="Send", exact=True).click()
     done = page.get_by_role("status").filter(has_text="Done")

@@ -94,7 +94,7 @@ def test_one_request_while_it_runs_and_afterwards(page: Page, console: Console) 
 
 def test_the_playground_with_answers(page: Page, console: Console, watch: PageWatch) -> None:
     page.set_viewport_size(LAPTOP)
-    console.sign_in(page, path="/playground?model=smart&compare=1")
+    console.sign_in(page, path="/playground?key=file:test&model=smart&compare=1")
     page.get_by_label("Model 2", exact=True).fill("up/other")
     page.get_by_label("Prompt", exact=True).fill("What is a weir?")
     page.get_by_role("button", name="Send", exact=True).click()
@@ -105,7 +105,7 @@ def test_the_playground_with_answers(page: Page, console: Console, watch: PageWa
     check(page)
     watch.expect("status of 502 .*/api/playground/chat")
     console.play(whole(error_body("No."), 500))
-    open_page(page, "/playground?model=smart", "Playground")
+    open_page(page, "/playground?key=file:test&model=smart", "Playground")
     page.get_by_label("Prompt", exact=True).fill("What is a weir?")
     page.get_by_role("button", name="Send", exact=True).click()
     expect(panel(page, "Answer").get_by_role("alert")).to_be_visible()

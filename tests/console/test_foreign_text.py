@@ -238,6 +238,8 @@ def test_content_is_text_while_it_streams_and_when_it_is_stored(page: Page, cons
     answer = panel(page, "Answer")
     expect(answer.get_by_role("status")).to_contain_text("Done")
     check_shown(page, [ALL, *PAYLOADS])
+    page.get_by_label("Whole frames").check()
+    check_shown(page, [ALL, *PAYLOADS])
     raw = texts_of(page.get_by_role("region", name="Raw frames").locator("pre"))
     uncut = [each for each in raw if not each.endswith("characters more")]
     assert text_of("".join(f"{each}\n\n" for each in uncut).encode()) == f"{ALL}\n"

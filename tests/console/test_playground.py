@@ -38,6 +38,7 @@ def chunk(**delta: Any) -> bytes:
     return b"data: %b\n\n" % json.dumps({"object": "chat.completion.chunk", "choices": [choice]}).encode()
 
 
+FOLDED = re.compile(r'^\d\.\d{3}data: {…,"choices":\[{…,"delta":{"content":" from"},…}\],…}$')
 IS_AT_END = "box => box.scrollHeight - box.scrollTop - box.clientHeight < 2"
 CALLING = [
     chunk(reasoning_content="They want the weather, "),
@@ -61,11 +62,21 @@ def test_an_answer_streams_and_its_request_is_found_by_the_id_in_a_chunk(page: P
     visit(page, "Playground")
     page.get_by_label("Model", exact=True).fill("smart")
     send(page)
+    key = page.get_by_label("Key", exact=True)
+    expect(key).to_be_focused()
+    expect(page.get_by_text("Choose a key.")).to_be_visible()
+    assert not console.upstream.requests, "no key is used that nobody has chosen"
+    key.select_option(label="test (default)")
+    send(page)
     answer, frames = panel(page, "Answer"), page.get_by_role("region", name="Raw frames")
     expect(answer.get_by_text("Hello from", exact=True)).to_be_visible()
     expect(answer.get_by_role("status")).to_contain_text("Streaming")
     expect(frames.get_by_role("listitem")).to_have_count(3)
-    expect(frames.get_by_role("listitem").last).to_contain_text('"content":" from"')
+    expect(frames.get_by_role("listitem").last).to_have_text(FOLDED)
+    expect(frames.get_by_role("listitem").last).not_to_contain_text("chat.completion.chunk")
+    page.get_by_label("Whole frames").check()
+    expect(frames.get_by_role("listitem").last).to_contain_text('"object":"chat.completion.chunk"')
+    page.get_by_label("Whole frames").uncheck()
     console.soon(go_on.set)
     expect(answer.get_by_text("".join(TEXTS), exact=True)).to_be_visible()
     expect(answer.get_by_role("status")).to_have_text("Donefinish: stop")
@@ -106,7 +117,7 @@ def test_an_answer_streams_and_its_request_is_found_by_the_id_in_a_chunk(page: P
 def test_reasoning_is_folded_calls_grow_and_stop_reaches_the_upstream(page: Page, console: Console) -> None:
     go_on = asyncio.Event()
     console.play(by_prompt({"call": halves(go_on, CALLING, 4), "hang": [Head(), *map(Send, BEGUN), Hang()]}))
-    console.sign_in(page, path="/playground?model=smart")
+    console.sign_in(page, path="/playground?key=file:test&model=smart")
     send(page, "call")
     answer = panel(page, "Answer")
     expect(answer.get_by_text('{"city":', exact=True)).to_be_visible()
@@ -133,7 +144,7 @@ def test_reasoning_is_folded_calls_grow_and_stop_reaches_the_upstream(page: Page
 
 def test_the_answer_of_each_dialect_is_read(page: Page, console: Console) -> None:
     console.play(lambda seen: token_steps(openai_frames(("In ", seen.json["messages"][-1]["content"]))))
-    console.sign_in(page, path="/playground?model=smart")
+    console.sign_in(page, path="/playground?key=file:test&model=smart")
     answer, frames = panel(page, "Answer"), page.get_by_role("region", name="Raw frames")
     for dialect in EACH_DIALECT:
         page.get_by_label("API", exact=True).select_option(dialect)
@@ -162,7 +173,7 @@ def calling_script(go_on: asyncio.Event) -> Script:
 def test_the_messages_api_shows_thinking_calls_and_its_own_frames(page: Page, console: Console) -> None:
     go_on = asyncio.Event()
     console.play(calling_script(go_on))
-    console.sign_in(page, path="/playground?model=smart")
+    console.sign_in(page, path="/playground?key=file:test&model=smart")
     page.get_by_label("API", exact=True).select_option("Messages")
     page.get_by_text("Tools", exact=True).click()
     page.get_by_role("button", name="Insert an example").click()
@@ -200,7 +211,7 @@ def test_the_responses_api_in_the_playground_and_as_a_kept_conversation(page: Pa
     go_on = asyncio.Event()
     console.play(calling_script(go_on))
     console.ask("POST", "/api/keys", {"name": "kept", "log_content": True})
-    console.sign_in(page, path="/playground?model=smart")
+    console.sign_in(page, path="/playground?key=file:test&model=smart")
     page.get_by_label("Key", exact=True).select_option(label="kept (default)")
     page.get_by_label("API", exact=True).select_option("Responses")
     page.get_by_text("Tools", exact=True).click()
@@ -242,7 +253,7 @@ def test_the_responses_api_in_the_playground_and_as_a_kept_conversation(page: Pa
 def test_two_models_answer_side_by_side(page: Page, console: Console) -> None:
     go_on = {"gpt-4o-mini": asyncio.Event(), "second": asyncio.Event()}
     console.play(lambda seen: halves(go_on[seen.json["model"]], openai_frames((seen.json["model"], " says hi.")), 2))
-    console.sign_in(page, path="/playground?model=smart&compare=1")
+    console.sign_in(page, path="/playground?key=file:test&model=smart&compare=1")
     page.get_by_label("Model 2", exact=True).fill("up/second")
     page.get_by_label("Prompt", exact=True).fill(PROMPT)
     page.get_by_label("Prompt", exact=True).press("Control+Enter")
@@ -268,7 +279,7 @@ def test_errors_are_the_same_as_for_callers(page: Page, console: Console, watch:
     console.ask("POST", "/api/keys", {"name": "zero", "budget_usd": "0.000000001", "budget_period": "total"})
     watch.expect("status of 502 .*/api/playground/chat")
     watch.expect("status of 429 .*/api/playground/chat")
-    console.sign_in(page, path="/playground?model=smart")
+    console.sign_in(page, path="/playground?key=file:test&model=smart")
     answer = panel(page, "Answer")
     page.get_by_label("Key", exact=True).select_option(label="test (default)")
     send(page, "early")
@@ -284,3 +295,17 @@ def test_errors_are_the_same_as_for_callers(page: Page, console: Console, watch:
     expect(answer.get_by_role("status")).to_have_text("Refused")
     expect(answer.get_by_role("alert")).to_contain_text("429 · insufficient_quota · budget_exceeded")
     assert len(console.upstream.requests) == asked
+
+
+def test_the_playground_makes_a_key_of_its_own_and_uses_it_from_then_on(page: Page, console: Console) -> None:
+    console.sign_in(page, path="/playground?model=smart")
+    page.get_by_role("button", name="Create a key for the playground").click()
+    key = page.get_by_label("Key", exact=True)
+    expect(key.locator("option:checked")).to_have_text("playground (default)")
+    send(page)
+    expect(panel(page, "Answer").get_by_role("status")).to_have_text("Donefinish: stop")
+    (made,) = (each for each in console.ask("GET", "/api/keys")["data"] if each["name"] == "playground")
+    assert (made["scopes"], made["budget_usd"], made["budget_period"]) == (["chat"], "5", "day")
+    assert console.ask("GET", f"/api/requests?key={made['id']}")["data"]
+    page.reload()
+    expect(key.locator("option:checked")).to_have_text("playground (default)")

@@ -1,42 +1,30 @@
 // The streams in flight, each with its clocks: how long it runs, how fast it comes, how long it has been silent.
 // Moments are the gateway's; what counts as now is the gateway's, too.
 import { useEffect, useState } from "preact/hooks";
-import { ApiError, post, session } from "../lib/api";
+import { session } from "../lib/api";
 import { useLiveFeed, type Feed } from "../lib/feed";
 import { clock, count, dollars, duration, exactDollars, moment, plural, short } from "../lib/format";
-import { asError, useNow } from "../lib/load";
+import { useNow } from "../lib/load";
 import { calmOf, rate, tokensPerSecond } from "../lib/pace";
 import { href } from "../lib/route";
 import type { LiveView as Stream, LiveEvent } from "../lib/types";
-import { Badge, Button, Empty, Page, Panel, Problem, Waiting } from "../ui/parts";
+import { Badge, Button, Empty, Page, Panel, Waiting } from "../ui/parts";
 import { Table } from "../ui/table";
+import { StopDialog } from "./live/stop";
 
 export function Live() {
   const feed = useLiveFeed();
   const now = useNow(500) + feed.behindMs;
+  const [asked, setAsked] = useState<Stream | null>(null);
   const [stopping, setStopping] = useState<ReadonlySet<string>>(new Set());
-  const [error, setError] = useState<ApiError | null>(null);
   const { snapshot } = feed;
   const isStale = feed.state === "lost" || feed.state === "away";
   useEffect(() => {
     const running = new Set(snapshot?.data.map((each) => each.request_id));
     setStopping((before) => ([...before].some((id) => !running.has(id)) ? new Set([...before].filter((id) => running.has(id))) : before));
   }, [snapshot]);
-  const stop = async (id: string) => {
-    setStopping((before) => new Set(before).add(id));
-    setError(null);
-    try {
-      await post(`/api/live/${encodeURIComponent(id)}/cancel`);
-    } catch (reason) {
-      const problem = asError(reason);
-      if (problem.status === 404) return; // it ended by itself in the meantime
-      setError(problem);
-      setStopping((before) => new Set([...before].filter((each) => each !== id)));
-    }
-  };
   return (
     <Page title="Live" about="Requests that are running now. Stop ends a stream: its caller gets an error frame and is billed for what was sent." actions={<Connection feed={feed} />}>
-      <Problem error={error} />
       {!snapshot || (isStale && !snapshot.data.length) ? (
         isStale ? <Panel><Empty title="Running requests are unknown">The gateway or its database does not answer.</Empty></Panel> : <Waiting />
       ) : snapshot.data.length === 0 ? (
@@ -46,8 +34,9 @@ export function Live() {
           </Empty>
         </Panel>
       ) : (
-        <Streams snapshot={snapshot} isStale={isStale} now={now} stopping={stopping} onStop={stop} />
+        <Streams snapshot={snapshot} isStale={isStale} now={now} stopping={stopping} onStop={setAsked} />
       )}
+      {asked && <StopDialog row={asked} onStopped={() => setStopping((before) => new Set(before).add(asked.request_id))} onClose={() => setAsked(null)} />}
     </Page>
   );
 }
@@ -76,7 +65,7 @@ function Connection(props: { feed: Feed }) {
   );
 }
 
-function Streams(props: { snapshot: LiveEvent; isStale: boolean; now: number; stopping: ReadonlySet<string>; onStop: (id: string) => void }) {
+function Streams(props: { snapshot: LiveEvent; isStale: boolean; now: number; stopping: ReadonlySet<string>; onStop: (row: Stream) => void }) {
   const { snapshot, stopping } = props;
   const now = props.isStale ? snapshot.at_ms : props.now;
   const { data, total } = snapshot;
@@ -113,7 +102,7 @@ function Streams(props: { snapshot: LiveEvent; isStale: boolean; now: number; st
               head: <span class="visually-hidden">Stop</span>,
               class: "end stays",
               show: (row) => (
-                <Button small tone="bad" disabled={isStopping(row)} aria-label={`Stop ${row.request_id}`} onClick={() => props.onStop(row.request_id)}>
+                <Button small tone="bad" disabled={isStopping(row)} aria-label={`Stop ${row.request_id}`} onClick={() => props.onStop(row)}>
                   Stop
                 </Button>
               ),

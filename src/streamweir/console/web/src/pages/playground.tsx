@@ -1,10 +1,12 @@
 // A model tried by hand: the same way through the gateway as for every caller, billed to the key that is chosen. Key,
 // models and APIs are in the address; what is typed is kept while the console is open, and nowhere else.
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
-import { get, session } from "../lib/api";
+import { get, post, session, type ApiError } from "../lib/api";
 import { isChat, MESSAGES, nameOfApi } from "../lib/apis";
 import { bodyOf, continued, mayUse, NEW_DRAFT, type Draft } from "../lib/draft";
-import { useLoad } from "../lib/load";
+import { dollars } from "../lib/format";
+import { asError, useLoad } from "../lib/load";
+import { NEW_PLAYGROUND_KEY, PLAYGROUND_KEY, usualKey } from "../lib/playkey";
 import { go, href, query } from "../lib/route";
 import type { PlaygroundView } from "../lib/types";
 import { Button, Empty, Field, Page, Panel, Problem, Select, Waiting } from "../ui/parts";
@@ -14,6 +16,7 @@ import { Folds, Turns } from "./playground/conversation";
 import { RawFrames } from "./playground/frames";
 import { useRun, type Running } from "./playground/run";
 
+const CHOOSE = "Choose a key";
 const FIRST_PROMPT = "Say hello, and tell me in two sentences what a weir is.";
 
 export function Playground() {
@@ -26,7 +29,7 @@ export function Playground() {
         loaded.isLoading && <Waiting />
       ) : !choices.keys.length ? (
         <Panel>
-          <Empty title="No key available" action={<a href={href("/keys", { new: 1 })}>Create a key</a>}>
+          <Empty title="No key available" action={<OwnKey onMade={loaded.reload} />}>
             A request from here uses a key, with its limits, and is billed to it. The key needs the scope “chat”.
           </Empty>
         </Panel>
@@ -37,7 +40,7 @@ export function Playground() {
           </Empty>
         </Panel>
       ) : (
-        <Bench choices={choices} />
+        <Bench choices={choices} onKeyMade={loaded.reload} />
       )}
     </Page>
   );
@@ -77,14 +80,50 @@ function sidesOf(asked: URLSearchParams, choices: PlaygroundView): [Side, Side] 
   ];
 }
 
-function Bench(props: { choices: PlaygroundView }) {
+// Makes a key for the playground. Its secret is not needed: the console's session is the right to use it.
+function OwnKey(props: { onMade: () => void }) {
+  const [error, setError] = useState<ApiError | null>(null);
+  const [isBusy, setIsBusy] = useState(false);
+  const make = async () => {
+    setIsBusy(true);
+    try {
+      await makeKey();
+      props.onMade();
+      return;
+    } catch (reason) {
+      setError(asError(reason));
+    }
+    setIsBusy(false);
+  };
+  return (
+    <>
+      <Button small disabled={isBusy} title={`A key named “${PLAYGROUND_KEY}” that may spend ${dollars(NEW_PLAYGROUND_KEY.budget_usd)} a day`} onClick={make}>
+        Create a key for the playground
+      </Button>
+      <Problem error={error} />
+    </>
+  );
+}
+
+// Several workers that share no limits cannot keep a budget: then it has none.
+async function makeKey(): Promise<void> {
+  try {
+    await post("/api/keys", NEW_PLAYGROUND_KEY);
+  } catch (reason) {
+    const { name, scopes } = NEW_PLAYGROUND_KEY;
+    if (asError(reason).param !== "budget_usd") throw reason;
+    await post("/api/keys", { name, scopes });
+  }
+}
+
+function Bench(props: { choices: PlaygroundView; onKeyMade: () => void }) {
   const { choices } = props;
   const { nameOf } = useWorkspaces();
   const asked = query.value;
   const [draft, change] = useDraft();
   const [hasTried, setHasTried] = useState(false);
-  const key = choices.keys.find((each) => each.id === asked.get("key")) ?? choices.keys[0];
-  const isOtherKey = asked.has("key") && key?.id !== asked.get("key");
+  const isOtherKey = asked.has("key") && !choices.keys.some((each) => each.id === asked.get("key"));
+  const key = choices.keys.find((each) => each.id === asked.get("key")) ?? (isOtherKey ? null : usualKey(choices.keys));
   const isComparing = asked.has("compare");
   const sides = sidesOf(asked, choices);
   const runs: [Running, Running] = [useRun(), useRun()];
@@ -101,6 +140,7 @@ function Bench(props: { choices: PlaygroundView }) {
   };
   const send = (what: Draft) => {
     setHasTried(true);
+    if (!key) form.current?.querySelector("select")?.focus();
     if (!key || isBusy || Object.keys(bodyOf(what, "", strictest).problems).length) return;
     const now = sidesOf(query.value, choices); // a model may have been typed since this was drawn
     for (const place of shown) {
@@ -112,7 +152,7 @@ function Bench(props: { choices: PlaygroundView }) {
   useEffect(() => {
     if (asked.get("run") !== "1") return;
     const first = { ...draft, prompt: draft.prompt.trim() ? draft.prompt : FIRST_PROMPT };
-    const maySend = !wasLoadedToRun && !isOtherKey;
+    const maySend = !wasLoadedToRun;
     wasLoadedToRun = false;
     change(first);
     choose({});
@@ -145,11 +185,21 @@ function Bench(props: { choices: PlaygroundView }) {
         <div class="ask-head">
           <Field
             label="Key"
-            hint={key?.log_content ? "Billed to this key, which stores prompts and answers." : "Billed to this key."}
-            error={isOtherKey ? "The requested key cannot be used. Billed to this one." : null}
+            hint={
+              key ? (
+                key.log_content ? "Billed to this key, which stores prompts and answers." : "Billed to this key."
+              ) : (
+                <>
+                  {isOtherKey && <div class="bad">The requested key cannot be used.</div>}
+                  {hasTried && <div class="bad">{CHOOSE}.</div>}
+                  <OwnKey onMade={props.onKeyMade} />
+                </>
+              )
+            }
           >
             {(id, hintId) => (
-              <select id={id} aria-describedby={hintId} value={key?.id} onChange={(event) => choose({ key: event.currentTarget.value })}>
+              <select id={id} aria-describedby={hintId} aria-invalid={hasTried && !key} value={key?.id ?? ""} onChange={(event) => choose({ key: event.currentTarget.value })}>
+                {!key && <option value="">{CHOOSE}</option>}
                 {choices.keys.map((each) => (
                   <option key={each.id} value={each.id}>
                     {each.name} ({nameOf(each.workspace)})

@@ -4,8 +4,9 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import { loadSession, send } from "../../lib/api";
 import { endingOf, fold, NOTHING, readFault, readWhole, type Answer, type Ending, type Fault } from "../../lib/chat";
 import type { Body } from "../../lib/draft";
+import { Folder } from "../../lib/envelope";
 import { asError } from "../../lib/load";
-import { SseSplitter } from "../../lib/sse";
+import { SseSplitter, type SseFrame } from "../../lib/sse";
 
 export const MOST_FRAMES = 300;
 
@@ -13,6 +14,7 @@ export interface RawFrame {
   number: number;
   atMs: number;
   raw: string;
+  short: string | null; // without what the frame before it had
 }
 
 export interface Run {
@@ -81,6 +83,8 @@ export function useRun(): Running {
   };
 }
 
+type Keep = (raw: string, frame?: SseFrame) => void;
+
 async function ask(question: Question, abort: AbortSignal, show: (run: Run) => void): Promise<void> {
   const began = performance.now();
   const run: Run = { ...IDLE, phase: "sending", frames: [] };
@@ -92,8 +96,9 @@ async function ask(question: Question, abort: AbortSignal, show: (run: Run) => v
       show({ ...run, frames: run.frames.slice(-MOST_FRAMES) });
     });
   };
-  const keep = (raw: string) => {
-    run.frames.push({ number: run.frameCount++, atMs: now(), raw });
+  const folder = new Folder();
+  const keep: Keep = (raw, frame) => {
+    run.frames.push({ number: run.frameCount++, atMs: now(), raw, short: frame ? folder.fold(frame) : null });
     if (run.frames.length > 2 * MOST_FRAMES) run.frames.splice(0, run.frames.length - MOST_FRAMES);
   };
   show({ ...run });
@@ -121,7 +126,7 @@ async function ask(question: Question, abort: AbortSignal, show: (run: Run) => v
   show({ ...run, frames: run.frames.slice(-MOST_FRAMES) });
 }
 
-async function readAtOnce(response: Response, run: Run, keep: (raw: string) => void): Promise<void> {
+async function readAtOnce(response: Response, run: Run, keep: Keep): Promise<void> {
   const text = await response.text();
   keep(text);
   if (response.ok) {
@@ -134,11 +139,11 @@ async function readAtOnce(response: Response, run: Run, keep: (raw: string) => v
   if (response.status === 401) void loadSession().catch(() => undefined); // of the key, or of the session?
 }
 
-async function readFrames(response: Response, run: Run, keep: (raw: string) => void, now: () => number, changed: () => void): Promise<void> {
+async function readFrames(response: Response, run: Run, keep: Keep, now: () => number, changed: () => void): Promise<void> {
   const splitter = new SseSplitter();
   const take = (frames: ReturnType<SseSplitter["push"]>) => {
     for (const frame of frames) {
-      keep(frame.raw);
+      keep(frame.raw, frame);
       const before = run.answer.pieces;
       run.answer = fold(run.answer, frame);
       if (run.answer.pieces > before) run.lastMs = now();

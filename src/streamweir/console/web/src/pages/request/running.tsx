@@ -1,33 +1,22 @@
 // A request that runs: what is known of it so far, and the button that ends it.
 import { useState } from "preact/hooks";
-import { post, type ApiError } from "../../lib/api";
+import type { ApiError } from "../../lib/api";
 import { nameOfApi } from "../../lib/apis";
 import { count, dollars, duration, exactDollars } from "../../lib/format";
-import { asError, useNow } from "../../lib/load";
+import { useNow } from "../../lib/load";
 import { calmOf, rate, tokensPerSecond } from "../../lib/pace";
 import { href } from "../../lib/route";
 import type { LiveView as Live } from "../../lib/types";
 import { At, Badge, Button, CopyButton, Facts, Page, Panel, Problem } from "../../ui/parts";
 import { useWorkspaces } from "../../ui/workspaces";
+import { StopDialog } from "../live/stop";
 
 export function Running(props: { live: Live; error: ApiError | null; onStopped: () => void }) {
   const { live } = props;
   const now = useNow(250);
   const { nameOf } = useWorkspaces();
+  const [isAsked, setIsAsked] = useState(false);
   const [isStopping, setIsStopping] = useState(false);
-  const [problem, setProblem] = useState<ApiError | null>(null);
-  const stop = async () => {
-    setIsStopping(true);
-    setProblem(null);
-    try {
-      await post(`/api/live/${encodeURIComponent(live.request_id)}/cancel`);
-    } catch (reason) {
-      const error = asError(reason);
-      setIsStopping(false);
-      if (error.status !== 404) setProblem(error); // else it ended by itself in the meantime
-    }
-    props.onStopped();
-  };
   const isEnding = isStopping || live.is_being_stopped;
   const silent_ms = live.last_ms === null ? null : Math.max(0, now - live.last_ms);
   const speed = tokensPerSecond(live.output_tokens, live.first_ms, live.last_ms);
@@ -43,14 +32,13 @@ export function Running(props: { live: Live; error: ApiError | null; onStopped: 
       actions={
         <>
           <CopyButton text={live.request_id} label="Copy id" small={false} />
-          <Button tone="bad" disabled={isEnding} onClick={stop}>
+          <Button tone="bad" disabled={isEnding} onClick={() => setIsAsked(true)}>
             {isEnding ? "Stopping …" : "Stop"}
           </Button>
         </>
       }
     >
       <Problem error={props.error} />
-      <Problem error={problem} />
       <Panel title="So far" class="one-facts">
         <Facts
           rows={[
@@ -82,6 +70,16 @@ export function Running(props: { live: Live; error: ApiError | null; onStopped: 
           ? "Stopping: its caller gets an error frame, and the usage so far is settled."
           : "This page updates every second. Timeline, cost and content are shown when the request ends."}
       </p>
+      {isAsked && (
+        <StopDialog
+          row={live}
+          onStopped={() => {
+            setIsStopping(true);
+            props.onStopped();
+          }}
+          onClose={() => setIsAsked(false)}
+        />
+      )}
     </Page>
   );
 }
