@@ -1,6 +1,7 @@
 """A model is tried by hand: what is seen while it streams, where it is found afterwards, and how it can end."""
 
 import asyncio
+import base64
 import json
 import re
 from collections.abc import Sequence
@@ -309,3 +310,30 @@ def test_the_playground_makes_a_key_of_its_own_and_uses_it_from_then_on(page: Pa
     assert console.ask("GET", f"/api/requests?key={made['id']}")["data"]
     page.reload()
     expect(key.locator("option:checked")).to_have_text("playground (default)")
+
+
+PNG = base64.b64decode(
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+)
+
+
+def test_an_image_is_sent_as_each_api_has_it(page: Page, console: Console) -> None:
+    console.sign_in(page, path="/playground?key=file:test&model=smart")
+    files, images = page.locator("input[type=file]"), page.get_by_role("list", name="Images")
+    files.set_input_files({"name": "notes.txt", "mimeType": "text/plain", "buffer": b"no image"})
+    expect(page.get_by_role("alert")).to_have_text("notes.txt is not a PNG, JPEG, WebP or GIF image.")
+    expect(images).to_have_count(0)
+    page.get_by_label("Prompt", exact=True).fill(PROMPT)
+    for api in ("Chat completions", "Messages", "Responses"):
+        page.get_by_label("API", exact=True).select_option(label=api)
+        files.set_input_files({"name": "weir.png", "mimeType": "image/png", "buffer": PNG})
+        expect(images.get_by_role("listitem")).to_contain_text("weir.png70 B")
+        page.get_by_role("button", name="Send", exact=True).click()
+        expect(panel(page, "Answer").get_by_role("status")).to_have_text(re.compile("^Donefinish"))
+        image, text = console.upstream.requests[-1].json["messages"][-1]["content"]
+        assert image["image_url"]["url"] == f"data:image/png;base64,{base64.b64encode(PNG).decode()}"
+        assert (text["type"], text["text"]) == ("text", PROMPT)
+        page.get_by_role("button", name="Remove weir.png").click()
+        expect(images).to_have_count(0)
+    paths = [each["dialect"] for each in console.ask("GET", "/api/requests")["data"]]
+    assert paths == ["responses", "messages", "openai"]

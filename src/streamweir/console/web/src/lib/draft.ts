@@ -2,6 +2,7 @@
 // empty is left out of the body; one that cannot be read is named, and nothing is sent.
 import { isChat, MESSAGES, RESPONSES } from "./apis";
 import type { Call, Choice, Thought } from "./chat";
+import { chatImage, type Image } from "./images";
 import { messagesBody } from "./messages";
 import { responsesBody } from "./responses";
 import { chatTool } from "./tools";
@@ -11,6 +12,7 @@ export interface Turn {
   text: string;
   calls?: (Call & { id: string })[]; // of an assistant
   callId?: string; // of a tool: which call this answers
+  images?: Image[]; // of a user
   thoughts?: Thought[]; // of an assistant, in the API that sent them
 }
 
@@ -18,6 +20,7 @@ export interface Draft {
   system: string;
   turns: Turn[];
   prompt: string;
+  images: Image[]; // of the prompt
   temperature: string;
   maxTokens: string;
   topP: string;
@@ -33,6 +36,7 @@ export const NEW_DRAFT: Draft = {
   system: "",
   turns: [],
   prompt: "",
+  images: [],
   temperature: "",
   maxTokens: "",
   topP: "",
@@ -84,7 +88,7 @@ export function bodyOf(draft: Draft, model: string, api = ""): { body: Body; pro
   }
   const tools = readTools(draft.tools);
   if (typeof tools === "string") problems.tools = tools;
-  if (!draft.turns.length && !draft.prompt.trim()) problems.prompt = "Enter a prompt first.";
+  if (!draft.turns.length && !lastTurn(draft).length) problems.prompt = "Enter a prompt first.";
   const listed = typeof tools === "string" ? [] : tools;
   return { body: (BODIES[api] ?? chatBody)(draft, model, given, listed), problems };
 }
@@ -105,13 +109,21 @@ function chatBody(draft: Draft, model: string, numbers: Body, tools: unknown[]):
 function messagesOf(draft: Draft): Body[] {
   const messages: Body[] = [];
   if (draft.system.trim()) messages.push({ role: "system", content: draft.system });
-  for (const turn of draft.turns) messages.push(messageOf(turn));
-  if (draft.prompt.trim()) messages.push({ role: "user", content: draft.prompt });
+  for (const turn of [...draft.turns, ...lastTurn(draft)]) messages.push(messageOf(turn));
   return messages;
+}
+
+// The prompt as a turn, if there is one.
+export function lastTurn(draft: Draft): Turn[] {
+  const { prompt: text, images } = draft;
+  return text.trim() || images.length ? [{ role: "user", text, ...(images.length ? { images } : {}) }] : [];
 }
 
 function messageOf(turn: Turn): Body {
   if (turn.role === "tool") return { role: "tool", tool_call_id: turn.callId ?? "", content: turn.text };
+  if (turn.role === "user" && turn.images?.length) {
+    return { role: "user", content: [...turn.images.map(chatImage), ...(turn.text ? [{ type: "text", text: turn.text }] : [])] };
+  }
   if (!turn.calls?.length) return { role: turn.role, content: turn.text };
   const calls = turn.calls.map(({ id, name, arguments: said, isCustom }) =>
     isCustom ? { id, type: "custom", custom: { name, input: said } } : { id, type: "function", function: { name, arguments: said } },
@@ -140,13 +152,12 @@ export function readTools(text: string): unknown[] | string {
 
 // The answer becomes part of the conversation. A call waits for what its tool says.
 export function continued(draft: Draft, choice: Choice): Draft {
-  const turns = draft.turns.slice();
-  if (draft.prompt.trim()) turns.push({ role: "user", text: draft.prompt });
+  const turns = [...draft.turns, ...lastTurn(draft)];
   const calls = choice.calls.map(({ block: _, ...call }, place) => ({ ...call, id: call.id ?? `call_${place}` }));
   const said: Turn = { role: "assistant", text: choice.text || choice.refusal, ...(choice.thoughts ? { thoughts: choice.thoughts } : {}) };
   turns.push(calls.length ? { ...said, calls } : said);
   for (const call of calls) turns.push({ role: "tool", text: "", callId: call.id });
-  return { ...draft, turns, prompt: "" };
+  return { ...draft, turns, prompt: "", images: [] };
 }
 
 // Whether a key that names these models may ask for this one.

@@ -1,7 +1,8 @@
 // The Messages API as the console reads and writes it. Pure: events of a stream or a whole message into an answer, and
 // a draft into the body of a request. A stream is whole when `message_stop` was there, and not before.
 import type { Answer, Choice, Thought, TokenUse } from "./chat";
-import type { Body, Draft, Turn } from "./draft";
+import { lastTurn, type Body, type Draft, type Turn } from "./draft";
+import { messagesImage } from "./images";
 import { numberOf, objectOf, objects, readObject, textOf, type Json } from "./json";
 import { messagesTool } from "./tools";
 
@@ -136,8 +137,7 @@ export function messagesBody(draft: Draft, model: string, numbers: Body, tools: 
 
 function turnsOf(draft: Draft): Body[] {
   const messages: { role: string; content: Body[] }[] = [];
-  const prompt: Turn[] = draft.prompt.trim() ? [{ role: "user", text: draft.prompt }] : [];
-  for (const turn of [...draft.turns, ...prompt]) {
+  for (const turn of [...draft.turns, ...lastTurn(draft)]) {
     const role = turn.role === "assistant" ? "assistant" : "user";
     const last = messages.at(-1);
     if (last?.role === role) last.content.push(...blocksOf(turn));
@@ -152,7 +152,8 @@ function turnsOf(draft: Draft): Body[] {
 function blocksOf(turn: Turn): Body[] {
   if (turn.role === "tool") return [{ type: "tool_result", tool_use_id: turn.callId ?? "", content: turn.text }];
   const blocks: Body[] = (turn.thoughts ?? []).flatMap(thoughtOf);
-  if (turn.text || !turn.calls?.length) blocks.push({ type: "text", text: turn.text });
+  if (turn.role === "user") blocks.push(...(turn.images ?? []).map(messagesImage));
+  if (turn.text || (!turn.calls?.length && !blocks.length)) blocks.push({ type: "text", text: turn.text });
   for (const call of turn.calls ?? []) blocks.push({ type: "tool_use", id: call.id, name: call.name, input: readObject(call.arguments) ?? {} });
   return blocks;
 }

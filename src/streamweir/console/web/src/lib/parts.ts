@@ -1,10 +1,12 @@
 // What a message to read is made of, and the parts of its content in any API. Pure. A part that is no text is named, or shown
 // as the JSON it is.
+import type { Image } from "./images";
 import { isObject } from "./json";
 
 export interface Part {
   kind: "text" | "other";
   text: string;
+  image?: Image;
 }
 
 export interface Call {
@@ -33,7 +35,7 @@ function readPart(part: unknown): Part {
   if (typeof part.text === "string") return { kind: "text", text: part.text };
   if (typeof part.refusal === "string") return { kind: "text", text: part.refusal };
   if (part.type === "image_url" || (part.type === "input_image" && part.image_url !== undefined)) {
-    return { kind: "other", text: `Image: ${nameOf(isObject(part.image_url) ? part.image_url.url : part.image_url)}` };
+    return imageAt(isObject(part.image_url) ? part.image_url.url : part.image_url);
   }
   if (part.type === "input_audio" && isObject(part.input_audio)) {
     return { kind: "other", text: `Audio: ${firstText(part.input_audio.format) ?? "?"}, ${sizeOf(part.input_audio.data)}` };
@@ -46,9 +48,15 @@ function readPart(part: unknown): Part {
   if ((part.type === "image" || part.type === "document") && isObject(part.source)) {
     const { url, media_type, data } = part.source;
     const named = [firstText(part.title), url === undefined ? firstText(media_type) : nameOf(url), data === undefined ? null : sizeOf(data)];
-    if (part.source.type !== "text") return { kind: "other", text: `${part.type === "image" ? "Image" : "Document"}: ${named.filter(Boolean).join(", ")}` };
+    if (part.type === "image") return imageAt(url ?? `data:${firstText(media_type) ?? ""};base64,${firstText(data) ?? ""}`);
+    if (part.source.type !== "text") return { kind: "other", text: `Document: ${named.filter(Boolean).join(", ")}` };
   }
   return other(part);
+}
+
+function imageAt(url: unknown): Part {
+  const name = nameOf(url);
+  return { kind: "other", text: `Image: ${name}`, ...(typeof url === "string" ? { image: { name, url } } : {}) };
 }
 
 const LONGEST_NAME = 200;

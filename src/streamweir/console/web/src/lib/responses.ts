@@ -2,7 +2,8 @@
 // a draft into the body of a request. A stream is whole when `response.completed` or `response.incomplete` was there, and
 // not before. Nothing is stored, so reasoning is sent back as the item that it came in.
 import type { Answer, Call, Choice, TokenUse } from "./chat";
-import type { Body, Draft, Turn } from "./draft";
+import { lastTurn, type Body, type Draft, type Turn } from "./draft";
+import { responsesImage } from "./images";
 import { numberOf, objectOf, objects, textOf, type Json } from "./json";
 import { responsesTool } from "./tools";
 
@@ -182,7 +183,7 @@ export function responsesBody(draft: Draft, model: string, numbers: Body, tools:
   const { max_tokens, ...rest } = numbers;
   const body: Body = { ...(model ? { model } : {}) };
   if (draft.system.trim()) body.instructions = draft.system;
-  body.input = draft.turns.length ? inputOf(draft) : draft.prompt;
+  body.input = draft.turns.length || draft.images.length ? inputOf(draft) : draft.prompt;
   Object.assign(body, max_tokens === undefined ? {} : { max_output_tokens: max_tokens }, rest);
   // Without a word about the summary the models of OpenAI show nothing of their reasoning.
   if (draft.effort) body.reasoning = draft.effort === "none" ? { effort: "none" } : { effort: draft.effort, summary: "auto" };
@@ -193,14 +194,16 @@ export function responsesBody(draft: Draft, model: string, numbers: Body, tools:
 
 function inputOf(draft: Draft): Body[] {
   const custom = new Set(draft.turns.flatMap((turn) => turn.calls ?? []).flatMap((call) => (call.isCustom ? [call.id] : [])));
-  const input = draft.turns.flatMap((turn) => itemsOf(turn, custom));
-  return draft.prompt.trim() ? [...input, { role: "user", content: draft.prompt }] : input;
+  return [...draft.turns, ...lastTurn(draft)].flatMap((turn) => itemsOf(turn, custom));
 }
 
 function itemsOf(turn: Turn, custom: ReadonlySet<string>): Body[] {
   if (turn.role === "tool") {
     const id = turn.callId ?? "";
     return [{ type: custom.has(id) ? "custom_tool_call_output" : "function_call_output", call_id: id, output: turn.text }];
+  }
+  if (turn.role === "user" && turn.images?.length) {
+    return [{ role: "user", content: [...turn.images.map(responsesImage), ...(turn.text ? [{ type: "input_text", text: turn.text }] : [])] }];
   }
   const items: Body[] = (turn.thoughts ?? []).flatMap((thought) => ("item" in thought ? [thought.item] : []));
   if (turn.text || !turn.calls?.length) items.push({ role: turn.role, content: turn.text });

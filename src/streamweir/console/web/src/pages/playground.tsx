@@ -5,6 +5,7 @@ import { get, post, session, type ApiError } from "../lib/api";
 import { isChat, MESSAGES, nameOfApi } from "../lib/apis";
 import { bodyOf, continued, mayUse, NEW_DRAFT, type Draft } from "../lib/draft";
 import { dollars } from "../lib/format";
+import { takeHanded } from "../lib/handover";
 import { asError, useLoad } from "../lib/load";
 import { NEW_PLAYGROUND_KEY, PLAYGROUND_KEY, usualKey } from "../lib/playkey";
 import { go, href, query } from "../lib/route";
@@ -14,6 +15,7 @@ import { useWorkspaces } from "../ui/workspaces";
 import { AnswerView } from "./playground/answer";
 import { Folds, Turns } from "./playground/conversation";
 import { RawFrames } from "./playground/frames";
+import { ImageList, ImagePicker } from "./playground/images";
 import { useRun, type Running } from "./playground/run";
 
 const CHOOSE = "Choose a key";
@@ -55,6 +57,8 @@ let kept: { owner: string | null | undefined; draft: Draft } | null = null;
 function useDraft(): [Draft, (change: Partial<Draft>) => void] {
   const owner = session.value?.csrf;
   const [draft, setDraft] = useState<Draft>(() => {
+    const handed = takeHanded();
+    if (handed) return { ...NEW_DRAFT, ...handed };
     const before = kept?.owner === owner ? kept?.draft : null;
     const prompt = query.value.get("prompt");
     return { ...(before ?? NEW_DRAFT), ...(prompt ? { prompt } : {}) };
@@ -235,6 +239,7 @@ function Bench(props: { choices: PlaygroundView; onKeyMade: () => void }) {
             value={draft.prompt}
             onInput={(event) => change({ prompt: event.currentTarget.value })}
           />
+          <ImageList images={draft.images} onChange={(images) => change({ images })} />
           <div class="spread">
             <div class="row">
               {isBusy ? (
@@ -252,6 +257,7 @@ function Bench(props: { choices: PlaygroundView; onKeyMade: () => void }) {
               </span>
             </div>
             <div class="row">
+              <ImagePicker images={draft.images} onChange={(images) => change({ images })} />
               <Button small tone="quiet" onClick={() => change({ turns: [...draft.turns, { role: draft.turns.length % 2 ? "assistant" : "user", text: "" }] })}>
                 Add a turn
               </Button>

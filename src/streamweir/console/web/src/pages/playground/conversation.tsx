@@ -5,6 +5,7 @@ import { isChat, MESSAGES, nameOfApi, RESPONSES } from "../../lib/apis";
 import { EXAMPLE_TOOLS, type Draft, type Problems, type Turn } from "../../lib/draft";
 import { USUAL_MAX_TOKENS } from "../../lib/messages";
 import { Button, Field, Select } from "../../ui/parts";
+import { ImageList } from "./images";
 
 interface Props {
   draft: Draft;
@@ -41,6 +42,7 @@ export function Turns(props: Props) {
                 {call.name}({call.arguments})
               </pre>
             ))}
+            <ImageList images={turn.images ?? []} onChange={(images) => change(place, { ...turn, images })} />
             {(!turn.calls || turn.text) && (
               <textarea
                 aria-label={turn.callId ? `Tool result for ${turn.callId}` : `Turn ${place + 1}`}
