@@ -3,8 +3,9 @@
 import re
 from contextlib import suppress
 
+import pytest
 from openai import APIError
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, ViewportSize, expect
 
 from support.answers import error_body, openai_frames, token_steps
 from support.console_server import Console
@@ -22,6 +23,78 @@ def fill(console: Console) -> None:
     for model in ("smart", "smart", "up/other", "up/bad"):
         with suppress(APIError):
             console.chat(model=model)
+
+
+WIDTHS = (390, 700, 900, 1100, 1440, 1920, 2400)
+ROWS_OF = """(selector) => {
+  const [grid] = document.querySelectorAll(selector);
+  const { left, right } = grid.getBoundingClientRect();
+  const rows = new Map();
+  for (const each of grid.children) {
+    const box = each.getBoundingClientRect();
+    const top = Math.round(box.top);
+    rows.set(top, [...(rows.get(top) ?? []), box]);
+  }
+  return [...rows.values()].map((boxes) => ({
+    hole: Math.round(Math.abs(boxes[0].left - left) + Math.abs(right - boxes.at(-1).right)),
+    heights: new Set(boxes.map((box) => Math.round(box.height))).size,
+  }));
+}"""
+"""What is free at the sides of each row of a grid, and how many heights its cards have."""
+
+
+def settle(page: Page) -> None:
+    """Until charts are drawn anew in another size."""
+    page.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+
+
+def test_cards_and_charts_fill_their_rows_at_every_width(page: Page, console: Console) -> None:
+    fill(console)
+    console.sign_in(page)
+    expect(page.get_by_role("region", name="Usage by model")).to_be_visible()
+    for width in WIDTHS:
+        size: ViewportSize = {"width": width, "height": 900}
+        page.set_viewport_size(size)
+        settle(page)
+        for grid in (".tiles", ".charts"):
+            for line in page.evaluate(ROWS_OF, grid):
+                assert line == {"hole": 0, "heights": 1}, (width, grid)
+    page.set_viewport_size({"width": 1440, "height": 900})
+    settle(page)
+    heights = page.locator(".chart-box").evaluate_all(
+        "boxes => boxes.map(box => [box.clientHeight, box.querySelector('canvas').clientHeight])"
+    )
+    assert [box == drawn for box, drawn in heights] == [True] * 4, heights
+
+
+@pytest.mark.parametrize("width", [390, 1440])
+def test_a_tooltip_follows_the_pointer_with_all_series(page: Page, console: Console, width: int) -> None:
+    fill(console)
+    page.set_viewport_size({"width": width, "height": 900})
+    console.sign_in(page)
+    chart = page.get_by_role("figure", name=re.compile("^Price by model"))
+    area = chart.locator(".u-over")
+    tip = page.locator(".tip")
+    area.scroll_into_view_if_needed()
+    box = area.bounding_box()
+    assert box is not None
+    expect(tip).to_have_count(0)
+    lefts = []
+    for share in (0.1, 0.3):
+        page.mouse.move(box["x"] + share * box["width"], box["y"] + 20)
+        expect(tip).to_have_count(1)
+        settle(page)
+        found = tip.bounding_box()
+        assert found is not None
+        lefts.append(found["x"])
+        assert 0 <= found["x"] <= width - found["width"]
+    assert lefts[0] < lefts[1] or width == 390  # there it is as wide as the chart allows
+    for name in ("smart", "up/other", "up/bad", "All", "UTC"):
+        expect(tip).to_contain_text(name)
+    page.mouse.move(1, 1)
+    expect(tip).to_have_count(0)
+    chart.press("End")
+    expect(tip).to_contain_text("$0.0000081")
 
 
 def test_each_figure_leads_to_the_requests_behind_it(page: Page, console: Console) -> None:

@@ -1,7 +1,7 @@
 // Amounts as people read them.
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { alignedDollars, decimalsOf, dollars, exactDollars, NONE } from "../src/lib/format";
+import { alignedDollars, decimalsOf, dollars, exactDollars, moment, NONE, preciseMoment, shortDay, zone, zoneOf } from "../src/lib/format";
 
 test("an exact amount keeps every digit, and has two of cents at least", () => {
   const amounts = ["0", "1", "12.5", "-0.000000001", "1234567.125", null] as const;
@@ -20,4 +20,12 @@ test("amounts of one column have the same decimals, and lose no digit", () => {
   assert.equal(decimals, 6);
   assert.deepEqual(amounts.map((usd) => alignedDollars(usd, decimals)), ["−$0.001250", "$0.000000", "$3.000000", "$1,234.500000", "−$0.000002", NONE]);
   assert.deepEqual(["0", "3", "-3", undefined].map((usd) => alignedDollars(usd, decimalsOf([]), true)), ["$0.00", "+$3.00", "−$3.00", NONE]);
+});
+
+test("a moment says in which zone it is", () => {
+  assert.deepEqual([0, 60, 330, -210, 765].map(zoneOf), ["UTC", "UTC+1", "UTC+5:30", "UTC−3:30", "UTC+12:45"]);
+  const at = new Date(2026, 10, 9, 5, 4, 3, 21).getTime();
+  assert.equal(moment(at), `2026-11-09 05:04:03 ${zone(at)}`);
+  assert.equal(preciseMoment(at), `2026-11-09 05:04:03.021 ${zone(at)}`);
+  assert.equal(shortDay(at), "9 Nov");
 });

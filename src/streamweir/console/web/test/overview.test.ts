@@ -122,8 +122,8 @@ test("a span is told with as few dates as it needs", () => {
   const now = at(15, 13);
   assert.equal(spanText(at(15, 12), at(15, 12, 15), now), "12:00 to 12:15");
   assert.equal(spanText(at(15, 23), at(16, 0), now), "23:00 to 00:00");
-  assert.equal(spanText(at(14, 12), at(14, 12, 15), now), "11-14 12:00 to 12:15");
-  assert.equal(spanText(at(14, 13), at(15, 13), now), "11-14 13:00 to 11-15 13:00");
+  assert.equal(spanText(at(14, 12), at(14, 12, 15), now), "14 Nov 12:00 to 12:15");
+  assert.equal(spanText(at(14, 13), at(15, 13), now), "14 Nov 13:00 to 15 Nov 13:00");
   assert.equal(spanText(at(14, 0), at(15, 0), now), "2026-11-14");
   assert.equal(spanText(at(1, 0), at(16, 0), now), "2026-11-01 to 11-15");
 });

@@ -2,7 +2,7 @@
 // gives the same question, but for `last`, which counts back from the moment of asking.
 import type { Query } from "./api";
 import { nameOfApi } from "./apis";
-import { dollars, moment, words } from "./format";
+import { clock, day, dollars, moment, words } from "./format";
 
 export const TEXTS = ["id", "workspace", "key", "model", "provider", "target", "dialect", "verdict", "error", "end_user", "session", "tag"] as const;
 export const CHOICES = ["status_class", "failed", "stream"] as const;
@@ -158,7 +158,7 @@ export function isWholeRequestId(id: string): boolean {
 
 // The value of an <input type="datetime-local"> and back, in the reader's own zone.
 export function localTime(ms: number): string {
-  return moment(ms).replace(" ", "T");
+  return `${day(ms)}T${clock(ms)}`;
 }
 
 export function readLocalTime(text: string): string | null {

@@ -77,19 +77,37 @@ export function bytes(size: number | null | undefined): string {
 
 const pad = (value: number, width = 2): string => String(value).padStart(width, "0");
 
-// In the reader's own zone, in an order that sorts.
+// The reader's own zone at that moment, by its distance from UTC: `UTC+1`, `UTC−3:30`.
+export function zone(ms: number): string {
+  return zoneOf(-new Date(ms).getTimezoneOffset());
+}
+
+export function zoneOf(minutes: number): string {
+  const size = Math.abs(minutes);
+  const rest = size % 60 ? `:${pad(size % 60)}` : "";
+  return size ? `UTC${minutes < 0 ? "−" : "+"}${Math.floor(size / 60)}${rest}` : "UTC";
+}
+
+// In the reader's own zone, which is told, in an order that sorts.
 export function moment(ms: number): string {
-  const at = new Date(ms);
-  return `${day(ms)} ${pad(at.getHours())}:${pad(at.getMinutes())}:${pad(at.getSeconds())}`;
+  return `${day(ms)} ${clock(ms)} ${zone(ms)}`;
 }
 
 export function preciseMoment(ms: number): string {
-  return `${moment(ms)}.${pad(new Date(ms).getMilliseconds(), 3)}`;
+  return `${day(ms)} ${clock(ms)}.${pad(new Date(ms).getMilliseconds(), 3)} ${zone(ms)}`;
 }
 
 export function day(ms: number): string {
   const at = new Date(ms);
   return `${at.getFullYear()}-${pad(at.getMonth() + 1)}-${pad(at.getDate())}`;
+}
+
+const MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+
+// `19 Nov`, where the year is plain.
+export function shortDay(ms: number): string {
+  const at = new Date(ms);
+  return `${at.getDate()} ${MONTHS[at.getMonth()]}`;
 }
 
 export function clock(ms: number): string {

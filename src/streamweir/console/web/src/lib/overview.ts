@@ -1,6 +1,6 @@
 // The sums behind the overview: steps without requests filled in, the dearest groups as lines of their own, and how a
 // figure has changed. Pure.
-import { clock, day, NONE, plural } from "./format";
+import { clock, day, NONE, plural, shortDay } from "./format";
 import type { Grouping, Overview, Period, UsageView as Usage, NamedGroup, StepView } from "./types";
 
 export interface Range {
@@ -165,7 +165,7 @@ export function spanText(since: number, until: number, now: number): string {
   const [from, to] = [clock(since).slice(0, 5), clock(until).slice(0, 5)];
   const last = day(until - 1);
   if (from === "00:00" && to === "00:00") return day(since) === last ? last : `${day(since)} to ${last.slice(5)}`;
-  const date = (ms: number) => `${day(ms).slice(5)} `;
+  const date = (ms: number) => `${shortDay(ms)} `;
   if (day(since) === last) return `${last === day(now) ? "" : date(since)}${from} to ${to}`;
   return `${date(since)}${from} to ${date(until)}${to}`;
 }

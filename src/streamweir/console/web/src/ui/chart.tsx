@@ -1,9 +1,11 @@
-// Lines or bars over time, drawn by uPlot: hovering (or the arrow keys) reads all charts of a page at one moment, dragging
-// asks for a closer look, a double click for all. What is shown is the page's to say. The figures stand below as text.
+// Lines or bars over time, drawn by uPlot, as high as their box: hovering (or the arrow keys) reads all charts of a page at
+// one moment, with a tooltip beside the pointer; dragging asks for a closer look, a double click for all. What is shown is
+// the page's to say. The figures stand below as text.
 import { useEffect, useRef, useState } from "preact/hooks";
 import uPlot from "uplot";
 import "uplot/dist/uPlot.min.css";
-import { clock, day } from "../lib/format";
+import { timeLabel, tipLeft, total } from "../lib/chart";
+import { zone } from "../lib/format";
 import { spanText, type Range } from "../lib/overview";
 import { colour, isDark } from "../lib/theme";
 
@@ -27,7 +29,15 @@ export interface ChartProps {
   onZoom?: (range: Range | null) => void;
 }
 
-const HEIGHT = 168;
+// Where one looks, within the chart.
+interface Cursor {
+  place: number; // of the step
+  x: number;
+  y: number;
+  width: number; // of the whole chart
+}
+
+const HEIGHT = 168; // at least
 const FONT = "11px system-ui, sans-serif";
 const WHOLE = [1, 2, 5].flatMap((part) => Array.from({ length: 15 }, (_, power) => part * 10 ** power)).sort((a, b) => a - b);
 
@@ -36,18 +46,22 @@ export function Chart(props: ChartProps) {
   const plot = useRef<uPlot | null>(null);
   const latest = useRef(props);
   latest.current = props;
-  const [place, setPlace] = useState<number | null>(null);
+  const [cursor, setCursor] = useState<Cursor | null>(null);
+  const [isOver, setIsOver] = useState(false); // the pointer, over this chart
   const [isRead, setIsRead] = useState(false); // by somebody who uses the keys
   const dark = isDark.value;
   const shape = JSON.stringify([props.kind, props.isStacked, props.lines.map((line) => [line.label, line.colour])]);
   useEffect(() => {
     const element = box.current;
     if (!element) return;
-    const made = new uPlot(options(latest, element.clientWidth, setPlace), data(latest.current), element);
+    const made = new uPlot(options(latest, sizeOf(element), setCursor), data(latest.current), element);
     plot.current = made;
+    made.over.addEventListener("mouseenter", () => setIsOver(true));
+    made.over.addEventListener("mouseleave", () => setIsOver(false));
     made.over.addEventListener("dblclick", () => latest.current.onZoom?.(null));
     const observer = new ResizeObserver(() => {
-      if (element.clientWidth !== made.width) made.setSize({ width: element.clientWidth, height: HEIGHT });
+      const size = sizeOf(element);
+      if (size.width !== made.width || size.height !== made.height) made.setSize(size);
     });
     observer.observe(element);
     return () => {
@@ -73,20 +87,54 @@ export function Chart(props: ChartProps) {
         plot.current?.setCursor({ left: -10, top: -10 });
       }}
     >
-      <div ref={box} aria-hidden="true" />
+      <div ref={box} class="chart-box" aria-hidden="true" />
+      {cursor && (isOver || isRead) && <Tip {...props} cursor={cursor} />}
       <figcaption aria-live={isRead ? "polite" : "off"}>
-        <Legend {...props} place={place} />
+        <Legend {...props} place={cursor?.place ?? null} />
       </figcaption>
     </figure>
   );
 }
 
+function sizeOf(box: HTMLElement): { width: number; height: number } {
+  return { width: box.clientWidth, height: Math.max(HEIGHT, box.clientHeight) };
+}
+
+// What is shown of one step, or of all.
+function spanAt(props: ChartProps, place: number | null): string {
+  const at = place === null ? undefined : props.times[place];
+  const { since, until } = at === undefined ? props.range : { since: at - props.stepMs / 2, until: at + props.stepMs / 2 };
+  return `${spanText(since, until, Date.now())} ${zone(since)}`;
+}
+
+// All series at one moment, beside the pointer. The text below the chart says the same to a screen reader.
+function Tip(props: ChartProps & { cursor: Cursor }) {
+  const { lines, format, cursor } = props;
+  return (
+    <div class="tip" aria-hidden="true" style={{ left: `${tipLeft(cursor.x, cursor.width)}px`, top: `${cursor.y + 12}px` }}>
+      <strong>{spanAt(props, cursor.place)}</strong>
+      {lines.map((line, place) => (
+        <div key={place}>
+          <span class={`swatch ${line.colour}`} />
+          <span class="legend-label">{line.label}</span>
+          <b>{format(line.values[cursor.place] ?? null)}</b>
+        </div>
+      ))}
+      {props.isStacked && lines.length > 1 && (
+        <div>
+          <span class="legend-label">All</span>
+          <b>{format(total(lines, cursor.place))}</b>
+        </div>
+      )}
+    </div>
+  );
+}
+
 function Legend(props: ChartProps & { place: number | null }) {
   const at = props.place === null ? undefined : props.times[props.place];
-  const { since, until } = at === undefined ? props.range : { since: at - props.stepMs / 2, until: at + props.stepMs / 2 };
   return (
     <ul class="legend">
-      <li class="legend-time">{spanText(since, until, Date.now())}</li>
+      <li class="legend-time">{spanAt(props, props.place)}</li>
       {props.lines.map((line, place) => (
         <li key={place} title={line.label}>
           <span class={`swatch ${line.colour}`} aria-hidden="true" />
@@ -137,14 +185,13 @@ function data(props: ChartProps): uPlot.AlignedData {
   return [props.times.map((ms) => ms / 1000), ...lines] as uPlot.AlignedData;
 }
 
-function options(latest: { current: ChartProps }, width: number, onRead: (place: number | null) => void): uPlot.Options {
+function options(latest: { current: ChartProps }, size: { width: number; height: number }, onRead: (cursor: Cursor | null) => void): uPlot.Options {
   const props = latest.current;
   const ink = colour("muted");
   // There is no measure where there is nothing but zeros.
   const measures = (_: uPlot, splits: number[]) => splits.map((value) => (value > 0 && isFlat(latest.current.lines) ? null : value));
   return {
-    width,
-    height: HEIGHT,
+    ...size,
     padding: [8, 16, 0, 0],
     legend: { show: false },
     cursor: {
@@ -174,7 +221,7 @@ function options(latest: { current: ChartProps }, width: number, onRead: (place:
     ],
     series: [{}, ...props.lines.map((line) => drawn(line, props.kind ?? "line"))],
     hooks: {
-      setCursor: [(plot) => onRead(plot.cursor.idx ?? null)],
+      setCursor: [(plot) => onRead(cursorOf(plot))],
       setSelect: [
         (plot) => {
           const { left, width: across } = plot.select;
@@ -192,12 +239,13 @@ function isFlat(lines: Line[]): boolean {
   return lines.every((line) => line.values.every((value) => !value));
 }
 
-// Days where days are told apart, and where one begins.
+function cursorOf(plot: uPlot): Cursor | null {
+  const { idx, left = 0, top = 0 } = plot.cursor;
+  return idx == null ? null : { place: idx, x: plot.over.offsetLeft + left, y: plot.over.offsetTop + top, width: plot.width };
+}
+
 function timeLabels(_: uPlot, splits: number[], __: number, ___: number, step: number): string[] {
-  return splits.map((at) => {
-    const time = clock(at * 1000).slice(0, 5);
-    return step >= 86_400 || time === "00:00" ? day(at * 1000).slice(5) : time;
-  });
+  return splits.map((at) => timeLabel(at * 1000, step));
 }
 
 function drawn(line: Line, kind: "line" | "bars"): uPlot.Series {

@@ -35,7 +35,7 @@ export function Charts(props: Props) {
   return (
     <>
       {zoom && <Zoomed {...props} zoom={zoom} requests={lines.requests[0]?.whole ?? 0} onReset={() => zoomTo(null)} />}
-      <div class="columns even">
+      <div class="charts">
         <Panel title="Requests">
           <Chart {...common} label={`Requests and errors ${each}`} lines={lines.requests} format={short} kind="bars" isWhole />
         </Panel>

@@ -12,7 +12,7 @@ export function Stats(props: { view: Overview; within: Narrowing }) {
   const all = href("/requests", range);
   const rate = errorRate(total);
   return (
-    <div class="stats">
+    <div class="tiles" style={{ "--columns": 3 }}>
       <Stat name="Requests" to={all} value={short(total.requests)} exact={count(total.requests)}>
         <Against change={changeOf(total.requests, before.requests)} period={period} />
       </Stat>
