@@ -235,13 +235,11 @@ async def test_a_url_that_names_no_database_is_refused_and_not_repeated(url: str
 
 def test_parameters_are_not_shown_by_a_failure() -> None:
     """Nothing but this keeps a prompt out of a log that shows a traceback."""
-    from streamweir.store.db.sqlite_workers import make_engine
+    from streamweir.store.db.sqlite_workers import Connector
 
-    engine = make_engine("file::memory:", "BEGIN", ())
-    with engine.connect() as conn, pytest.raises(DBAPIError) as caught:
+    with Connector("file::memory:", "BEGIN", ()).connect() as conn, pytest.raises(DBAPIError) as caught:
         conn.execute(select(literal_column("nothing")).where(text(":x = 1")), {"x": "canary"})
     assert "canary" not in str(caught.value)
-    engine.dispose()
 
 
 @each_database

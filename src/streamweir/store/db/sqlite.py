@@ -21,7 +21,7 @@ from sqlalchemy.exc import DBAPIError
 
 from streamweir.store.db.base import SLOW_S, OnSlow, Store, StoreError, StoreUnavailable, T, wait_for_disk
 from streamweir.store.db.clock import time_limit
-from streamweir.store.db.sqlite_workers import Operation, OperationAbandoned, SqliteWorkers, make_engine, primary_code
+from streamweir.store.db.sqlite_workers import Connector, Operation, OperationAbandoned, SqliteWorkers, primary_code
 
 _READERS = 2
 _CLOSE_S = 5.0
@@ -59,12 +59,12 @@ class SqliteStore(Store):
         self.where = str(path)
         uri = _uri(path)
         write_lock = threading.Lock()
-        self._write = SqliteWorkers("write", path, make_engine(uri, "BEGIN IMMEDIATE", _DURABLE), write_lock)
+        self._write = SqliteWorkers("write", path, Connector(uri, "BEGIN IMMEDIATE", _DURABLE), write_lock)
         self._content = SqliteWorkers(
-            "content", path, make_engine(uri, "BEGIN IMMEDIATE", (*_COMMON, "PRAGMA synchronous=NORMAL")), write_lock
+            "content", path, Connector(uri, "BEGIN IMMEDIATE", (*_COMMON, "PRAGMA synchronous=NORMAL")), write_lock
         )
         self._read = SqliteWorkers(
-            "read", path, make_engine(uri, "BEGIN", (*_COMMON, "PRAGMA query_only=ON")), None, _READERS
+            "read", path, Connector(uri, "BEGIN", (*_COMMON, "PRAGMA query_only=ON")), None, _READERS
         )
         self._all_workers = (self._write, self._content, self._read)
         self._is_closed = False

@@ -12,9 +12,11 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
+from contextvars import ContextVar
+from functools import cache
 from math import inf
 from pathlib import Path
-from typing import Any, Generic
+from typing import Any, Generic, NamedTuple
 
 from sqlalchemy import Connection, Engine, create_engine, event
 from sqlalchemy.exc import DBAPIError
@@ -91,10 +93,10 @@ class SqliteWorkers:
     """One connection per running thread. Workers that write share a `write_lock`."""
 
     def __init__(
-        self, name: str, path: Path, engine: Engine, write_lock: "threading.Lock | None", threads: int = 1
+        self, name: str, path: Path, connector: "Connector", write_lock: "threading.Lock | None", threads: int = 1
     ) -> None:
         self._path = path
-        self._engine = engine
+        self._connector = connector
         self._write_lock = write_lock
         self._threads = ThreadPoolExecutor(threads, thread_name_prefix=f"streamweir-db-{name}")
         self._idle: list[Connection] = []
@@ -159,7 +161,7 @@ class SqliteWorkers:
             if conn.info["file"] == file:
                 return conn
             conn.close()
-        conn = self._engine.connect()
+        conn = self._connector.connect()
         conn.info["file"] = file
         return conn
 
@@ -173,24 +175,47 @@ def _close(conn: Connection) -> None:
         conn.close()
 
 
-def make_engine(uri: str, begin: str, pragmas: Sequence[str]) -> Engine:
-    """Each transaction begins with the statement `begin`. Connections may be used by different threads."""
+class Connector(NamedTuple):
+    """Opens connections of one kind. Each of their transactions begins with the statement `begin`."""
 
-    def connect() -> sqlite3.Connection:
-        driver = sqlite3.connect(uri, uri=True, isolation_level=None, check_same_thread=False)
+    uri: str
+    begin: str
+    pragmas: Sequence[str]
+
+    def connect(self) -> Connection:
+        """It may be used by different threads."""
+        token = _connector.set(self)
         try:
-            for pragma in pragmas:
+            conn = _engine().connect()
+        finally:
+            _connector.reset(token)
+        conn.info["begin"] = self.begin
+        return conn
+
+    def open(self) -> sqlite3.Connection:
+        driver = sqlite3.connect(self.uri, uri=True, isolation_level=None, check_same_thread=False)
+        try:
+            for pragma in self.pragmas:
                 driver.execute(pragma)
         except sqlite3.Error:
             driver.close()
             raise
         return driver
 
-    engine = create_engine("sqlite://", creator=connect, poolclass=NullPool, hide_parameters=True)
+
+_connector: ContextVar[Connector] = ContextVar("connector")
+
+
+@cache
+def _engine() -> Engine:
+    """One for all files and kinds of connections: it keeps compiled statements, which do not depend on them."""
+    engine = create_engine(
+        "sqlite://", creator=lambda: _connector.get().open(), poolclass=NullPool, hide_parameters=True
+    )
 
     @event.listens_for(engine, "begin")
     def begin_transaction(conn: Connection) -> None:
-        conn.exec_driver_sql(begin)
+        conn.exec_driver_sql(conn.info["begin"])
 
     @event.listens_for(engine, "before_cursor_execute")
     def check(conn: Connection, *_: object) -> None:
