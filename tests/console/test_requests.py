@@ -13,6 +13,8 @@ from playwright.sync_api import Page, expect
 from streamweir.store.db.clock import now_ms
 from support.console_server import Console
 from support.console_session import storage_of
+from support.page_elements import column
+from support.page_monitor import PageWatch
 from support.request_rows import insert_rows, request_row
 
 MINUTE_MS = 60_000
@@ -20,6 +22,8 @@ DAY_MS = 1440 * MINUTE_MS
 MILLI = 1_000_000
 """Of a dollar."""
 PAGE_ROWS = 50
+FOLLOW_MS = 2000
+"""How often the page asks, without a filter."""
 
 ODD: dict[str, dict[str, Any]] = {
     "quick": {"age_ms": MINUTE_MS, "cost": MILLI, "price": MILLI},
@@ -139,6 +143,86 @@ def test_each_filter_narrows_as_it_says(page: Page, console: Console) -> None:
     expect(page.get_by_text("No request matches.")).to_be_visible()
     page.get_by_role("link", name="Show all requests").click()
     expect_rows(page, everything)
+
+
+def test_a_part_is_enough_and_what_leaves_nothing_is_named(page: Page, console: Console) -> None:
+    fill(console, FEW)
+    key = console.ask("POST", "/api/keys", {"name": "nightly report"})
+    console.chat(key["secret"])
+    console.sign_in(page, path="/requests")
+    bar = page.get_by_role("search", name="Filters")
+    force = page.get_by_role("list", name="Active filters")
+    links = page.get_by_role("region", name="Requests", exact=True).locator("tbody").get_by_role("link", name="…")
+    for label, typed, said in (("Model", "ONNE", "model contains ONNE"), ("Key", "REPORT", "key contains REPORT")):
+        bar.get_by_label(label, exact=True).fill(typed)
+        bar.get_by_label(label, exact=True).press("Enter")
+        expect(force.get_by_role("button")).to_contain_text(said)
+        expect(links).to_have_count(1)
+        force.get_by_role("button").click()
+        expect(links).to_have_count(len(NAMES) + FEW + 1)
+    bar.get_by_label("Model", exact=True).fill("onne")
+    bar.get_by_label("Model", exact=True).press("Enter")
+    bar.get_by_label("Result", exact=True).select_option(label="Failed")
+    nothing = page.locator(".empty")
+    expect(nothing.get_by_text("No request matches.")).to_be_visible()
+    expect(nothing.get_by_role("button")).to_have_text([re.compile("^model contains onne"), re.compile("^failed")])
+    nothing.get_by_role("button", name="failed").click()
+    expect_rows(page, [NAMES.index("dear")])
+    expect(page).to_have_url(re.compile(r"\?model=\*onne\*$"))
+
+    force.get_by_role("button").click()
+    bar.get_by_label("Id", exact=True).fill(f"…{NAMES.index('broken'):08x}")
+    bar.get_by_label("Id", exact=True).press("Enter")
+    expect(page).to_have_url(re.compile(rf"/requests/req_\w+{NAMES.index('broken'):08x}"))
+
+
+def test_a_result_that_does_not_exist_is_named(page: Page, console: Console, watch: PageWatch) -> None:
+    watch.expect("status of 400 .*verdict=foo")
+    console.sign_in(page, path="/requests?verdict=foo")
+    expect(page.get_by_role("alert")).to_contain_text("There is no verdict 'foo': it is one of completed, length")
+    page.get_by_role("list", name="Active filters").get_by_role("button").click()
+    expect(page.get_by_text("No requests yet.")).to_be_visible()
+
+
+def test_new_requests_are_shown_as_they_end_until_it_is_paused(page: Page, console: Console) -> None:
+    console.chat()
+    page.clock.install()
+    console.sign_in(page, path="/requests")
+    links = page.get_by_role("region", name="Requests", exact=True).locator("tbody").get_by_role("link", name="…")
+    expect(links).to_have_count(1)
+    console.chat()
+    page.clock.run_for(FOLLOW_MS)
+    expect(links).to_have_count(2)
+    page.get_by_role("button", name="Pause").click()
+    console.chat()
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    page.clock.run_for(30 * FOLLOW_MS)
+    assert asked == []
+    expect(links).to_have_count(2)
+    page.get_by_role("button", name="Follow", exact=True).click()
+    page.clock.run_for(FOLLOW_MS)
+    expect(links).to_have_count(3)
+
+
+def test_columns_are_chosen_and_remembered(page: Page, console: Console) -> None:
+    fill(console, FEW)
+    console.sign_in(page, path="/requests")
+    heads = page.get_by_role("region", name="Requests", exact=True).get_by_role("columnheader")
+    usual = ["Time", "Request", "Result", "Status", "Model", "Key", "API", "In", "Out"]
+    expect(heads).to_have_text([*usual, "Price", "Margin", "First token", "Duration"])
+    assert column(page, "Requests", 3).all_text_contents()[:3] == ["200", "200", "502"]
+    page.get_by_role("button", name="Columns").click()
+    dialog = page.get_by_role("dialog", name="Columns")
+    for name in ("Price", "Margin", "First token", "Duration", "Session"):
+        dialog.get_by_label(name, exact=True).click()
+    dialog.get_by_role("button", name="Close").click()
+    expect(heads).to_have_text([*usual[:7], "Session", *usual[7:]])
+    page.reload()
+    expect(heads).to_have_text([*usual[:7], "Session", *usual[7:]])
+    page.get_by_role("button", name="Columns").click()
+    dialog.get_by_role("button", name="Usual columns").click()
+    expect(heads).to_have_count(13)
 
 
 def test_pages_follow_each_other_and_what_matches_can_be_taken(page: Page, console: Console, tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
 // The filters of the log: from the address to the question, and back.
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { asked, chipsOf, isWholeRequestId, localTime, readCursors, readFilters, readId, readLocalTime, withFilters, writeCursors } from "../src/lib/filters";
+import { asked, chipsOf, isWholeRequestId, localTime, partOf, readCursors, readFilters, readId, readLocalTime, withFilters, without, writeCursors } from "../src/lib/filters";
 
 const read = (query: string) => readFilters(new URLSearchParams(query));
 
@@ -40,6 +40,29 @@ test("a chip for each filter, in words", () => {
   assert.deepEqual(chipsOf({}), []);
 });
 
+test("what is typed is a known value, a pattern, or a part", () => {
+  const known = new Set(["gpt-4o", "gpt-4o-mini"]);
+  assert.deepEqual([" gpt-4o ", "gpt", "g*o", "  "].map((typed) => partOf(typed, known)), ["gpt-4o", "*gpt*", "g*o", ""]);
+});
+
+test("a pattern is told in words", () => {
+  const texts = chipsOf(read("model=*gpt*&key=*c*i*&error=up*&end_user=*a*&session=s&tag=a*b")).map((chip) => chip.text);
+  assert.deepEqual(texts, ["key like *c*i*", "model contains gpt", "error like up*", "end user contains a", "session: s", "tag: a*b"]);
+});
+
+test("each filter is left out once, and a time as one", () => {
+  const left = without(read("since_ms=1&until_ms=2&model=m&key=k"));
+  assert.deepEqual(
+    left.map(({ names, rest }) => [names.join(), Object.keys(rest).join()]),
+    [
+      ["since_ms,until_ms", "key,model"],
+      ["key", "since_ms,until_ms,model"],
+      ["model", "since_ms,until_ms,key"],
+    ],
+  );
+  assert.deepEqual(without({}), []);
+});
+
 test("cursors go along in the address, not without end", () => {
   assert.deepEqual(readCursors(new URLSearchParams("cursors=MTIz,b-_")), ["MTIz", "b-_"]);
   assert.deepEqual(readCursors(new URLSearchParams("cursors=a%20b,,c")), ["c"]);
@@ -48,7 +71,7 @@ test("cursors go along in the address, not without end", () => {
 });
 
 test("an id as it was copied", () => {
-  for (const copied of ["req_1", ' "req_1", ', "'req_1'", "`req_1`;", "(req_1)"]) assert.equal(readId(copied), "req_1");
+  for (const copied of ["req_1", ' "req_1", ', "'req_1'", "`req_1`;", "(req_1)", "…req_1"]) assert.equal(readId(copied), "req_1");
   assert.equal(readId("stream:chat:1-2"), "stream:chat:1-2");
   assert.ok(isWholeRequestId(`req_${"0a".repeat(14)}`));
   assert.ok(!isWholeRequestId(`req_${"0a".repeat(6)}`) && !isWholeRequestId("chatcmpl-1"));

@@ -136,11 +136,16 @@ def filter_of(query: RequestMembers, actor: Actor, rule: EndUserRule, conn: Conn
         max_cost=_nano(query.max_cost_usd, "max_cost_usd"),
         since_ms=query.since_ms,
         until_ms=query.until_ms,
-        end_user=recorded_user(query.end_user, rule),
+        end_user=_user_of(query.end_user, rule),
         session=query.session,
         tag=query.tag,
         id=query.id,
     )
+
+
+def _user_of(wanted: str | None, rule: EndUserRule) -> str | None:
+    """Where digests are recorded, a pattern is for the whole name: a digest has no parts of it."""
+    return recorded_user(wanted.strip("*") if wanted and rule == "hash" else wanted, rule)
 
 
 def _keys_of(

@@ -102,6 +102,8 @@ const CODES: Record<string, Entry> = {
   stopped_by_operator: ["An operator stopped it.", "operator"],
 };
 
+export const CODE_NAMES = Object.keys(CODES);
+
 const UNKNOWN: Entry = ["No further information.", null];
 
 // A code that means something else if no provider was called.

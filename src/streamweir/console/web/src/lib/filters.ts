@@ -84,6 +84,12 @@ export function asked(filters: Filters, now: number): Query {
   return question;
 }
 
+// What was typed: one of the known values, a pattern with `*`, or a part of what is looked for.
+export function partOf(typed: string, known: Iterable<string>): string {
+  const text = typed.trim();
+  return !text || text.includes("*") || [...known].includes(text) ? text : `*${text}*`;
+}
+
 export interface Chip {
   name: FilterName;
   text: string;
@@ -109,9 +115,9 @@ function textOf(name: FilterName, value: string, nameOf: (id: string) => string 
       return `before ${moment(Number(value))}`;
     case "key":
     case "workspace":
-      return `${name}: ${nameOf(value) ?? value}`;
+      return said(name, nameOf(value) ?? value);
     case "end_user":
-      return `end user: ${value}`;
+      return said("end user", value);
     case "dialect":
       return `API: ${nameOfApi(value)}`;
     case "verdict":
@@ -130,9 +136,33 @@ function textOf(name: FilterName, value: string, nameOf: (id: string) => string 
       return `cost at least ${dollars(value)}`;
     case "max_cost_usd":
       return `cost at most ${dollars(value)}`;
+    case "model":
+    case "target":
+    case "provider":
+    case "error":
+    case "session":
+      return said(name, value);
     default:
       return `${name}: ${value}`;
   }
+}
+
+function said(name: string, value: string): string {
+  const part = /^\*([^*]+)\*$/.exec(value)?.[1];
+  return part === undefined ? `${name}${value.includes("*") ? " like" : ":"} ${value}` : `${name} contains ${part}`;
+}
+
+// The filters without one of them, for each: which of them leaves nothing. A time is one, however it is given.
+export function without(filters: Filters): { names: FilterName[]; rest: Filters }[] {
+  const isTime = (name: FilterName) => name === LAST || (MOMENTS as readonly string[]).includes(name);
+  const inForce = NAMES.filter((name) => filters[name] !== undefined);
+  const times = inForce.filter(isTime);
+  const groups = [...(times.length ? [times] : []), ...inForce.filter((name) => !isTime(name)).map((name) => [name])];
+  return groups.map((names) => {
+    const rest = { ...filters };
+    for (const name of names) delete rest[name];
+    return { names, rest };
+  });
 }
 
 // Where one is in the pages: the cursors that led here, the last of them that of this page.
@@ -147,9 +177,9 @@ export function writeCursors(cursors: readonly string[]): string | null {
   return cursors.slice(-MOST_CURSORS).join(",") || null;
 }
 
-// An id as it was copied: out of JSON, a header or a line of a log.
+// An id as it was copied: out of JSON, a header, a line of a log, or the end of one out of a table.
 export function readId(text: string): string {
-  return text.trim().replace(/^["'`,;=(\s]+|["'`,;)\s]+$/g, "");
+  return text.trim().replace(/^["'`,;=(\s…]+|["'`,;)\s]+$/g, "");
 }
 
 export function isWholeRequestId(id: string): boolean {

@@ -42,8 +42,9 @@ export function asError(reason: unknown): ApiError {
 }
 
 // Asks again while somebody looks: never in a hidden tab, and at once when it is shown again.
-export function useRefresh(reload: () => void, everyMs: number): void {
+export function useRefresh(reload: () => void, everyMs: number | null): void {
   useEffect(() => {
+    if (everyMs === null) return;
     let timer: ReturnType<typeof setInterval> | undefined;
     const start = () => {
       clearInterval(timer);

@@ -7,6 +7,7 @@ import {
   chipsOf,
   isAmount,
   localTime,
+  partOf,
   readId,
   readLocalTime,
   SPANS,
@@ -14,39 +15,63 @@ import {
   type FilterName,
   type Filters,
 } from "../../lib/filters";
+import { CODE_NAMES } from "../../lib/explain";
 import { words } from "../../lib/format";
-import type { KeyView as Key, RequestView, Workspace } from "../../lib/types";
+import type { RequestView } from "../../lib/types";
 import { Select } from "../../ui/parts";
+import type { Names } from "../requests";
 
 export type Changes = Partial<Record<FilterName, string | null>>;
 
-// What there is to choose from: what the rows that were seen hold, and the names of all keys and workspaces once somebody
-// filters by one.
+// What there is to choose from: what the rows that were seen hold, and all keys, workspaces, models and providers once somebody
+// filters.
 export interface Seen {
   keys: Map<string, string>;
   models: Set<string>;
   targets: Set<string>;
+  providers: Set<string>;
   errors: Set<string>;
+  sessions: Set<string>;
+  users: Set<string>;
+  tags: Set<string>;
   workspaces: Map<string, string>;
 }
 
 export function nothingSeen(): Seen {
-  return { keys: new Map(), models: new Set(), targets: new Set(), errors: new Set(), workspaces: new Map() };
+  return {
+    keys: new Map(),
+    models: new Set(),
+    targets: new Set(),
+    providers: new Set(),
+    errors: new Set(CODE_NAMES),
+    sessions: new Set(),
+    users: new Set(),
+    tags: new Set(),
+    workspaces: new Map(),
+  };
 }
 
 export function see(seen: Seen, rows: readonly RequestView[]): void {
   for (const row of rows) {
     if (row.key_id) seen.keys.set(row.key_id, row.key_name ?? row.key_id);
     if (row.model) seen.models.add(row.model);
-    if (row.target) seen.targets.add(row.target);
+    if (row.target) seen.targets.add(row.target), seen.providers.add(row.target.split("/", 1)[0] ?? "");
+    if (row.session) seen.sessions.add(row.session);
+    if (row.end_user) seen.users.add(row.end_user);
+    for (const tag of row.tags) seen.tags.add(tag);
     if (row.error) seen.errors.add(row.error);
     if (row.workspace && !seen.workspaces.has(row.workspace)) seen.workspaces.set(row.workspace, row.workspace);
   }
 }
 
-export function name(seen: Seen, keys: readonly Key[], workspaces: readonly Workspace[]): void {
-  for (const key of keys) seen.keys.set(key.id, key.name);
-  for (const workspace of workspaces) seen.workspaces.set(workspace.id, workspace.name);
+export function name(seen: Seen, names: Names): void {
+  for (const key of names.keys) seen.keys.set(key.id, key.name);
+  for (const workspace of names.workspaces) seen.workspaces.set(workspace.id, workspace.name);
+  for (const model of names.models) seen.models.add(model);
+  for (const provider of names.providers) {
+    seen.providers.add(provider.name);
+    for (const target of provider.targets) seen.targets.add(`${provider.name}/${target.model}`);
+  }
 }
 
 interface FilterProps {
@@ -83,11 +108,14 @@ export function FilterBar(props: FilterProps) {
   const text = (name: FilterName, label: string, more: Partial<TextProps> = {}) => (
     <TextBox name={name} label={label} value={filters[name] ?? ""} onChange={(value) => onChange({ [name]: value || null })} {...more} />
   );
+  // Its choices are what is known; what is typed and is none of them is a part of what is looked for.
+  const part = (name: FilterName, label: string, known: ReadonlySet<string>) =>
+    text(name, label, { list: [...known].map((each) => [each, ""]), placeholder: "any part", clean: (typed) => partOf(typed, known), onFocus: props.onNaming });
   const [verdict, failed] = [filters.verdict, filters.failed];
   return (
     <div class="log-filters" role="search" aria-label="Filters">
       <div class="log-filter-row">
-        {text("id", "Id", { placeholder: "req_… or chatcmpl-…", isMono: true, clean: readId })}
+        {text("id", "Id", { placeholder: "req_… or its end", isMono: true, clean: readId })}
         <Box label="Time">
           {(id) => (
             <Select
@@ -102,8 +130,13 @@ export function FilterBar(props: FilterProps) {
             />
           )}
         </Box>
-        {text("model", "Model", { list: [...props.seen.models].map((model) => [model, ""]) })}
-        {text("key", "Key", { list: [...props.seen.keys], placeholder: "name or id", clean: (typed) => idOf(props.seen.keys, typed.trim()), onFocus: props.onNaming })}
+        {part("model", "Model", props.seen.models)}
+        {text("key", "Key", {
+          list: [...props.seen.keys],
+          placeholder: "any part, or id",
+          clean: (typed) => keyOf(props.seen.keys, typed),
+          onFocus: props.onNaming,
+        })}
         <Box label="Result">
           {(id) => (
             <Select
@@ -135,11 +168,11 @@ export function FilterBar(props: FilterProps) {
             clean: (typed) => idOf(props.seen.workspaces, typed.trim()),
             onFocus: props.onNaming,
           })}
-        {text("provider", "Provider", { list: providersOf(props.seen).map((each) => [each, ""]) })}
-        {text("target", "Target", { list: [...props.seen.targets].map((each) => [each, ""]), placeholder: "provider/model" })}
+        {part("provider", "Provider", props.seen.providers)}
+        {part("target", "Target", props.seen.targets)}
         <Chosen name="dialect" label="API" options={withOwn(APIS, filters.dialect).map((each) => [each, nameOfApi(each)])} {...props} />
         <Chosen name="status_class" label="Status" options={["2", "4", "5"].map((each) => [each, `${each}xx`])} {...props} />
-        {text("error", "Error code", { list: [...props.seen.errors].map((each) => [each, ""]) })}
+        {part("error", "Error code", props.seen.errors)}
         <Chosen
           name="stream"
           label="Streamed"
@@ -149,9 +182,9 @@ export function FilterBar(props: FilterProps) {
           ]}
           {...props}
         />
-        {text("end_user", "End user")}
-        {text("session", "Session")}
-        {text("tag", "Tag", { placeholder: "name=value" })}
+        {part("end_user", "End user", props.seen.users)}
+        {part("session", "Session", props.seen.sessions)}
+        {text("tag", "Tag", { placeholder: "name=value", list: [...props.seen.tags].map((each) => [each, ""]) })}
         {text("min_price_usd", "Price from, $", { isAmount: true })}
         {text("max_price_usd", "Price to, $", { isAmount: true })}
         {props.isOperator && text("min_cost_usd", "Cost from, $", { isAmount: true })}
@@ -197,8 +230,10 @@ function idOf(known: ReadonlyMap<string, string>, typed: string): string {
   return found?.[0] ?? typed;
 }
 
-function providersOf(seen: Seen): string[] {
-  return [...new Set([...seen.targets].map((target) => target.split("/", 1)[0] ?? ""))];
+// An id or a whole name is a key; else it is a part of a name, which the server looks for.
+function keyOf(known: ReadonlyMap<string, string>, typed: string): string {
+  const id = idOf(known, typed.trim());
+  return known.has(id) || id.startsWith("key_") ? id : partOf(typed, []);
 }
 
 function Box(props: { label: string; children: (id: string) => ComponentChildren }) {
