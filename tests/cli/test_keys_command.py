@@ -100,6 +100,7 @@ def test_all_settings_of_a_new_key(commands: Commands) -> None:
         (["--show-routing"], {"show_routing": True}),
         (["--no-show-routing"], {}),
         (["--show-cost"], {"show_cost": True}),
+        (["--resumable"], {"resumable": True}),
         (["--no-show-cost"], {}),
         (["--price-group", "resale"], {"price_group": "resale"}),
         (["--price-group", "none"], {}),

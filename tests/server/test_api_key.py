@@ -26,6 +26,7 @@ EVERYTHING: dict[str, Any] = {
     "log_content": True,
     "show_routing": True,
     "show_cost": True,
+    "resumable": True,
 }
 
 
@@ -209,6 +210,7 @@ SENSELESS: list[tuple[dict[str, Any], str]] = [
     ({"log_content": "yes"}, "log_content"),
     ({"show_routing": 1}, "show_routing"),
     ({"show_cost": 1}, "show_cost"),
+    ({"resumable": 1}, "resumable"),
     ({"expires_ms": 1}, "expires_ms"),
     ({"expires_ms": 10**18}, "expires_ms"),
     ({"expires_ms": -1}, "expires_ms"),

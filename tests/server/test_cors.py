@@ -68,7 +68,7 @@ async def test_preflights_are_answered_without_a_key_and_every_answer_can_be_rea
             assert (reply.status, reply.body) == (204, b"")
             assert dict(cors_of(reply)) == {
                 **dict(READABLE),
-                "access-control-allow-methods": "GET, POST",
+                "access-control-allow-methods": "GET, POST, DELETE",
                 "access-control-allow-headers": "authorization, content-type",
                 "access-control-max-age": "7200",
             }

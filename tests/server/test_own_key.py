@@ -104,6 +104,7 @@ async def test_a_key_sees_its_limits_and_what_is_left(
             "dialect": None,
             "expires_at": None,
             "show_cost": False,
+            "resumable": False,
             "budgets": [
                 {
                     "scope": "key",

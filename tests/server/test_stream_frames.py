@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamweir.server.streams.frames import FRAME_BYTES, GivenUp, StreamEnd, StreamHead, StreamLimits
+from streamweir.server.streams.frames import FRAME_BYTES, GivenUp, StreamEnd, StreamHead, StreamSettings
 from streamweir.server.streams.memory import MemoryFrames, MemoryFrameStore
 
 
@@ -12,7 +12,7 @@ def head(id: str, key: str = "a") -> StreamHead:
 
 
 def store_of(max_bytes: int = 10_000, total_bytes: int = 10_000, max_per_key: int = 10) -> MemoryFrameStore:
-    return MemoryFrameStore(StreamLimits(max_bytes=max_bytes, total_bytes=total_bytes, max_per_key=max_per_key))
+    return MemoryFrameStore(StreamSettings(max_bytes=max_bytes, total_bytes=total_bytes, max_per_key=max_per_key))
 
 
 def open_frames(store: MemoryFrameStore, id: str, key: str = "a", unread: int | None = None) -> MemoryFrames:
@@ -27,7 +27,7 @@ def open_frames(store: MemoryFrameStore, id: str, key: str = "a", unread: int | 
 def add(frames: MemoryFrames, count: int, size: int = 10) -> None:
     for _ in range(count):
         frames.append(b"x" * size, size)
-        if frames.given_up is not None:
+        if not frames.is_kept:
             frames.trim(frames.unread())
 
 
@@ -45,7 +45,7 @@ def test_events_are_read_from_any_place() -> None:
 
 def test_a_stream_that_grows_too_large_is_given_up_and_not_ended() -> None:
     told: list[GivenUp] = []
-    limits = StreamLimits(max_bytes=200, total_bytes=10_000, max_per_key=10)
+    limits = StreamSettings(max_bytes=200, total_bytes=10_000, max_per_key=10)
     store = MemoryFrameStore(limits, told.append)
     frames = open_frames(store, "s")
     add(frames, 3)
@@ -98,7 +98,7 @@ def test_the_key_that_holds_most_loses_first() -> None:
 
 def test_a_key_keeps_no_more_than_its_number_of_streams() -> None:
     told: list[GivenUp] = []
-    store = MemoryFrameStore(StreamLimits(max_bytes=100, total_bytes=1000, max_per_key=2), told.append)
+    store = MemoryFrameStore(StreamSettings(max_bytes=100, total_bytes=1000, max_per_key=2), told.append)
     first, _ = open_frames(store, "1"), open_frames(store, "2")
     assert store.open(head("3"), lambda: 0) is None
     assert told == [GivenUp.PER_KEY]
@@ -118,7 +118,10 @@ def test_all_can_be_given_up_at_once() -> None:
     finished.finish(StreamEnd.COMPLETE)
     assert store.give_up_all() == 6 * (10 + FRAME_BYTES)
     assert store.held_bytes == 0
-    assert running.given_up is finished.given_up is GivenUp.TOTAL_BYTES
+    assert running.given_up is GivenUp.TOTAL_BYTES
+    assert finished.given_up is None, "that happened after its end"
+    assert not running.is_kept
+    assert not finished.is_kept
 
 
 STEPS = st.lists(
@@ -142,7 +145,7 @@ def test_the_sums_are_right_and_the_bounds_hold_after_any_steps(steps: list[tupl
             continue
         frames, read = opened[which % len(opened)]
         if step == "append" and frames.end is None:
-            if frames.given_up is None or frames.held_bytes < 300:  # else its upstream is paused
+            if frames.is_kept or frames.held_bytes < 300:  # else its upstream is paused
                 frames.append(b"x" * size, size)
         elif step == "finish":
             frames.finish(StreamEnd.COMPLETE)
@@ -150,10 +153,10 @@ def test_the_sums_are_right_and_the_bounds_hold_after_any_steps(steps: list[tupl
             store.discard(frames)
         elif step == "read":
             read[0] = frames.events
-            if frames.given_up is not None:
+            if not frames.is_kept:
                 frames.trim(read[0])
         assert store.held_bytes == sum(each.held_bytes for each, _ in opened)
-        kept = [each for each, _ in opened if each.given_up is None]
+        kept = [each for each, _ in opened if each.is_kept]
         assert all(each.held_bytes <= 600 for each in kept)
         assert store.held_bytes <= 2000 or not any(each.held_bytes for each in kept)
         for key in ("k0", "k1", "k2"):
@@ -163,7 +166,7 @@ def test_the_sums_are_right_and_the_bounds_hold_after_any_steps(steps: list[tupl
 def test_a_stream_is_given_up_once_however_many_there_are() -> None:
     count = 200
     told: list[GivenUp] = []
-    limits = StreamLimits(max_bytes=10**6, total_bytes=count * 100, max_per_key=count)
+    limits = StreamSettings(max_bytes=10**6, total_bytes=count * 100, max_per_key=count)
     store = MemoryFrameStore(limits, told.append)
     frames = [open_frames(store, f"s{n}", f"k{n % 7}") for n in range(count)]
     for _ in range(10):

@@ -53,7 +53,15 @@ async def test_what_did_not_change_is_not_written(database: str, tmp_path: Path)
     async with store_on(database, tmp_path) as store:
         keys = [
             key("a", rpm=5),
-            key("b", workspace_id="team", models=("x", "y*"), log_content=True, show_routing=True, show_cost=True),
+            key(
+                "b",
+                workspace_id="team",
+                models=("x", "y*"),
+                log_content=True,
+                show_routing=True,
+                show_cost=True,
+                resumable=True,
+            ),
         ]
         await put(store, *keys)
         before = await dump(store)

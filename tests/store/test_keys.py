@@ -80,6 +80,7 @@ async def test_a_key_is_made_and_its_secret_kept_nowhere(database: str, tmp_path
             log_content=True,
             show_routing=True,
             show_cost=True,
+            resumable=True,
         )
         assert is_well_formed(new.secret)
         assert new.secret not in repr(new)
@@ -94,6 +95,7 @@ async def test_a_key_is_made_and_its_secret_kept_nowhere(database: str, tmp_path
         assert (key.rpm, key.tpm, key.max_streams, key.log_content) == (60, 1000, 3, True)
         assert key.show_routing
         assert key.show_cost
+        assert key.resumable
         assert (key.budget_nano, key.budget_period) == (5 * 10**9, "month")
         assert (key.expires_at, key.revoked_at) == ((NOW + HOUR) / 1000, None)
 
@@ -177,6 +179,7 @@ CHANGES: list[tuple[dict[str, Any], dict[str, Any]]] = [
     ({"show_routing": True}, {"show_routing": True}),
     ({"price_group": "resale"}, {"price_group": "resale"}),
     ({"show_cost": True}, {"show_cost": True}),
+    ({"resumable": True}, {"resumable": True}),
     ({"expires_ms": None}, {"expires_ms": None}),
     ({"expires_ms": NOW + 2}, {"expires_ms": NOW + 2}),
     ({"rpm": 60}, {}),

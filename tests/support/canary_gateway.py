@@ -182,12 +182,14 @@ async def driving(database: str, folder: Path) -> AsyncIterator[Drive]:
         canary_set.add(admin_secret=admin)
         gate = await stack.enter_async_context(gateway(toml, data_dir=data, intervals=_PACE))
         setup = AccountingSetup(gate, up)
+        served = gate.gateway._api(None)
+        assert served is not None
         context = Context(
             store=setup.storage.store,
             accounting=setup.storage.accounting,
             runtime=lambda: gate.gateway.runtime,
             is_secure=False,
-            playground=gate.gateway._playground(),
+            playground=served.playground,
             feed=LiveFeed(setup.storage.store, setup.storage.accounting),
             refresh=setup.maintenance.load_changes,
         )

@@ -32,7 +32,7 @@ def test_events_of_a_piece_are_found(data: bytes, expected: list[bytes]) -> None
 
 @pytest.mark.parametrize(("data", "expected"), RULES.values(), ids=RULES)
 def test_a_piece_that_is_certainly_one_event_is_one(data: bytes, expected: list[bytes]) -> None:
-    if is_one_event(data, len(data)):
+    if is_one_event(data):
         assert expected == [data]
 
 
@@ -54,7 +54,7 @@ def test_the_same_events_as_a_client_dispatches(data: bytes) -> None:
     blocks = event_blocks(data)
     assert dispatched(b"".join(blocks)) == dispatched(data)
     assert len(blocks) == len(dispatched(data))
-    if is_one_event(data, len(data)):
+    if is_one_event(data):
         assert dispatched(data) == dispatched(b"".join(blocks))
         assert len(blocks) == 1
 

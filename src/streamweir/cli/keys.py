@@ -65,6 +65,7 @@ def command() -> None:
 @click.option("--log-content", is_flag=True, help="Store prompts and answers.")
 @click.option("--show-routing", is_flag=True, help="Show target, attempts and cost in headers of answers.")
 @click.option("--show-cost", is_flag=True, help="Show what the caller pays in the usage of answers.")
+@click.option("--resumable", is_flag=True, help="Let callers come back to streams that they lost.")
 @click.option("--price-group", metavar="G", help="Price group of the configuration.  [default: the workspace's]")
 @json_option
 @store_options
@@ -161,6 +162,9 @@ def show(access: StoreAccess, key: str, workspace: str | None, as_json: bool) ->
     "--show-routing/--no-show-routing", default=None, help="Show target, attempts and cost in headers, or not."
 )
 @click.option("--show-cost/--no-show-cost", default=None, help="Show what the caller pays in the usage, or not.")
+@click.option(
+    "--resumable/--no-resumable", default=None, help="Let callers come back to streams that they lost, or not."
+)
 @click.option("--price-group", metavar="G|none", help="Price group of the configuration.")
 @json_option
 @store_options
@@ -276,6 +280,7 @@ def _facts(key: "KeyRecord", workspace: str) -> list[tuple[str, str]]:
         ("content", "may be logged" if key.log_content else "is not logged"),
         ("routing", "is shown in headers" if key.show_routing else "is not shown"),
         ("cost", "is shown in the usage of answers" if key.show_cost else "is not shown"),
+        ("streams", "can be resumed" if key.resumable else "can be resumed on request"),
         ("price group", key.price_group or "the workspace's"),
         ("created", moment(key.created_ms)),
         ("expires", moment(key.expires_ms)),

@@ -333,6 +333,7 @@ class Key(_NamesAndLimits, frozen=True, kw_only=True, forbid_unknown_fields=True
     log_content: bool = False
     show_routing: bool = False
     show_cost: bool = False
+    resumable: bool = False
     price_group: Name | None = None
 
 
@@ -394,6 +395,14 @@ class Payments(WithSecrets, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     max_usd: Annotated[float, Meta(ge=0.01, le=1_000_000)] = 10_000.0
 
 
+class ResumableStreams(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    grace_s: SecondsOrNone = 60.0
+    keep_s: SecondsOrNone = 300.0
+    max_bytes: Annotated[int, Meta(ge=2**16, le=2**40)] = 16_777_216
+    total_bytes: Annotated[int, Meta(ge=2**16, le=2**50)] = 268_435_456
+    max_per_key: Annotated[int, Meta(ge=1, le=1_000_000)] = 64
+
+
 class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     server: Server = Server()
     store: Store = Store()
@@ -404,6 +413,7 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     models: tuple[Model, ...] = ()
     price_groups: tuple[PriceGroup, ...] = ()
     keys: tuple[Key, ...] = ()
+    streams: ResumableStreams = ResumableStreams()
     alerts: Alerts = Alerts()
     webhooks: tuple[Webhook, ...] = ()
     telemetry: Telemetry = Telemetry()

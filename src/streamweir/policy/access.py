@@ -40,6 +40,8 @@ class Key(KeyLimits, frozen=True, kw_only=True):
     """Headers of its answers tell the target, the number of attempts and the cost."""
     show_cost: bool = False
     """The usage in its answers has the price of the request, as `cost`."""
+    resumable: bool = False
+    """Its callers can come back to streams, unless a request says otherwise."""
     price_group: str | None = None
     """By what its requests are sold. None: that of its workspace, else the default."""
     revoked_at: float | None = None

@@ -12,9 +12,11 @@ _CONTENT = re.compile(rb"[^\r\n]")
 _DATA = re.compile(rb"(?:\A|[\r\n])data(?:[:\r\n]|\Z)")
 
 
-def is_one_event(data: bytes, size: int) -> bool:
-    """Whether it is certainly one event, in the format that nearly every piece has. `size`: its length."""
-    return data.find(b"\n\n") == size - 2 and (data[:5] == b"data:" or b"\ndata:" in data) and b"\r" not in data
+def is_one_event(data: bytes) -> bool:
+    """Whether it is certainly one event, in the format that nearly every piece has. Called for every piece."""
+    if data[-2:] != b"\n\n" or b"\n\n" in data[:-2] or b"\r" in data:
+        return False
+    return data[:5] == b"data:" or b"\ndata:" in data
 
 
 def event_blocks(data: bytes) -> list[bytes]:

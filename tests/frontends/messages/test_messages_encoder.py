@@ -284,16 +284,17 @@ TOLD = {
     # By status and type, all codes that there are.
     (400, INVALID): (
         "invalid_json duplicate_key json_too_deep invalid_type invalid_value missing_required_parameter"
-        " unknown_parameter context_length_exceeded content_filter previous_response_not_found idempotency_key_reused"
+        " unknown_parameter context_length_exceeded content_filter previous_response_not_found invalid_after"
     ),
     (401, "authentication_error"): "invalid_api_key missing_api_key expired_api_key key_revoked",
     (402, "billing_error"): "insufficient_quota budget_exceeded",
     (403, "permission_error"): "insufficient_permissions ip_not_allowed",
-    (404, "not_found_error"): "model_not_found unknown_url not_found",
+    (404, "not_found_error"): "model_not_found unknown_url not_found stream_not_found",
     (405, INVALID): "method_not_allowed",
     (426, INVALID): "upgrade_required",
     (408, "timeout_error"): "request_timeout",
-    (409, "conflict_error"): "conflict idempotency_in_progress idempotency_completed",
+    (409, "conflict_error"): "conflict idempotency_in_progress idempotency_key_reused idempotency_completed",
+    (410, "not_found_error"): "stream_not_resumable",
     (413, "request_too_large"): "request_too_large",
     (415, INVALID): "unsupported_media_type unsupported_content_encoding",
     (429, "rate_limit_error"): "rate_limit_exceeded concurrency_limit_exceeded upstream_rate_limited",

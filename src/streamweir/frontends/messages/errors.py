@@ -26,6 +26,7 @@ _TYPES = {
     405: "invalid_request_error",
     408: "timeout_error",
     409: "conflict_error",
+    410: "not_found_error",
     413: "request_too_large",
     415: "invalid_request_error",
     426: "invalid_request_error",

@@ -18,7 +18,7 @@ from streamweir.server.telemetry.attempt_members import known_members
 from streamweir.server.telemetry.record import AttemptRecord, RequestRecord
 from streamweir.server.telemetry.sanitize import clean, clean_id
 from streamweir.server.telemetry.timeline import read_timeline
-from streamweir.store.db.request_log import MAX_NAME_LENGTH, AttemptView, Row
+from streamweir.store.db.request_log import MAX_NAME_LENGTH, AttemptView, ReaderGapView, Row
 from streamweir.store.journal.entries import Hold, short
 from streamweir.store.requests.live import OpenRequest
 from streamweir.wire import jsonio
@@ -100,6 +100,10 @@ def _add_times(row: Row, record: RequestRecord) -> None:
         row.chunks = gaps.count
         row.gap_p50_ms, row.gap_p99_ms = round(gaps.p50_s * 1000), round(gaps.p99_s * 1000)
         row.gap_max_ms = round(gaps.max_s * 1000)
+    if record.resumed is not None:
+        row.resumed = record.resumed
+        if record.reader_gaps:
+            row.reader_gaps = _json([_gap(since, until) for since, until in record.reader_gaps])
     if record.timeline is not None:
         row.strip = _json(read_timeline(record.timeline, record.arrived_s))
 
@@ -152,6 +156,10 @@ def _attempt(attempt: AttemptRecord) -> AttemptView:
         resends=attempt.resends,
         **known_members(attempt),
     )
+
+
+def _gap(since_s: float, until_s: float | None) -> ReaderGapView:
+    return ReaderGapView(from_ms=round(since_s * 1000), until_ms=None if until_s is None else round(until_s * 1000))
 
 
 def _buckets(usage: Usage) -> str:

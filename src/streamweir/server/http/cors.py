@@ -57,7 +57,7 @@ def begin_cors(cors: Cors, request: Request, response: Response) -> bool:
     if headers and headers is not _NOT_ALLOWED:
         names = ", ".join(allowed_names(request.headers.get("access-control-request-headers", "")))
         allowed = (
-            ("access-control-allow-methods", "GET, POST"),
+            ("access-control-allow-methods", "GET, POST, DELETE"),
             ("access-control-allow-headers", names),
             ("access-control-max-age", str(_MAX_AGE_S)),
         )

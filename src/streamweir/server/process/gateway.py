@@ -49,7 +49,7 @@ from streamweir.server.process.bootstrap import AccountingRuntime, redactor_of
 from streamweir.server.process.periodic import PeriodicWork
 from streamweir.server.relay.observer import GatewayObserver
 from streamweir.server.request.admission import (
-    READ_ONLY,
+    WITHOUT_BODY,
     Admission,
     Resource,
     admit,
@@ -66,6 +66,7 @@ from streamweir.server.request.playground import Playground
 from streamweir.server.request.registry import RequestRegistry
 from streamweir.server.request.runtime.config import RuntimeConfig, build_runtime_config, close_idle, connections_of
 from streamweir.server.request.runtime.file_keys import limit_rules_of
+from streamweir.server.streams.setup import Streams
 from streamweir.server.telemetry import log
 from streamweir.server.telemetry.metrics import Metrics
 from streamweir.server.telemetry.record import RequestRecord
@@ -103,8 +104,7 @@ class Gateway:
         self.storage = storage
         self.accounting = storage.accounting if storage is not None else without_store(self._runtime.keys, workers)
         self._retired: set[asyncio.Task[None]] = set()
-        self._is_draining = False
-        self.readiness = Readiness()
+        self._is_draining, self.readiness = False, Readiness()
         self.background = storage.background if storage is not None else background or background_tasks()
         connect_readiness(self.background, self.readiness, storage.journal if storage is not None else None)
         self._parser = ThreadPoolExecutor(2, "parse")
@@ -137,6 +137,7 @@ class Gateway:
             limit_changed=self._opening_limited,
         )
         self.metrics.overload = lambda: self._overload.reading
+        self._streams = Streams(config, workers, self.metrics)
         self._requests = RequestRegistry(
             accounting=self.accounting,
             vocabularies=Vocabularies(self._parser),
@@ -145,6 +146,7 @@ class Gateway:
             metrics=self.metrics,
             observer=self._observer,
             overload=self._overload,
+            streams=self._streams.table,
         )
         self._lookups = Lookups(
             self.accounting,
@@ -185,14 +187,12 @@ class Gateway:
         )
         self._lag = LagProbe(self._sample)
         self._health: HealthPort | None = None
-        self._pressure = pressure_of(config, workers)
-        self._workers = workers
+        self._workers, self._pressure = workers, pressure_of(config, workers)
         batch = max(BATCH // workers, 1)  # connections that one worker accepts are not available to the others
         self.server = self._overload.files = HttpServer(
             self, http_limits_of(config), reserved_paths=_RESERVED, batch=batch
         )
-        self.server.upstream_files = self._upstream_files
-        self.server.refusal = self._overload.no_files_refusal
+        self.server.upstream_files, self.server.refusal = self._upstream_files, self._overload.no_files_refusal
         self.server.probe = lambda data: plain_probe(data, self.readiness)
         self.metrics.queued = lambda: self.server.queued
         self._observer.timers = self.server.timers
@@ -205,21 +205,18 @@ class Gateway:
             accounting=self.accounting,
             runtime=lambda: self._runtime,
             is_secure=self._is_secure,
-            playground=self._playground(),
+            playground=Playground(
+                accounting=self.accounting,
+                runtime=lambda: self._runtime,
+                why_closed=self._why_closed,
+                refuse=self._early_responses.answer,
+                begin=self._requests.begin,
+                is_secure=self._is_secure,
+            ),
             feed=self._feed,
             refresh=self._maintenance.load_changes,
             find_key=self._late_keys.find,
             file=str(file.absolute()) if file is not None else None,
-        )
-
-    def _playground(self) -> Playground:
-        return Playground(
-            accounting=self.accounting,
-            runtime=lambda: self._runtime,
-            why_closed=self._why_closed,
-            refuse=self._early_responses.answer,
-            begin=self._requests.begin,
-            is_secure=self._is_secure,
         )
 
     @property
@@ -282,16 +279,16 @@ class Gateway:
         self._pressure = pressure_of(config, self._workers)
         self.bodies.total_bytes = body_memory_bytes(config, self._workers)
         self._overload.use_target(config.server.limits.turn_s)
+        self._streams.reload(config)
         self._update_metric_names()
-        for _, upstream in old.upstreams():
-            if id(upstream) not in kept:
-                task = asyncio.get_running_loop().create_task(upstream.close())
-                self._retired.add(task)
-                task.add_done_callback(self._retired.discard)
+        for upstream in [each for _, each in old.upstreams() if id(each) not in kept]:
+            task = asyncio.get_running_loop().create_task(upstream.close())
+            self._retired.add(task)
+            task.add_done_callback(self._retired.discard)
 
     def _update_metric_names(self) -> None:
-        targets, keys = list(map(str, self._runtime.routes.targets())), [each.id for each in self._runtime.keys]
-        self._reporting.use(self._runtime.config, targets, keys)
+        runtime = self._runtime
+        self._reporting.use(runtime.config, list(map(str, runtime.routes.targets())), [key.id for key in runtime.keys])
 
     def begin_lame_duck(self) -> None:
         self.readiness.is_draining = True
@@ -330,6 +327,7 @@ class Gateway:
         await self.server.close(grace_s)
         await self._late_keys.close()
         await self._requests.cancel()  # a request whose body was still being received when admission ended
+        self._streams.table.close()
         for _, upstream in self._runtime.upstreams():
             await upstream.close()
         await asyncio.gather(*self._retired)
@@ -360,11 +358,11 @@ class Gateway:
         if cors is not None and begin_cors(cors, request, response):
             return True
         try:
-            admission = admit(request, where, self._runtime, self.accounting, self._why_closed(), time.time())
-            has_body = where.resource not in READ_ONLY
+            closed = self._why_closed()
+            admission = request.admitted = admit(request, where, self._runtime, self.accounting, closed, time.time())
+            has_body = where.resource not in WITHOUT_BODY
             if has_body:
                 self._check_capacity(admission.key)
-            request.admitted = admission
             if has_body and (request.length is None or request.length > SMALL_BODY):
                 self.bodies.hold(request, admission.key.id)
         except Refusal as refusal:
@@ -391,7 +389,9 @@ class Gateway:
                 response.send(probe_answer(request.path, self.readiness))
             elif not isinstance(admission, Admission):
                 self._bridge.serve(request, response)
-            elif admission.where.resource in READ_ONLY:
+            elif admission.where.resource is Resource.STREAMS:
+                self._streams.reading.serve(request, response, admission.key, admission.frontend, admission.where.item)
+            elif admission.where.resource in WITHOUT_BODY:
                 self._lookups.show(request, response, admission)
             else:
                 if admission.generation != self.accounting.directory.generation:  # the key may have been revoked since
@@ -422,8 +422,7 @@ class Gateway:
         return None
 
     def _check_capacity(self, key: Key) -> None:
-        error = self._overload.why_refused(key)
-        if error is not None:
+        if (error := self._overload.why_refused(key)) is not None:
             raise Refusal(error)
 
     def _opening_limited(self, is_limited: bool) -> None:
@@ -437,7 +436,8 @@ class Gateway:
         self.metrics.loop_lag.observe(lag_s)
         self._overload.log_refusals()
         self._early_responses.log_left_out()
-        if self._pressure.sample(used_memory_bytes(), lag_s, self.bodies.held_bytes) is Level.CUT:
+        level = self._pressure.sample(used_memory_bytes(), lag_s, self.bodies.held_bytes)
+        if level is Level.CUT and not self._streams.table.give_up_all():
             error = GatewayFault("overloaded", "The gateway is overloaded.", retry_after_s=retry_after_s())
             self._requests.stop_largest(error)
 

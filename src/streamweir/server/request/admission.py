@@ -38,15 +38,17 @@ class Resource(StrEnum):
     COUNT = "count_tokens"
     KEY = "key"
     GENERATIONS = "generations"
+    STREAMS = "streams"
 
 
-READ_ONLY = frozenset({Resource.MODELS, Resource.KEY, Resource.GENERATIONS})
-_OF_THE_KEY_ITSELF = frozenset({Resource.KEY, Resource.GENERATIONS})
+WITHOUT_BODY = frozenset({Resource.MODELS, Resource.KEY, Resource.GENERATIONS, Resource.STREAMS})
+_METHODS = {Resource.CHAT: ("POST",), Resource.COUNT: ("POST",), Resource.STREAMS: ("GET", "DELETE")}
+_OF_THE_KEY_ITSELF = frozenset({Resource.KEY, Resource.GENERATIONS, Resource.STREAMS})
 """For every valid key, whatever its scopes."""
 
 
 class ResourcePath(Struct, frozen=True):
-    """A path of the data plane. `item` is the id in `/v1/models/{id}` or `/v1/generations/{id}`."""
+    """A path of the data plane. `item` is the id in `/v1/models/{id}`, `/v1/generations/{id}` or `/v1/streams/{id}`."""
 
     frontend: Frontend | None
     """None: the key's frontend, else the configured one."""
@@ -83,6 +85,8 @@ def parse_path(path: str) -> ResourcePath | None:
         return ResourcePath(frontend, Resource.KEY)
     if rest.startswith("generations/"):
         return ResourcePath(frontend, Resource.GENERATIONS, rest.removeprefix("generations/"))
+    if rest.startswith("streams/"):
+        return ResourcePath(frontend, Resource.STREAMS, rest.removeprefix("streams/"))
     return ResourcePath(frontend, None)
 
 
@@ -107,7 +111,7 @@ def admit(
     if where.resource is None:
         frontend = where.frontend or runtime.frontend
         raise Refusal(frontend.unknown_path(request.method, request.path) or unknown_url(request.method, request.path))
-    allowed = ("GET", "HEAD") if where.resource in READ_ONLY else ("POST",)
+    allowed = _METHODS.get(where.resource, ("GET", "HEAD"))
     if request.method not in allowed:
         if request.headers.get("upgrade", "").lower() == "websocket":  # by this status Codex uses HTTP at once
             message = f"WebSockets are not served here: use {' or '.join(allowed)}."

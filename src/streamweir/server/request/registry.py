@@ -22,6 +22,7 @@ from streamweir.server.request.admission import Admission, new_record
 from streamweir.server.request.overload import Overload
 from streamweir.server.request.request import RequestHandler
 from streamweir.server.request.token_counting import TokenCounting
+from streamweir.server.streams.table import StreamTable
 from streamweir.server.telemetry.metrics import Metrics
 
 
@@ -36,6 +37,7 @@ class RequestRegistry:
         metrics: Metrics,
         observer: AttemptObserver,
         overload: Overload,
+        streams: StreamTable,
     ) -> None:
         self._accounting = accounting
         self._vocabularies = vocabularies
@@ -44,6 +46,7 @@ class RequestRegistry:
         self._metrics = metrics
         self._observer = observer
         self._overload = overload
+        self._streams = streams
         self._tasks: dict[RequestHandler, asyncio.Task[None]] = {}
         self._counting = TokenCounting(vocabularies, parser)
         self._others: set[asyncio.Task[None]] = set()
@@ -55,6 +58,11 @@ class RequestRegistry:
         return len(self._tasks)
 
     def begin(self, request: Request, response: Response, admission: Admission) -> None:
+        """Raises `CallerError`."""
+        key, headers, stream = admission.key, request.headers, None
+        if key.resumable or "x-streamweir-resumable" in headers:
+            stream = self._streams.wrap(request, response, key, admission.frontend.name)
+            response = stream or response
         handler = RequestHandler(
             admission.runtime,
             request,
@@ -68,6 +76,7 @@ class RequestRegistry:
             self._parser,
             self._overload.enter(admission.key),
         )
+        handler.stream = stream
         task = asyncio.get_running_loop().create_task(handler.run())
         self._tasks[handler] = task
         self._all_over.clear()
@@ -142,6 +151,8 @@ class RequestRegistry:
             self._all_over.set()
         self._metrics.stream_closed()
         handler.slot.end()
+        if handler.stream is not None:
+            self._streams.request_ended(handler.record.id)
         record = handler.record
         if record.verdict is None:  # the task itself was cancelled: only the end of the process does that
             record.verdict = Verdict.SHUTDOWN

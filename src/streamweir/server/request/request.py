@@ -35,7 +35,12 @@ from streamweir.server.relay.observer import AttemptObserver
 from streamweir.server.relay.relay import Relay
 from streamweir.server.request.allowance import OutputAllowance
 from streamweir.server.request.attempt.attempt_builder import AttemptBuilder
-from streamweir.server.request.attempt.attempt_end import report_answer, report_attempt, report_first_token
+from streamweir.server.request.attempt.attempt_end import (
+    complete_record,
+    report_answer,
+    report_attempt,
+    report_first_token,
+)
 from streamweir.server.request.attempt.attempt_setup import limit_for
 from streamweir.server.request.attempt.candidates import Candidates
 from streamweir.server.request.attempt.quota_hints import note_attempt
@@ -50,6 +55,7 @@ from streamweir.server.request.reservation_size import ReservationSize
 from streamweir.server.request.runtime.config import RuntimeConfig
 from streamweir.server.request.runtime.route_prices import cover_searches
 from streamweir.server.request.settlement_jobs import content_of, count_pending
+from streamweir.server.streams.stream import ResumableStream
 from streamweir.server.telemetry.record import AttemptRecord, RequestRecord
 from streamweir.store.journal.handle import JournalUnavailable
 
@@ -90,6 +96,7 @@ class RequestHandler:
         "record",
         "reservation",
         "slot",
+        "stream",
     )
 
     def __init__(
@@ -137,6 +144,8 @@ class RequestHandler:
         self._pending: PendingSettlement | None = None
         """What must still be counted when the request is over."""
         self.record = record
+        self.stream: ResumableStream | None = None
+        """The response, if the caller can come back to it. Set before it runs."""
 
     async def run(self) -> None:
         if self._response.gone:  # it disconnected before this task was started
@@ -200,7 +209,9 @@ class RequestHandler:
     @property
     def memory_bytes(self) -> int:
         """About how much memory it uses: for the body, and for the answer."""
-        return self._relay.memory_bytes if self._relay is not None else len(self._request.body)
+        if self._relay is None:
+            return len(self._request.body)
+        return self._relay.memory_bytes + (self.stream.memory_bytes if self.stream is not None else 0)
 
     def _caller_gone(self) -> None:
         if self._task is not None:
@@ -211,6 +222,8 @@ class RequestHandler:
         self._allowance = None  # it refers to this object
         if self._room is not None:
             self._room.release()
+        if self.stream is not None:
+            self.stream.complete_record(self.record)
         record, pending, capture, meter = self.record, self._pending, self._builder.capture, self.meter
         content = count = None
         if capture is not None and meter is not None:
@@ -431,19 +444,6 @@ class RequestHandler:
         if verdict is Verdict.CLIENT_GONE and not relay.is_billable:
             self._settle_early(verdict, 499)
             return
-        pending = meter.close(verdict)
-        settlement = pending.settlement
-        record.verdict = settlement.verdict
-        record.error = settlement.error.code if settlement.error is not None else None
         record.status = self._error_status_sent or (200 if verdict is None or self._response.started else 499)
-        record.completion_id = settlement.completion_id
-        record.service_tier = meter.record.service_tier
-        record.flags += settlement.flags
-        if relay.is_billable and pending.needs_count:
-            self._pending = pending
-        elif relay.is_billable:
-            record.usage, record.usage_source = settlement.usage, settlement.usage_source
-            record.delivered = settlement.delivered
-        record.finish = next(iter(settlement.finishes.values()), None)
-        relay.complete_record(record)
+        self._pending = complete_record(record, relay, meter)
         record.duration_s = time.monotonic() - self._request.arrived_s

@@ -65,10 +65,15 @@ class StreamHead(Struct, frozen=True, kw_only=True):
     """Of the body that belongs to it."""
 
 
-class StreamLimits(Struct, frozen=True, kw_only=True):
+class StreamSettings(Struct, frozen=True, kw_only=True):
+    grace_s: float = 60.0
+    """How long the upstream is read on while nobody reads the stream."""
+    keep_s: float = 300.0
+    """How long a stream is kept after its end."""
     max_bytes: int
     """Of one stream."""
     total_bytes: int
+    """Of all streams of this process."""
     max_per_key: int
 
 
@@ -78,8 +83,10 @@ class Frames(Protocol):
     head: StreamHead
     end: StreamEnd | None
     """None: it runs."""
+    is_kept: bool
+    """False: nobody can come back. What connected readers have not read is still there."""
     given_up: GivenUp | None
-    """Set: nobody can come back. What connected readers have not read is still there."""
+    """Why it was not kept any more, if that happened while it ran."""
 
     @property
     def events(self) -> int:
@@ -98,7 +105,7 @@ class Frames(Protocol):
         ...
 
     def trim(self, before: int, /) -> None:
-        """Drops the first events, up to this number, of a stream that was given up."""
+        """Drops the first events, up to this number, of a stream that is not kept any more."""
         ...
 
     def finish(self, end: StreamEnd, /) -> None: ...
@@ -125,6 +132,10 @@ class FrameStore(Protocol):
 
     @property
     def held_bytes(self) -> int: ...
+
+    def use(self, settings: StreamSettings, /) -> None:
+        """From now on. What is kept already stays until memory is needed."""
+        ...
 
     def open(self, head: StreamHead, unread: Callable[[], int], /) -> Frames | None:
         """`unread`: the number of the last event that every connected reader has. None: its key has too many."""

@@ -10,7 +10,7 @@ from streamweir.server.streams.frames import (
     SharedStream,
     StreamEnd,
     StreamHead,
-    StreamLimits,
+    StreamSettings,
 )
 
 _FREED_PART = 16
@@ -20,7 +20,7 @@ _FREED_PART = 16
 class MemoryFrames:
     """See `Frames`."""
 
-    __slots__ = ("_events", "_first", "_store", "end", "given_up", "head", "held_bytes", "unread")
+    __slots__ = ("_events", "_first", "_store", "end", "given_up", "head", "held_bytes", "is_kept", "unread")
 
     def __init__(self, store: "MemoryFrameStore", head: StreamHead, unread: Callable[[], int]) -> None:
         self._store = store
@@ -29,6 +29,7 @@ class MemoryFrames:
         self.head = head
         self.unread = unread
         self.end: StreamEnd | None = None
+        self.is_kept = True
         self.given_up: GivenUp | None = None
         self.held_bytes = 0
 
@@ -69,28 +70,27 @@ class MemoryFrames:
             self.end = end
             self._store.finished(self)
 
-    def give_up(self, reason: GivenUp) -> None:
-        if self.given_up is None:
-            self.given_up = reason
+    def drop(self) -> None:
+        """Keeps only what connected readers have not read."""
+        self.is_kept = False
         self.trim(self.unread())
 
 
 class MemoryFrameStore:
     """See `FrameStore`."""
 
-    def __init__(self, limits: StreamLimits, given_up: Callable[[GivenUp], None] = lambda _reason: None) -> None:
+    def __init__(self, settings: StreamSettings, given_up: Callable[[GivenUp], None] = lambda _reason: None) -> None:
         """`given_up` is called for every running stream that nobody can come back to any more."""
         self.held_bytes = 0
         self.on_discarded: Callable[[str], None] | None = None
         self._given_up = given_up
         self._of_key: dict[str, OrderedDict[str, MemoryFrames]] = {}  # those that are kept
         self._finished: OrderedDict[str, MemoryFrames] = OrderedDict()  # those of them that have ended
-        self.use(limits)
+        self.use(settings)
 
-    def use(self, limits: StreamLimits) -> None:
-        """From now on. What is kept already stays until memory is needed."""
-        self.max_bytes, self.total_bytes = limits.max_bytes, limits.total_bytes
-        self._max_per_key = limits.max_per_key
+    def use(self, settings: StreamSettings, /) -> None:
+        self.max_bytes, self.total_bytes = settings.max_bytes, settings.total_bytes
+        self._max_per_key = settings.max_per_key
 
     def open(self, head: StreamHead, unread: Callable[[], int], /) -> MemoryFrames | None:
         of_key = self._of_key.setdefault(head.key_id, OrderedDict())
@@ -107,16 +107,16 @@ class MemoryFrameStore:
     def discard(self, frames: Frames, /) -> None:
         assert isinstance(frames, MemoryFrames)  # noqa: S101 (for the type checker: what `open` returned)
         self._forget(frames)
-        frames.give_up(GivenUp.TOTAL_BYTES)
+        frames.drop()
 
     def finished(self, frames: MemoryFrames) -> None:
         """Called by the frames."""
-        if frames.given_up is None:
+        if frames.is_kept:
             self._finished[frames.head.id] = frames
 
     def make_room(self, frames: MemoryFrames) -> None:
         """Called by the frames that have grown over a bound."""
-        if frames.given_up is None and frames.held_bytes > self.max_bytes:
+        if frames.is_kept and frames.held_bytes > self.max_bytes:
             self._give_up(frames, GivenUp.STREAM_BYTES)
         while self.held_bytes > self.total_bytes and self._finished:
             self._evict(next(iter(self._finished.values())))
@@ -152,13 +152,14 @@ class MemoryFrameStore:
 
     def _give_up(self, frames: MemoryFrames, reason: GivenUp) -> None:
         self._forget(frames)
-        frames.give_up(reason)
+        frames.given_up = reason
+        frames.drop()
         self._given_up(reason)
 
     def _evict(self, frames: MemoryFrames) -> None:
         """A finished one."""
         self._forget(frames)
-        frames.give_up(GivenUp.TOTAL_BYTES)
+        frames.drop()
         if self.on_discarded is not None:
             self.on_discarded(frames.head.id)
 

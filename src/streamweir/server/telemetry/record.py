@@ -101,13 +101,19 @@ class RequestRecord(Struct, kw_only=True, gc=False):
     gaps: Gaps | None = None
     timeline: Timeline | None = None
     """For a stream: when its pieces were sent."""
+    resumed: int | None = None
+    """How often a reader of a resumable stream came back, or came in addition."""
+    reader_gaps: tuple[tuple[float, float | None], ...] = ()
+    """When nobody read it, since its arrival. An end of None: nobody came back."""
     usage: Usage | None = None
     usage_source: UsageSource | None = None
     flags: tuple[str, ...] = ()
     """Anomalies: `usage_anomaly`, `usage_cut`, `missing_done`, `junk_after_done`, `finish_inferred`. Changes of the
     output limit: `max_tokens_set`, `max_tokens_lowered`, `max_tokens_clamped`. `over_reserved`: it is charged more
     than was reserved, on a budget or credit: the provider exceeded its limit. `by_chat`: a text completion was
-    answered as a chat completion. `fallback`: the target belongs to a fallback of the requested model."""
+    answered as a chat completion. `fallback`: the target belongs to a fallback of the requested model.
+    `resume_given_up`: a resumable stream whose events could not be kept. `replayed`: the answer of an earlier request
+    with the same `Idempotency-Key`, which was charged there."""
     held: int | None = None
     cost: int | None = None
     """What the provider asks for it, in nano-dollars. None: nothing was booked, or that is not known."""

@@ -113,6 +113,15 @@ class RefusalView(Struct, omit_defaults=True, kw_only=True):
     """The member that it is about."""
 
 
+class ReaderGapView(Struct, frozen=True, kw_only=True):
+    """A time in which nobody read a resumable stream, as it is stored and shown."""
+
+    from_ms: int
+    """Since the arrival of the request."""
+    until_ms: int | None
+    """Null: nobody came back."""
+
+
 class LogColumn(Struct, frozen=True, kw_only=True):
     """The properties of a column besides its type."""
 
@@ -350,6 +359,22 @@ class Row(Struct, kw_only=True, omit_defaults=True):
             shown="detail",
             json="dict",
             api=RefusalView | None,
+        ),
+    ] = None
+    resumed: Annotated[
+        int | None,
+        LogColumn(
+            about="Of a resumable stream: how often a reader came back, or came in addition, while it ran.",
+            is_small=True,
+        ),
+    ] = None
+    reader_gaps: Annotated[
+        str | None,
+        LogColumn(
+            about="Of a resumable stream: when nobody read it.",
+            shown="detail",
+            json="list",
+            api=list[ReaderGapView],
         ),
     ] = None
 

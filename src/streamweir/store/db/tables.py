@@ -77,6 +77,7 @@ keys = Table(
     Column("show_routing", Boolean, nullable=False, server_default=false()),
     Column("price_group", String),  # NULL: that of its workspace
     Column("show_cost", Boolean, nullable=False, server_default=false()),  # in the usage of every answer
+    Column("resumable", Boolean, nullable=False, server_default=false()),  # its callers can come back to streams
 )
 
 counters = Table(

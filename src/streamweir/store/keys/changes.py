@@ -96,6 +96,7 @@ def _state(row: RowMapping) -> KeyState:
         log_content=record.log_content,
         show_routing=record.show_routing,
         show_cost=record.show_cost,
+        resumable=record.resumable,
         price_group=record.price_group,
         expires_at=record.expires_ms / 1000 if record.expires_ms is not None else None,
         revoked_at=record.revoked_ms / 1000 if record.revoked_ms is not None else None,

@@ -148,6 +148,7 @@ def _spec(key: Key) -> KeySpec:
         log_content=key.log_content,
         show_routing=key.show_routing,
         show_cost=key.show_cost,
+        resumable=key.resumable,
         price_group=key.price_group,
         expires_ms=round(key.expires_at * 1000) if key.expires_at is not None else None,
     )

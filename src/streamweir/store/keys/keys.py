@@ -63,6 +63,7 @@ class KeyRecord(_NamesAndLimits, frozen=True, kw_only=True):
     log_content: bool
     show_routing: bool
     show_cost: bool
+    resumable: bool
     price_group: str | None
     expires_ms: int | None
     created_ms: int

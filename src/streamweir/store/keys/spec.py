@@ -50,6 +50,7 @@ class KeySpec(_NamesAndLimits, frozen=True, kw_only=True, forbid_unknown_fields=
     log_content: bool = False
     show_routing: bool = False
     show_cost: bool = False
+    resumable: bool = False
     price_group: str | None = None
     expires_ms: int | None = None
 
@@ -64,6 +65,7 @@ class KeyChange(LimitChanges, frozen=True, kw_only=True, forbid_unknown_fields=T
     log_content: bool | UnsetType = UNSET
     show_routing: bool | UnsetType = UNSET
     show_cost: bool | UnsetType = UNSET
+    resumable: bool | UnsetType = UNSET
     price_group: str | None | UnsetType = UNSET
     expires_ms: int | None | UnsetType = UNSET
 

@@ -62,6 +62,7 @@ class RequestRow(Row, kw_only=True):
     parameters: dict[str, Any] | None  # type: ignore[assignment]
     refusal: dict[str, Any] | None  # type: ignore[assignment]
     tags: list[Any]  # type: ignore[assignment]
+    reader_gaps: list[Any]  # type: ignore[assignment]
 
     def members(self) -> dict[str, Any]:
         """By name, in the order of the table; the node after the process."""

@@ -62,6 +62,7 @@ class NewKey(KeyLimits, frozen=True, kw_only=True, forbid_unknown_fields=True):
     log_content: bool = False
     show_routing: bool = False
     show_cost: bool = False
+    resumable: bool = False
     price_group: Name | None = None
     expires_ms: Moment | None = None
 
@@ -78,6 +79,7 @@ class KeyPatch(LimitChanges, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     log_content: bool | UnsetType = UNSET
     show_routing: bool | UnsetType = UNSET
     show_cost: bool | UnsetType = UNSET
+    resumable: bool | UnsetType = UNSET
     price_group: Name | None | UnsetType = UNSET
     expires_ms: Moment | None | UnsetType = UNSET
 

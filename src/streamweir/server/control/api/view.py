@@ -81,6 +81,7 @@ class KeyView(_NamesAndLimits, frozen=True, kw_only=True):
     log_content: bool
     show_routing: bool
     show_cost: bool
+    resumable: bool
     price_group: str | None
     """By what its requests are sold. None: as its workspace says."""
     expires_ms: int | None

@@ -1,9 +1,10 @@
-"""The end of an attempt: what the router, the memory of conversations and the metrics learn of it, and its record."""
+"""The end of an attempt: what the router, the memory of conversations and the metrics learn of it, and the records."""
 
 import time
 
 from streamweir.core.request import ChatRequest, Prompt
 from streamweir.pipeline.meter import Meter
+from streamweir.pipeline.settlement import PendingSettlement
 from streamweir.policy.pricing.quotation import OF_CREDENTIAL, may_be_quoted
 from streamweir.policy.routing.health import Candidate
 from streamweir.server.relay.observer import AttemptObserver
@@ -11,7 +12,7 @@ from streamweir.server.relay.relay import Relay
 from streamweir.server.request.attempt.attempt_report import note_error
 from streamweir.server.request.attempt.candidates import Candidates
 from streamweir.server.request.runtime.config import RuntimeConfig
-from streamweir.server.telemetry.record import AttemptRecord
+from streamweir.server.telemetry.record import AttemptRecord, RequestRecord
 
 _BAD_REQUEST = 400
 
@@ -75,3 +76,23 @@ def report_attempt(
         observer.credentials_changed(router.changes)
     outcome = attempt.error or relay.verdict or ("stopped" if is_stopped else None)
     observer.attempt_ended(attempt.target, outcome)
+
+
+def complete_record(record: RequestRecord, relay: Relay, meter: Meter) -> PendingSettlement | None:
+    """The record of a request whose last attempt was this. Returns what must still be counted."""
+    pending = meter.close(relay.verdict)
+    settlement = pending.settlement
+    record.verdict = settlement.verdict
+    record.error = settlement.error.code if settlement.error is not None else None
+    record.completion_id = settlement.completion_id
+    record.service_tier = meter.record.service_tier
+    record.flags += settlement.flags
+    record.finish = next(iter(settlement.finishes.values()), None)
+    relay.complete_record(record)
+    if not relay.is_billable:
+        return None
+    if pending.needs_count:
+        return pending
+    record.usage, record.usage_source = settlement.usage, settlement.usage_source
+    record.delivered = settlement.delivered
+    return None

@@ -102,6 +102,7 @@ def key_document(key: Key, workspace: Workspace, sums: OwnSums | None, rates: Ra
         "dialect": key.dialect,
         "expires_at": _moment(key.expires_at),
         "show_cost": key.show_cost,
+        "resumable": key.resumable,
         "limits": _limits(key, rates),
         "budgets": list(map(_budget, budgets)),
         "left_usd": usd_or_none(min((each.left for each in budgets if each.left is not None), default=None)),

@@ -47,5 +47,6 @@ def _key(key: KeyConfig) -> Key:
         log_content=key.log_content,
         show_routing=key.show_routing,
         show_cost=key.show_cost,
+        resumable=key.resumable,
         price_group=key.price_group,
     )

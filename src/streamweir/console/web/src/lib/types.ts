@@ -75,6 +75,7 @@ export interface KeyView {
   log_content: boolean;
   show_routing: boolean;
   show_cost: boolean;
+  resumable: boolean;
   price_group: string | null;
   expires_ms: number | null;
   created_ms: number;
@@ -100,6 +101,7 @@ export interface NewKey {
   log_content?: boolean;
   show_routing?: boolean;
   show_cost?: boolean;
+  resumable?: boolean;
   price_group?: string | null;
   expires_ms?: number | null;
 }
@@ -117,6 +119,7 @@ export interface KeyPatch {
   log_content?: boolean;
   show_routing?: boolean;
   show_cost?: boolean;
+  resumable?: boolean;
   price_group?: string | null;
   expires_ms?: number | null;
 }
@@ -271,6 +274,8 @@ export interface RequestView {
   session: string | null;
   /** The caller's tags: `name=value`. */
   tags: string[];
+  /** Of a resumable stream: how often a reader came back, or came in addition, while it ran. */
+  resumed: number | null;
 }
 
 export interface AttemptView {
@@ -315,6 +320,8 @@ export interface RequestDetail extends RequestView {
   parameters: ParametersView | null;
   /** Why the gateway refused it. Null: a provider was asked, or the row is older. */
   refusal: RefusalView | null;
+  /** Of a resumable stream: when nobody read it. */
+  reader_gaps: ReaderGapView[];
   /** The lines that add up to the price. Null: there is no price, or its rates were not kept. */
   bill: BillLineView[] | null;
   /** For the operator: the lines that add up to the cost, if it has other rates than the price. Null: there is no cost, its rates were not kept, or they are those of the price. */
@@ -356,6 +363,11 @@ export interface ParametersView {
 export interface RefusalView {
   message: string;
   param?: string;
+}
+
+export interface ReaderGapView {
+  from_ms: number;
+  until_ms: number | null;
 }
 
 export interface BillLineView {

@@ -1,0 +1,189 @@
+"""The resumable streams of this process: found by their id, by their request, or by a caller's `Idempotency-Key`.
+
+A stream is here from the request on that asks for it, under its id from the head of its answer on, and for a while
+after its end. Then, or when memory is short, it is dropped. Its id is remembered for a while, so that its caller learns
+that it is gone. A stream belongs to its key: for another key there is none with this id.
+"""
+
+import asyncio
+import secrets
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Mapping
+
+from msgspec import Struct
+
+from streamweir.core.errors import CallerError
+from streamweir.policy.access import Key
+from streamweir.server.http.message import Request, Response
+from streamweir.server.streams.frames import Frames, FrameStore, StreamHead, StreamSettings
+from streamweir.server.streams.stream import Reader, ResumableStream
+from streamweir.store.db.clock import now_ms
+
+ID_PREFIX = "strm_"
+MAX_READERS = 16
+"""Of one stream at a time."""
+_MAX_REMEMBERED = 10_000
+"""Ids of streams that were dropped."""
+_BOOLEANS = {"true": True, "false": False}
+
+
+class StreamCounts(Struct, kw_only=True):
+    """For the metrics."""
+
+    read: int = 0
+    away: int = 0
+    finished: int = 0
+
+
+def asks_for_resumable(headers: Mapping[str, str], key: Key) -> bool:
+    """Raises `CallerError`."""
+    sent = headers.get("x-streamweir-resumable")
+    if sent is None:
+        return key.resumable
+    if sent.lower() not in _BOOLEANS:
+        raise CallerError("invalid_value", "x-streamweir-resumable must be true or false.")
+    return _BOOLEANS[sent.lower()]
+
+
+def asks_for_ids(headers: Mapping[str, str]) -> bool:
+    return headers.get("x-streamweir-event-ids", "").lower() == "include"
+
+
+class StreamTable:
+    """See `server.streams.stream.StreamOwner`."""
+
+    def __init__(self, store: FrameStore, settings: StreamSettings, resumed: Callable[[], None] = lambda: None) -> None:
+        """`resumed` is called for every reader that comes back or comes in addition."""
+        self.store = store
+        store.on_discarded = self._discarded
+        self.use(settings)
+        self._resumed = resumed
+        self._streams: dict[str, ResumableStream] = {}
+        self._of_request: dict[str, ResumableStream] = {}  # of those that run
+        self._repeated: dict[tuple[str, bytes], ResumableStream] = {}
+        self._expiries: dict[str, asyncio.TimerHandle] = {}
+        self._dropped: OrderedDict[str, str] = OrderedDict()  # ids, with the key
+
+    def use(self, settings: StreamSettings) -> None:
+        """From now on."""
+        self.grace_s, self._keep_s, self.max_bytes = settings.grace_s, settings.keep_s, settings.max_bytes
+        self.store.use(settings)
+
+    # For requests.
+
+    def wrap(self, request: Request, response: Response, key: Key, frontend: str) -> ResumableStream | None:
+        """The response to write to. None: it is an ordinary one. Raises `CallerError`."""
+        if not asks_for_resumable(request.headers, key):
+            return None
+        head = StreamHead(
+            id=ID_PREFIX + secrets.token_urlsafe(24),
+            request_id=request.id,
+            key_id=key.id,
+            frontend=frontend,
+            has_ids=asks_for_ids(request.headers),
+            keeps_content=key.log_content,
+            opened_ms=now_ms(),
+        )
+        stream = self._of_request[request.id] = ResumableStream(self, head, response, request.arrived_s)
+        return stream
+
+    def of_request(self, request_id: str) -> ResumableStream | None:
+        """That of a request that runs."""
+        return self._of_request.get(request_id)
+
+    def request_ended(self, request_id: str) -> None:
+        self._of_request.pop(request_id, None)
+
+    # For readers.
+
+    def find(self, stream_id: str, key_id: str) -> ResumableStream | None:
+        """None: this process has none. Raises `CallerError` if it had it and dropped it."""
+        stream = self._streams.get(stream_id)
+        if stream is not None:
+            return stream if stream.head.key_id == key_id else None
+        if self._dropped.get(stream_id) == key_id:
+            raise not_resumable()
+        return None
+
+    def attach(self, stream: ResumableStream, response: Response, after: int, *, has_ids: bool) -> None:
+        """Raises `CallerError`."""
+        frames = stream.frames
+        if frames is None or not stream.is_kept:
+            raise not_resumable()
+        if after > frames.events:
+            raise CallerError("invalid_after", f"This stream has sent {frames.events} events, not {after}.")
+        self.check_readers(stream)
+        self._resumed()
+        stream.attach(Reader(response, has_ids=has_ids or stream.head.has_ids), after)
+
+    @staticmethod
+    def check_readers(stream: ResumableStream) -> None:
+        if len(stream.readers) >= MAX_READERS:
+            message = f"This stream has {MAX_READERS} readers, and may have no more."
+            raise CallerError("concurrency_limit_exceeded", message, retry_after_s=1)
+
+    def close_readers(self) -> None:
+        """Of all streams that can be resumed: they are to come back."""
+        for stream in list(self._of_request.values()):
+            stream.close_readers()
+
+    def give_up_all(self) -> int:
+        """Memory is short. Returns how many bytes are free again."""
+        return self.store.give_up_all()
+
+    def counts(self) -> StreamCounts:
+        counts = StreamCounts()
+        for stream in self._running():
+            if stream.is_away:
+                counts.away += 1
+            else:
+                counts.read += 1
+        counts.finished = len(self._expiries)
+        return counts
+
+    def close(self) -> None:
+        """The process ends."""
+        for handle in self._expiries.values():
+            handle.cancel()
+        for stream in list(self._streams.values()):
+            if stream.over:
+                self.lost(stream)
+
+    def _running(self) -> Iterator[ResumableStream]:
+        return (stream for stream in self._of_request.values() if stream.started and not stream.over)
+
+    # Called by streams.
+
+    def opened(self, stream: ResumableStream, /) -> Frames | None:
+        frames = self.store.open(stream.head, stream.unread)
+        if frames is not None:
+            self._streams[stream.head.id] = stream
+        return frames
+
+    def ended(self, stream: ResumableStream, /) -> None:
+        loop, id = asyncio.get_running_loop(), stream.head.id
+        self._expiries[id] = loop.call_later(self._keep_s, self.lost, stream)
+
+    def lost(self, stream: ResumableStream, /) -> None:
+        """Drops it, if it was kept."""
+        head = stream.head
+        if (handle := self._expiries.pop(head.id, None)) is not None:
+            handle.cancel()
+        if head.idempotency is not None and self._repeated.get((head.key_id, head.idempotency)) is stream:
+            del self._repeated[head.key_id, head.idempotency]
+        if self._streams.pop(head.id, None) is None:
+            return
+        self._dropped[head.id] = head.key_id
+        if len(self._dropped) > _MAX_REMEMBERED:
+            self._dropped.popitem(last=False)
+        if stream.frames is not None:
+            self.store.discard(stream.frames)
+
+    def _discarded(self, stream_id: str) -> None:
+        stream = self._streams.get(stream_id)
+        if stream is not None:
+            self.lost(stream)
+
+
+def not_resumable() -> CallerError:
+    return CallerError("stream_not_resumable", "The events of this stream are not kept any more.")
