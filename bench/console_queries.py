@@ -91,7 +91,7 @@ def _filters(filled: Filled) -> tuple[_Filter, ...]:
         _Filter("model", {"model": model}, {"model": RARE_MODEL}, {"model": "none"}),
         _Filter("provider", {"provider": "openai"}, None, {"provider": "none"}, _of_provider),
         _Filter("target", {"target": f"openai/{model}"}, {"target": "google/gpt-4.1"}, {"target": "openai/none"}),
-        _Filter("dialect", {"dialect": "openai"}, {"dialect": "bitseek"}, {"dialect": "none"}),
+        _Filter("dialect", {"dialect": "openai"}, {"dialect": "bitseek"}, {"dialect": "completions"}),
         _Filter("verdict", {"verdict": "completed"}, {"verdict": "stopped"}, {"verdict": "orphaned"}),
         _Filter("status", {"status_class": 2}, {"status_class": 5}, {"status_class": 3}, _of_class),
         _Filter("error", {"error": "rate_limit_exceeded"}, {"error": "stopped_by_operator"}, {"error": "none"}),

@@ -3,9 +3,10 @@
 from pathlib import Path
 from typing import Any
 
-from streamweir.server.control.api.overview import MAX_GROUPS
+from streamweir.server.control.api.overview import MAX_GROUPS, MAX_TOP
 from support.api import Api, Role, api_on, bearer
 from support.key_store import HOUR
+from support.request_rows import insert_rows, request_row
 from support.stores import each_database
 
 MINUTE, DAY = HOUR // 60, 24 * HOUR
@@ -125,3 +126,95 @@ async def test_what_is_asked_is_checked(tmp_path: Path) -> None:
         for name, value in (("period", "year"), ("by", "total"), ("since_ms", "1")):
             reply = await api.ask("GET", "/api/overview", params={name: value}, **api.operator)
             assert (reply.status_code, reply.json()["error"]["param"]) == (400, name)
+
+
+@each_database
+async def test_refused_requests_are_counted_beside_the_usage(database: str, tmp_path: Path) -> None:
+    async with api_on(database, tmp_path) as api:
+        await api.new_request(api.one, model="a")
+        first = await overview(api, api.operator, period="day")
+        assert first["refused"] == {"total": 0, "before": 0, "series": []}
+        end = first["until_ms"]
+        rows = [
+            request_row(number, at_ms=at_ms, verdict=verdict, workspace_id=space, key_id=key, model=model, target=None)
+            for number, (at_ms, verdict, space, key, model) in enumerate(
+                [
+                    (end - 1, "rejected", api.one.workspace.id, "key_1", "a"),
+                    (end - DAY, "rejected", api.one.workspace.id, "key_2", "b"),
+                    (end - DAY - 1, "rejected", api.two.workspace.id, "key_3", "a"),
+                    (end - 2, "rejected", None, None, None),
+                    (end - 3, "upstream_error", api.one.workspace.id, "key_1", "a"),
+                    (end - 2 * DAY - 1, "rejected", api.one.workspace.id, "key_1", "a"),
+                ]
+            )
+        ]
+        await api.storage.store.write(lambda conn: insert_rows(conn, rows))
+        found = (await overview(api, api.operator, period="day"))["refused"]
+        assert (found["total"], found["before"]) == (3, 1)
+        step = STEPS["day"]
+        assert found["series"] == [{"at_ms": end - DAY, "requests": 1}, {"at_ms": end - step, "requests": 2}]
+        counts = {
+            name: (await overview(api, role, period="day", **params))["refused"]
+            for name, role, params in (
+                ("admin", bearer(api.one.admin.secret), {}),
+                ("key", api.operator, {"key": "key_2"}),
+                ("model", api.operator, {"model": "a"}),
+                ("provider", api.operator, {"provider": "sim"}),
+            )
+        }
+        assert counts.pop("provider") is None, "none was asked"
+        assert {name: (each["total"], each["before"]) for name, each in counts.items()} == {
+            "admin": (2, 0),
+            "key": (1, 0),
+            "model": (1, 1),
+        }
+
+
+@each_database
+async def test_the_period_that_holds_the_requests_is_the_default(database: str, tmp_path: Path) -> None:
+    async with api_on(database, tmp_path) as api:
+        now = api.clock.at_ms
+        one, two = bearer(api.one.admin.secret), bearer(api.two.admin.secret)
+
+        async def chosen(role: Role) -> str:
+            found: str = (await overview(api, role))["period"]
+            return found
+
+        async def asked(space: Any, ago_ms: int) -> None:
+            api.clock.at_ms = now - ago_ms
+            await api.new_request(space)
+            api.clock.at_ms = now
+
+        assert await chosen(api.operator) == "day", "there is nothing yet"
+        for ago_ms, period in ((20 * DAY, "month"), (5 * DAY, "week"), (9 * HOUR, "day"), (0, "day")):
+            await asked(api.one, ago_ms)
+            assert await chosen(one) == period
+        await asked(api.two, 0)
+        assert await chosen(two) == "hour", "all of it is new"
+        assert await chosen(api.operator) == "day"
+        await asked(api.two, 30 * HOUR)
+        assert await chosen(two) == "day"
+
+
+async def test_a_gateway_that_has_refused_everything_shows_the_hour(tmp_path: Path) -> None:
+    async with api_on("sqlite", tmp_path) as api:
+        rows = [request_row(1, at_ms=api.clock.at_ms, verdict="rejected", workspace_id=None, key_id=None, target=None)]
+        await api.storage.store.write(lambda conn: insert_rows(conn, rows))
+        found = await overview(api, api.operator)
+        assert (found["period"], found["refused"]["total"], found["has_requests"]) == ("hour", 1, True)
+
+
+@each_database
+async def test_the_dearest_keys_are_named_whatever_the_groups_are(database: str, tmp_path: Path) -> None:
+    async with api_on(database, tmp_path) as api:
+        await api.new_request(api.two)
+        for _ in range(MAX_TOP + 1):
+            await api.new_request(api.one)
+        by_key = await overview(api, api.operator, by="key")
+        for by in ("model", "key"):
+            found = (await overview(api, api.operator, by=by))["top_keys"]
+            assert found == by_key["groups"][:MAX_TOP]
+            assert all(each["name"] for each in found)
+        mine = await overview(api, bearer(api.two.admin.secret))
+        assert [each["usage"]["requests"] for each in mine["top_keys"]] == [1]
+        assert all("cost_usd" not in each["usage"] for each in mine["top_keys"])

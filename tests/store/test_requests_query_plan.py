@@ -13,7 +13,9 @@ from sqlalchemy import Connection, text
 
 from streamweir.store.db.tables import requests
 from streamweir.store.requests import requests as log
+from streamweir.store.requests.refused import count_refused, has_refused, sum_refused
 from streamweir.store.requests.requests import RequestFilter, find_request, list_requests
+from streamweir.store.requests.usage import UsageFilter
 from support.query_plan import explained
 from support.request_rows import NOW_MS, insert_rows, request_row
 from support.stores import store_on
@@ -76,6 +78,15 @@ async def test_sqlite_finds_an_id_by_the_ids(tmp_path: Path) -> None:
             assert "requests_of_completion" in plan
             for step in await store.read(partial(explained, work=partial(find_request, id=id))):
                 assert "requests_of_completion" in step or "sqlite_autoindex_requests_1" in step
+
+
+@pytest.mark.parametrize("narrowed", [{}, {"workspace_id": "one"}, {"key_id": "key_1"}, {"model": "m"}], ids=str)
+async def test_refused_requests_are_counted_from_an_index_of_theirs(narrowed: dict[str, str], tmp_path: Path) -> None:
+    wanted = UsageFilter(since_ms=NOW_MS, until_ms=NOW_MS + 9, **narrowed)
+    async with store_on("sqlite", tmp_path) as store:
+        for work in (partial(count_refused, step_ms=3), sum_refused, has_refused):
+            (plan,) = await store.read(partial(explained, work=partial(work, wanted=wanted)))
+            assert "COVERING INDEX requests_refused" in plan
 
 
 def test_the_indexes_of_pages_hold_every_filter() -> None:

@@ -131,6 +131,22 @@ def read_usage(conn: Connection, wanted: UsageFilter, step: Step, by: Grouping =
     return usage_of([((at * step_ms(step), group), counts) for at, group, *counts in rows])
 
 
+def top_usage(conn: Connection, wanted: UsageFilter, step: Step, by: Grouping, groups: int) -> list[UsageGroup]:
+    """The groups with the largest sums, in the order of `read_usage`."""
+    plan = _PLANS[step]
+    column = plan.table.c[_COLUMNS[by]]
+    columns = plan.table.c
+    order = (func.sum(columns.price).desc(), func.sum(columns.requests).desc(), column)
+    largest = select(column, *sums_of(columns)).where(*_conditions(plan, wanted)).group_by(column).order_by(*order)
+    return [UsageGroup(group=group, sum=_sum(counts)) for group, *counts in conn.execute(largest.limit(groups))]
+
+
+def has_usage(conn: Connection, wanted: UsageFilter, step: Step) -> bool:
+    """Whether there was a request in the period."""
+    plan = _PLANS[step]
+    return bool(conn.execute(select(exists(select(plan.unit).where(*_conditions(plan, wanted))))).scalar())
+
+
 def usage_of(found: Sequence[tuple[tuple[int, str | None], _Counts]]) -> Usage:
     """From the counts of each step (its time) and group."""
     by_group = {group: _sum(counts) for group, counts in _sum_by(found, lambda group_key: group_key[1])}

@@ -17,6 +17,7 @@ from streamweir.server.control.api.usage import GroupView, PointView, view_point
 from streamweir.server.control.api.view import UsageView, view_usage
 from streamweir.store.db.tables import keys
 from streamweir.store.requests.live import count_open
+from streamweir.store.requests.refused import count_refused, has_refused, sum_refused
 from streamweir.store.requests.usage import (
     DAY_MS,
     HOUR_MS,
@@ -24,9 +25,11 @@ from streamweir.store.requests.usage import (
     UsageFilter,
     UsageGroup,
     UsagePoint,
+    has_usage,
     read_usage,
     step_ms,
     sum_usage,
+    top_usage,
     was_used,
 )
 
@@ -34,6 +37,7 @@ Period = Literal["hour", "day", "week", "month"]
 By = Literal["model", "key", "provider"]
 
 MAX_GROUPS = 20
+MAX_TOP = 5
 _PERIODS: dict[Period, tuple[int, Step]] = {
     "hour": (HOUR_MS, "minute"),
     "day": (DAY_MS, "quarter"),
@@ -44,7 +48,8 @@ _PERIODS: dict[Period, tuple[int, Step]] = {
 
 
 class OverviewQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    period: Period = "day"
+    period: Period | None = None
+    """None: the hour if all requests are of the last hour, else the shortest from a day on that has any."""
     by: By = "model"
     workspace: WorkspaceName | None = None
     key: Annotated[str, Meta(description="A key, by its id.")] | None = None
@@ -63,6 +68,20 @@ class StepView(Struct, kw_only=True):
     usage: UsageView
 
 
+class RefusedStep(Struct, kw_only=True):
+    at_ms: int
+    """The start of the step, in UTC."""
+    requests: int
+
+
+class RefusedView(Struct, kw_only=True):
+    total: int
+    before: int
+    """In the period of the same length before this one."""
+    series: list[RefusedStep]
+    """Steps without any are left out."""
+
+
 class Overview(Struct, kw_only=True):
     period: Period
     since_ms: int
@@ -78,6 +97,11 @@ class Overview(Struct, kw_only=True):
     series: list[StepView]
     """All groups together. Steps without requests are left out."""
     group_series: list[PointView]
+    top_keys: list[NamedGroup]
+    """The keys with the highest price, whatever the groups are."""
+    refused: RefusedView | None
+    """Requests that were refused before a model was asked, as far back as the log is kept; they have no part in the
+    usage. None for a single provider."""
     open_streams: int
     """The number of running requests, of the workspace or of all."""
     has_requests: bool
@@ -87,11 +111,12 @@ class Overview(Struct, kw_only=True):
 async def show_overview(call: Call[OverviewQuery, Nothing]) -> Overview:
     query, actor, alive = call.query, call.actor, call.context.feed.alive()
     sees_cost = actor.sees_cost
-    length_ms, step = _PERIODS[query.period]
-    until_ms = (call.at_ms // step_ms(step) + 1) * step_ms(step)
 
     def work(conn: Connection) -> Overview:
         workspace_id = actor.workspace_filter(conn, query.workspace)
+        period = query.period or _period_with_requests(conn, workspace_id, call.at_ms)
+        length_ms, step = _PERIODS[period]
+        until_ms = _end_of(step, call.at_ms)
 
         def ending(at_ms: int) -> UsageFilter:
             return UsageFilter(
@@ -103,24 +128,64 @@ async def show_overview(call: Call[OverviewQuery, Nothing]) -> Overview:
                 provider=query.provider,
             )
 
-        found = read_usage(conn, ending(until_ms), step, query.by, groups=MAX_GROUPS)
+        now, earlier = ending(until_ms), ending(until_ms - length_ms)
+        found = read_usage(conn, now, step, query.by, groups=MAX_GROUPS)
+        top = top_usage(conn, now, step, "key", MAX_TOP)
+        groups = [*found.groups, *top] if query.by == "key" else top
+        names = _key_names(conn, groups)
         return Overview(
-            period=query.period,
+            period=period,
             since_ms=until_ms - length_ms,
             until_ms=until_ms,
             step_ms=step_ms(step),
             by=query.by,
             total=view_usage(found.total, sees_cost),
-            before=view_usage(sum_usage(conn, ending(until_ms - length_ms), step), sees_cost),
-            groups=_named(found.groups, _key_names(conn, found.groups) if query.by == "key" else {}, sees_cost),
+            before=view_usage(sum_usage(conn, earlier, step), sees_cost),
+            groups=_named(found.groups, names if query.by == "key" else {}, sees_cost),
             series=[_view_step(point, sees_cost) for point in found.series],
             group_series=[view_point(point, sees_cost) for point in found.group_series],
+            top_keys=_named(top, names, sees_cost),
+            refused=None if query.provider is not None else _refused(conn, now, earlier, step),
             open_streams=count_open(conn, workspace_id, alive),
             has_requests=bool(found.total.requests) or was_used(conn, workspace_id),
         )
 
     await call.context.flush_accounting()
     return await call.context.read(work)
+
+
+def _end_of(step: Step, at_ms: int) -> int:
+    """The end of the current step."""
+    return (at_ms // step_ms(step) + 1) * step_ms(step)
+
+
+def _period_with_requests(conn: Connection, workspace_id: str | None, at_ms: int) -> Period:
+    """So that the charts are not empty but for their right edge."""
+
+    def has_any(since_ms: int, until_ms: int, step: Step) -> bool:
+        wanted = UsageFilter(since_ms=since_ms, until_ms=until_ms, workspace_id=workspace_id)
+        return has_usage(conn, wanted, step) or has_refused(conn, wanted)
+
+    end_ms = _end_of("minute", at_ms)
+    today_ms = at_ms // DAY_MS * DAY_MS
+    # The minutes of two days are kept.
+    is_older = has_any(end_ms - 2 * DAY_MS, end_ms - HOUR_MS, "minute") or has_any(
+        today_ms - 30 * DAY_MS, today_ms - DAY_MS, "day"
+    )
+    if not is_older and has_any(end_ms - HOUR_MS, end_ms, "minute"):
+        return "hour"
+    periods: tuple[Period, ...] = ("day", "week", "month")
+    for period in periods:
+        length_ms, step = _PERIODS[period]
+        if has_any(_end_of(step, at_ms) - length_ms, _end_of(step, at_ms), step):
+            return period
+    return "day"
+
+
+def _refused(conn: Connection, now: UsageFilter, earlier: UsageFilter, step: Step) -> RefusedView:
+    found = count_refused(conn, now, step_ms(step))
+    series = [RefusedStep(at_ms=at, requests=number) for at, number in found.items()]
+    return RefusedView(total=sum(found.values()), before=sum_refused(conn, earlier), series=series)
 
 
 def _named(groups: list[UsageGroup], names: dict[str, str], sees_cost: bool) -> list[NamedGroup]:

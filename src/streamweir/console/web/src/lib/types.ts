@@ -469,6 +469,8 @@ export interface Overview {
   groups: NamedGroup[];
   series: StepView[];
   group_series: PointView[];
+  top_keys: NamedGroup[];
+  refused: RefusedView | null;
   open_streams: number;
   has_requests: boolean;
 }
@@ -480,6 +482,17 @@ export interface NamedGroup extends GroupView {
 export interface StepView {
   at_ms: number;
   usage: UsageView;
+}
+
+export interface RefusedView {
+  total: number;
+  before: number;
+  series: RefusedStep[];
+}
+
+export interface RefusedStep {
+  at_ms: number;
+  requests: number;
 }
 
 export interface LiveEvent {
