@@ -1,5 +1,7 @@
 """A key is created, used, shown, changed and revoked in the console; its secret is shown once."""
 
+import re
+
 import pytest
 from openai import AuthenticationError
 from playwright.sync_api import Page, expect
@@ -61,15 +63,28 @@ def test_a_key_is_made_used_seen_and_revoked(page: Page, console: Console) -> No
     expect(column(page, "Requests", 2)).to_have_text(["completed"])
 
     visit(page, "Keys")
+    cells = row(page, "Keys", "ci").get_by_role("cell")
+    expect(cells.nth(5)).to_have_text("$0.00000405")
+    expect(cells.nth(6)).to_have_text("1")
+    expect(cells.nth(7)).to_have_text(re.compile("now|ago"))
+    expect(cells.nth(8)).to_have_text("Active")
+    expect(row(page, "Keys", "test").get_by_role("cell").nth(7)).to_have_text("never")
+    visit(page, "Workspaces")
+    charge = row(page, "Ledger", "charge").get_by_role("cell")
+    expect(charge.nth(8)).to_have_text("ci")
+    visit(page, "Audit")
+    expect(row(page, "Audit log", "key.create").get_by_role("cell").nth(4)).to_have_text("ci")
+    visit(page, "Keys")
     open_key(page, "ci")
+    expect(figure(page.get_by_role("dialog", name="ci", exact=True), "Requests in 30 days")).to_have_text("1")
     page.get_by_role("button", name="Revoke", exact=True).click()
     page.get_by_role("dialog", name="Revoke ci?").get_by_role("button", name="Revoke permanently").click()
-    expect(figure(page.get_by_role("dialog", name="ci", exact=True), "State")).to_have_text("revoked")
+    expect(figure(page.get_by_role("dialog", name="ci", exact=True), "State")).to_have_text("Revoked")
     page.keyboard.press("Escape")
     expect(page.get_by_role("dialog")).to_have_count(0)
     expect(row(page, "Keys", "ci")).to_have_count(0)
     page.get_by_role("button", name="Revoked", exact=True).click()
-    expect(row(page, "Keys", "ci")).to_contain_text("revoked")
+    expect(row(page, "Keys", "ci")).to_contain_text("Revoked")
     with pytest.raises(AuthenticationError) as refused:
         console.chat(secret)
     assert (refused.value.status_code, refused.value.code) == (401, "key_revoked")
@@ -119,3 +134,21 @@ def test_a_key_that_shows_routing(page: Page, console: Console) -> None:
     take_secret(page, "told")
     open_key(page, "told")
     expect(page.get_by_role("dialog", name="told")).to_contain_text("shown in headers of answers")
+
+
+def test_keys_by_their_state(page: Page, console: Console) -> None:
+    console.ask("POST", "/api/keys", {"name": "current"})
+    old = console.ask("POST", "/api/keys", {"name": "old", "expires_ms": 4_000_000_000_000})
+    gone = console.ask("POST", "/api/keys", {"name": "gone"})
+    console.ask("POST", f"/api/keys/{gone['id']}/revoke", {})
+    console.sign_in(page, path="/keys")
+    page.clock.set_fixed_time(4_000_000_000_001)  # what is named by the browser's clock, is found by the gateway's
+    table = page.get_by_role("region", name="Keys", exact=True)
+    expect(table.locator("tbody").get_by_role("row")).to_have_count(3)
+    expect(row(page, "Keys", "old")).to_contain_text("Expired")
+    page.get_by_role("group", name="Which keys").get_by_role("button", name="Expired").click()
+    expect(page.get_by_text("No key matches")).to_be_visible()
+    page.get_by_role("group", name="Which keys").get_by_role("button", name="All").click()
+    expect(table.locator("tbody").get_by_role("row")).to_have_count(4)
+    assert [each["id"] for each in console.ask("GET", "/api/keys?state=revoked")["data"]] == [gone["id"]]
+    assert old["id"] in [each["id"] for each in console.ask("GET", "/api/keys?state=active")["data"]]

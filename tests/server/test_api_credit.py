@@ -64,6 +64,9 @@ async def test_credit_is_given_and_seen(tmp_path: Path) -> None:
             ("reservation", "-2", None, None),
             ("credit", "5", None, "for one"),
         ]
+        names = {key["id"]: key["name"] for key in (await fetch(api, "/api/keys", admin))["data"]}
+        assert [row["key_name"] for row in rows] == [names.get(row["key_id"]) for row in rows]
+        assert len({row["key_name"] for row in rows}) > 1
         moved = sum(Decimal(row["amount_usd"]) + Decimal(row["released_usd"] or 0) for row in rows)
         assert moved == Decimal(balance["balance_usd"])
         for kind, wanted in (

@@ -67,6 +67,9 @@ async def test_the_lifecycle_of_a_key(database: str, tmp_path: Path) -> None:
             "created_ms": api.clock.at_ms,
             "revoked_ms": None,
             "old_until_ms": None,
+            "used_ms": None,
+            "recent_requests": 0,
+            "recent_price_usd": "0",
         }
         assert (await api.ask("GET", f"/api/keys/{id}", **admin)).json() == made
         found = api.storage.accounting.directory.find(secret)
@@ -130,6 +133,11 @@ async def test_lists_of_keys(database: str, tmp_path: Path) -> None:
         assert set(await ids(bearer(api.two.admin.secret))) == two
         assert await ids(api.operator, revoked="true", workspace="one") == [api.one.revoked.key.id]
         assert len(await ids(api.operator, revoked="false", workspace="one")) == 4
+        assert await ids(api.operator, state="revoked", workspace="one") == [api.one.revoked.key.id]
+        assert await ids(api.operator, state="expired", workspace="one") == [api.one.expired.key.id]
+        active = set(await ids(api.operator, state="active", workspace="one"))
+        assert active == one - {api.one.revoked.key.id, api.one.expired.key.id}
+        assert (await api.ask("GET", "/api/keys", params={"state": "odd"}, **api.operator)).status_code == 400
         for params in ({"workspace": "one"}, {"workspace": api.one.workspace.id}, {"cursor": api.one.chat.key.id}):
             reply = await api.ask("GET", "/api/keys", params=params, **bearer(api.two.admin.secret))
             assert reply.status_code == 404
@@ -331,7 +339,8 @@ async def test_what_is_spent_of_a_budget(database: str, tmp_path: Path) -> None:
             hold("req_2", 70_000_000, **members),
         ]
         await api.storage.store.write(lambda conn: apply(conn, entries))
-        spent = {**key, "spent_usd": "1.5", "held_usd": "0.07"}
+        use = {"used_ms": api.clock.at_ms, "recent_requests": 1, "recent_price_usd": "1.5"}
+        spent = {**key, "spent_usd": "1.5", "held_usd": "0.07", **use}
         secret = spent.pop("secret")
         path = f"/api/keys/{key['id']}"
         assert (await api.ask("GET", path, **admin)).json() == spent

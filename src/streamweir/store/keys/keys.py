@@ -8,11 +8,11 @@ and can be changed only in that file.
 
 from collections.abc import Mapping, Sequence
 from secrets import token_bytes
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 from msgspec import Struct, structs
-from sqlalchemy import Connection, RowMapping, insert, or_, select, tuple_, update
+from sqlalchemy import ColumnElement, Connection, RowMapping, and_, insert, not_, or_, select, tuple_, update
 
 from streamweir.policy.access import digest_of
 from streamweir.policy.limits.budget import key_account, period_of
@@ -34,6 +34,10 @@ MAX_GRACE_MS = 90 * 86_400_000
 _MAX_NAMED = 5
 """The maximum number of keys that a message names."""
 _strings = msgspec.json.Decoder(tuple[str, ...]).decode
+
+
+KeyState = Literal["active", "revoked", "expired"]
+"""`active`: neither of the others. A key that is both is revoked."""
 
 
 class _KeyNames(Struct, frozen=True, kw_only=True):
@@ -115,17 +119,28 @@ def list_keys(
     workspace_id: str | None = None,
     *,
     revoked: bool | None = None,
+    state: KeyState | None = None,
+    at_ms: int = 0,
     after: str | None = None,
     limit: int | None = None,
 ) -> list[KeyRecord]:
-    """The oldest first, starting after the key `after`. `revoked` None: all."""
+    """The oldest first, starting after the key `after`. `revoked` None: all. `state`: at the time `at_ms`."""
     statement = _within(workspace_id).order_by(keys.c.created_ms, keys.c.id).limit(limit)
     if revoked is not None:
         statement = statement.where(keys.c.revoked_ms.is_not(None) if revoked else keys.c.revoked_ms.is_(None))
+    if state is not None:
+        statement = statement.where(_in_state(state, at_ms))
     if after is not None:
         last = show_key(conn, after, workspace_id)
         statement = statement.where(tuple_(keys.c.created_ms, keys.c.id) > tuple_(last.created_ms, last.id))
     return [read_key(row) for row in conn.execute(statement).mappings()]
+
+
+def _in_state(state: KeyState, at_ms: int) -> ColumnElement[bool]:
+    if state == "revoked":
+        return keys.c.revoked_ms.is_not(None)
+    is_over = and_(keys.c.expires_ms.is_not(None), keys.c.expires_ms <= at_ms)
+    return and_(keys.c.revoked_ms.is_(None), is_over if state == "expired" else not_(is_over))
 
 
 def show_key(conn: Connection, key_id: str, workspace_id: str | None = None) -> KeyRecord:

@@ -28,6 +28,10 @@ const KEY: Key = {
   created_ms: 1,
   revoked_ms: null,
   old_until_ms: null,
+  resumable: false,
+  used_ms: null,
+  recent_requests: 0,
+  recent_price_usd: "0",
 };
 
 test("a new key says what is wanted, null for the rest", () => {
@@ -67,9 +71,9 @@ test("a param leads to its field", () => {
 });
 
 test("revoked comes before expired", () => {
-  assert.equal(stateOf(KEY, 0), "active");
-  assert.equal(stateOf(KEY, 2_000_000_000_000), "expired");
-  assert.equal(stateOf({ ...KEY, revoked_ms: 5 }, 2_000_000_000_000), "revoked");
+  assert.equal(stateOf(KEY, 0), "Active");
+  assert.equal(stateOf(KEY, 2_000_000_000_000), "Expired");
+  assert.equal(stateOf({ ...KEY, revoked_ms: 5 }, 2_000_000_000_000), "Revoked");
 });
 
 test("a model's name cannot leave its quotes", () => {

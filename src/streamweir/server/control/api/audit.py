@@ -4,6 +4,8 @@ The admin of a workspace sees everything that was done in it, by anyone. Operati
 operator only, and may take a minute.
 """
 
+from itertools import chain
+
 from msgspec import Struct
 from sqlalchemy import Connection
 
@@ -11,8 +13,9 @@ from streamweir.policy.permission import Permission
 from streamweir.server.control.api.context import CHECKING_S
 from streamweir.server.control.api.fields import PAGE, Limit, Seq, WorkspaceName
 from streamweir.server.control.api.operation import Call, Nothing, Operation, Page, page_of
-from streamweir.server.control.api.view import AuditView, usd_or_none, view_audit
+from streamweir.server.control.api.view import AuditView, names_in_audit, usd_or_none, view_audit
 from streamweir.store.keys.audit import AuditRow, list_rows, verify
+from streamweir.store.keys.names import names_of
 from streamweir.store.ledger.check import check_sums
 
 
@@ -46,11 +49,13 @@ class SumCheck(Struct, kw_only=True):
 async def list_audit(call: Call[AuditQuery, Nothing]) -> Page[AuditView]:
     query, actor = call.query, call.actor
 
-    def work(conn: Connection) -> list[AuditRow]:
+    def work(conn: Connection) -> tuple[list[AuditRow], dict[str, str]]:
         within = actor.workspace_filter(conn, query.workspace)
-        return list_rows(conn, workspace_id=within, before=query.before, limit=query.limit + 1)
+        rows = list_rows(conn, workspace_id=within, before=query.before, limit=query.limit + 1)
+        return rows, names_of(conn, chain.from_iterable(map(names_in_audit, rows)))
 
-    return page_of(await call.context.read(work), query.limit, view_audit, lambda last: last.seq)
+    rows, names = await call.context.read(work)
+    return page_of(rows, query.limit, lambda row: view_audit(row, names), lambda last: last.seq)
 
 
 async def verify_audit(call: Call[Nothing, Nothing]) -> Verification:

@@ -15,6 +15,7 @@ from streamweir.server.control.api.operation import Call, Nothing, Operation, Pa
 from streamweir.server.control.api.view import BalanceView, LedgerView, view_balance, view_ledger
 from streamweir.store.keys import credit
 from streamweir.store.keys.credit import Balance, LedgerFilter, LedgerRow, list_balances, show_balance
+from streamweir.store.keys.names import names_of
 
 
 class BalanceQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -70,20 +71,23 @@ async def add_credit(call: Call[Nothing, Credit]) -> BalanceView:
 async def list_ledger(call: Call[LedgerQuery, Nothing]) -> Page[LedgerView]:
     query, actor = call.query, call.actor
 
-    def work(conn: Connection) -> list[LedgerRow]:
-        return credit.list_ledger(
+    def work(conn: Connection) -> tuple[list[LedgerRow], dict[str, str]]:
+        rows = credit.list_ledger(
             conn,
             actor.workspace_filter(conn, query.workspace),
             kind=query.kind,
             before=query.before,
             limit=query.limit + 1,
         )
-
-    def view(row: LedgerRow) -> LedgerView:
-        return view_ledger(row, actor.sees_cost)
+        return rows, names_of(conn, (row.key_id for row in rows))
 
     await call.context.flush_accounting()
-    return page_of(await call.context.read(work), query.limit, view, lambda last: last.seq)
+    rows, names = await call.context.read(work)
+
+    def view(row: LedgerRow) -> LedgerView:
+        return view_ledger(row, names, actor.sees_cost)
+
+    return page_of(rows, query.limit, view, lambda last: last.seq)
 
 
 OPERATIONS = (

@@ -5,6 +5,7 @@ these, so no key can change itself or create one like itself. Only the operator 
 in one answer only. `store.keys.spec` validates the settings of a key.
 """
 
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 from msgspec import UNSET, Meta, Struct, UnsetType, structs
@@ -33,11 +34,11 @@ from streamweir.server.control.api.view import KeyView, NewKeyView, view_key, vi
 from streamweir.server.control.api.workspace import check_limits_are_kept, check_price_group
 from streamweir.store.db.counter import CHANGES, advance
 from streamweir.store.keys import audit, keys
-from streamweir.store.keys.keys import MAX_GRACE_MS, KeyRecord, NewSecret
+from streamweir.store.keys.keys import MAX_GRACE_MS, KeyRecord, KeyState, NewSecret
 from streamweir.store.keys.spec import KeyChange, KeySpec
-from streamweir.store.ledger.accounts import Sums
 from streamweir.store.requests import retention
 from streamweir.store.requests.content import mark_erasure
+from streamweir.store.requests.key_use import uses_of
 from streamweir.store.requests.retention import Erased
 
 _LIMITS = (*NAMES, "budget_usd")
@@ -47,6 +48,7 @@ class KeyQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     workspace: WorkspaceName | None = None
     revoked: bool | None = None
     """None: revoked or not."""
+    state: Annotated[KeyState, Meta(description="`active`: neither revoked nor expired.")] | None = None
     cursor: Cursor | None = None
     limit: Limit = PAGE
 
@@ -92,19 +94,20 @@ class Rotation(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 async def list_keys(call: Call[KeyQuery, Nothing]) -> Page[KeyView]:
     query, actor, at_ms = call.query, call.actor, call.at_ms
 
-    def work(conn: Connection) -> tuple[list[KeyRecord], dict[str, Sums]]:
+    def work(conn: Connection) -> list[KeyView]:
         found = keys.list_keys(
             conn,
             actor.workspace_filter(conn, query.workspace),
             revoked=query.revoked,
+            state=query.state,
+            at_ms=at_ms,
             after=query.cursor,
             limit=query.limit + 1,
         )
-        return found, keys.budget_sums(conn, found, at_ms)
+        return _views(conn, found, at_ms)
 
     await call.context.flush_accounting()
-    found, sums = await call.context.read(work)
-    return page_of(found, query.limit, lambda key: view_key(key, sums.get(key.id)), lambda last: last.id)
+    return page_of(await call.context.read(work), query.limit, lambda view: view, lambda last: last.id)
 
 
 async def create_key(call: Call[Nothing, NewKey]) -> NewKeyView:
@@ -181,11 +184,19 @@ async def erase_key(call: Call[Nothing, Nothing]) -> Erased:
 
 
 def _key_view(conn: Connection, key: KeyRecord, at_ms: int) -> KeyView:
-    return view_key(key, keys.budget_sums(conn, [key], at_ms).get(key.id))
+    (view,) = _views(conn, [key], at_ms)
+    return view
+
+
+def _views(conn: Connection, found: Sequence[KeyRecord], at_ms: int) -> list[KeyView]:
+    sums, uses = keys.budget_sums(conn, found, at_ms), uses_of(conn, {key.id: key.workspace_id for key in found}, at_ms)
+    return [view_key(key, sums.get(key.id), uses[key.id]) for key in found]
 
 
 def _new_key_view(conn: Connection, new: NewSecret, at_ms: int) -> NewKeyView:
-    return view_new_key(new.key, keys.budget_sums(conn, [new.key], at_ms).get(new.key.id), new.secret)
+    key = new.key
+    use = uses_of(conn, {key.id: key.workspace_id}, at_ms)[key.id]
+    return view_new_key(key, keys.budget_sums(conn, [key], at_ms).get(key.id), use, new.secret)
 
 
 def _members(call: Call[Any, Any], body: NewKey | KeyPatch) -> dict[str, Any]:

@@ -5,7 +5,7 @@ digest, no address of a provider. What providers ask for a request, and the marg
 (`Actor.sees_cost`): for everyone else these members are left out.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from decimal import Decimal
 from functools import lru_cache
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
@@ -22,6 +22,7 @@ from streamweir.store.keys.audit import AuditRow
 from streamweir.store.keys.credit import Balance, LedgerKind, LedgerRow, margin_of
 from streamweir.store.keys.keys import KeyRecord
 from streamweir.store.ledger.accounts import Sums
+from streamweir.store.requests.key_use import KeyUse
 from streamweir.store.requests.live import OpenRequest
 from streamweir.store.requests.requests import RequestRow
 from streamweir.store.requests.usage import UsageSum
@@ -89,6 +90,12 @@ class KeyView(_NamesAndLimits, frozen=True, kw_only=True):
     revoked_ms: int | None
     old_until_ms: int | None
     """Until then the secret before the last rotation is valid too."""
+    used_ms: int | None
+    """When it was used last, as far as is known; of old requests only the hour."""
+    recent_requests: int
+    """Requests of the last 30 days (UTC) that have ended."""
+    recent_price_usd: str
+    """What these were sold for."""
 
 
 class NewKeyView(KeyView, frozen=True, kw_only=True):
@@ -96,17 +103,20 @@ class NewKeyView(KeyView, frozen=True, kw_only=True):
     """Shown only once."""
 
 
-def view_key(key: KeyRecord, sums: Sums | None) -> KeyView:
+def view_key(key: KeyRecord, sums: Sums | None, use: KeyUse) -> KeyView:
     """`sums`: of its budget, if it has one."""
-    return shown(KeyView, key, **_of_key(key, sums))
+    return shown(KeyView, key, **_of_key(key, sums, use))
 
 
-def view_new_key(key: KeyRecord, sums: Sums | None, secret: str) -> NewKeyView:
-    return shown(NewKeyView, key, **_of_key(key, sums), secret=secret)
+def view_new_key(key: KeyRecord, sums: Sums | None, use: KeyUse, secret: str) -> NewKeyView:
+    return shown(NewKeyView, key, **_of_key(key, sums, use), secret=secret)
 
 
-def _of_key(key: KeyRecord, sums: Sums | None) -> dict[str, str | None]:
+def _of_key(key: KeyRecord, sums: Sums | None, use: KeyUse) -> dict[str, str | int | None]:
     return {
+        "used_ms": use.used_ms,
+        "recent_requests": use.requests,
+        "recent_price_usd": usd(use.price),
         "workspace": key.workspace_id,
         "budget_usd": usd_or_none(key.budget_nano),
         "spent_usd": usd(sums.spent) if sums is not None else None,
@@ -142,6 +152,8 @@ class LedgerView(Struct, kw_only=True):
     kind: LedgerKind
     workspace: str
     key_id: str | None
+    key_name: str | None
+    """The name that the key has now."""
     request_id: str | None
     amount_usd: str
     """Of a charge: the price, negative. Of a reservation and its extension: what they hold, negative."""
@@ -156,11 +168,13 @@ class LedgerView(Struct, kw_only=True):
     note: str | None
 
 
-def view_ledger(row: LedgerRow, sees_cost: bool) -> LedgerView:
+def view_ledger(row: LedgerRow, names: Mapping[str, str], sees_cost: bool) -> LedgerView:
+    """`names`: those of keys, by id."""
     return shown(
         LedgerView,
         row,
         workspace=row.workspace_id,
+        key_name=names.get(row.key_id) if row.key_id is not None else None,
         amount_usd=usd(row.amount_nano),
         released_usd=usd_or_none(row.released_nano),
         price_usd=usd_or_none(row.price_nano),
@@ -342,8 +356,22 @@ class AuditView(Struct, kw_only=True):
     workspace: str | None
     action: str
     object: str
+    object_name: str | None
+    """The name that it has now, if it is a key or a workspace."""
+    actor_name: str | None
+    """The name of the key, if one acted."""
     detail: dict[str, Any]
 
 
-def view_audit(row: AuditRow) -> AuditView:
-    return shown(AuditView, row, workspace=row.workspace_id)
+_KEY_ACTOR = "key:"
+
+
+def names_in_audit(row: AuditRow) -> tuple[str, str]:
+    """The ids whose names a row is shown with."""
+    return row.object, row.actor.removeprefix(_KEY_ACTOR)
+
+
+def view_audit(row: AuditRow, names: Mapping[str, str]) -> AuditView:
+    object, actor = names_in_audit(row)
+    actor_name = names.get(actor) if row.actor.startswith(_KEY_ACTOR) else None
+    return shown(AuditView, row, workspace=row.workspace_id, object_name=names.get(object), actor_name=actor_name)

@@ -132,11 +132,11 @@ export function localMoment(ms: number): string {
   return new Date(ms - at.getTimezoneOffset() * 60_000).toISOString().slice(0, 16);
 }
 
-export type KeyState = "active" | "revoked" | "expired";
+export type KeyState = "Active" | "Revoked" | "Expired";
 
 export function stateOf(key: Key, now: number): KeyState {
-  if (key.revoked_ms !== null) return "revoked";
-  return key.expires_ms !== null && key.expires_ms <= now ? "expired" : "active";
+  if (key.revoked_ms !== null) return "Revoked";
+  return key.expires_ms !== null && key.expires_ms <= now ? "Expired" : "Active";
 }
 
 const AGENT = "sim/agent"; // the simulator's script for coding agents

@@ -81,6 +81,9 @@ export interface KeyView {
   created_ms: number;
   revoked_ms: number | null;
   old_until_ms: number | null;
+  used_ms: number | null;
+  recent_requests: number;
+  recent_price_usd: string;
 }
 
 export interface NewKeyView extends KeyView {
@@ -157,6 +160,7 @@ export interface LedgerView {
   kind: "charge" | "credit" | "extension" | "reservation";
   workspace: string;
   key_id: string | null;
+  key_name: string | null;
   request_id: string | null;
   amount_usd: string;
   released_usd: string | null;
@@ -637,6 +641,8 @@ export interface AuditView {
   workspace: string | null;
   action: string;
   object: string;
+  object_name: string | null;
+  actor_name: string | null;
   detail: Record<string, unknown>;
 }
 

@@ -62,7 +62,7 @@ function Log(props: { page: Rows<AuditView>; workspaces: Workspaces; isOlder: bo
         columns={[
           { name: "No.", isNumber: true, show: (row) => row.seq },
           { name: "Time", class: "nowrap", show: (row) => <At at={row.at_ms} /> },
-          { name: "Who", class: "clip", show: (row) => <span title={row.actor}>{row.actor}</span> },
+          { name: "Who", class: "clip", show: (row) => <span title={row.actor}>{row.actor_name === null ? row.actor : <bdi>key {row.actor_name}</bdi>}</span> },
           { name: "Action", class: "nowrap", show: (row) => <code>{row.action}</code> },
           { name: "What", class: "clip", show: (row) => <What row={row} /> },
           {
@@ -85,16 +85,16 @@ function Log(props: { page: Rows<AuditView>; workspaces: Workspaces; isOlder: bo
 
 function isMeant(row: AuditView, text: string): boolean {
   const wanted = text.trim().toLowerCase();
-  return !wanted || [row.actor, row.action, row.object, row.workspace ?? "", JSON.stringify(row.detail)].some((each) => each.toLowerCase().includes(wanted));
+  return !wanted || [row.actor, row.actor_name ?? "", row.action, row.object, row.object_name ?? "", row.workspace ?? "", JSON.stringify(row.detail)].some((each) => each.toLowerCase().includes(wanted));
 }
 
 // A request is found on a page of its own.
 function What(props: { row: AuditView }) {
-  const { action, object } = props.row;
+  const { action, object, object_name } = props.row;
   const isRequest = action === "request.cancel" || action === "content.read" || action === "content.delete";
   const text = (
-    <span class="mono" title={object}>
-      {object}
+    <span class={object_name === null ? "mono" : ""} title={object}>
+      <bdi>{object_name ?? object}</bdi>
     </span>
   );
   return isRequest ? <a href={href(`/requests/${encodeURIComponent(object)}`)}>{text}</a> : text;

@@ -2,7 +2,7 @@
 // are in the address; a secret never is.
 import { useState } from "preact/hooks";
 import { get, session } from "../lib/api";
-import { day, moment, short } from "../lib/format";
+import { day, dollars, exactDollars, moment, short } from "../lib/format";
 import { useLoad } from "../lib/load";
 import { go, href, query } from "../lib/route";
 import { LIMITS } from "../lib/limits";
@@ -13,11 +13,11 @@ import { useWorkspaces, WorkspaceSelect } from "../ui/workspaces";
 import { Erase, KeyDetail, Revoke, Rotate, whyFixed, type Deed } from "./keys/detail";
 import { CreateKey, EditKey } from "./keys/form";
 import { Secret } from "./keys/secret";
-import { Spend, State } from "./keys/show";
+import { LastUsed, Spend, State } from "./keys/show";
 
 const LIMIT = 50;
-type Which = "active" | "revoked" | "all";
-const REVOKED: Record<Which, boolean | null> = { active: false, revoked: true, all: null };
+type Which = "active" | "expired" | "revoked" | "all";
+const STATES: readonly string[] = ["expired", "revoked", "all"];
 
 function adjust(change: Record<string, string | null>, replace = true): void {
   go("/keys", { ...Object.fromEntries(query.value), ...change }, { replace });
@@ -25,11 +25,11 @@ function adjust(change: Record<string, string | null>, replace = true): void {
 
 export function Keys() {
   const asked = query.value;
-  const which = (["revoked", "all"].find((each) => each === asked.get("state")) ?? "active") as Which;
+  const which = (STATES.find((each) => each === asked.get("state")) ?? "active") as Which;
   const workspace = asked.get("workspace");
   const cursor = asked.get("cursor");
   const { data, error, isLoading, reload } = useLoad(
-    (abort) => get<Rows<Key>>("/api/keys", { workspace, revoked: REVOKED[which], cursor, limit: LIMIT }, abort),
+    (abort) => get<Rows<Key>>("/api/keys", { workspace, state: which === "all" ? null : which, cursor, limit: LIMIT }, abort),
     [workspace, which, cursor],
   );
   const workspaces = useWorkspaces();
@@ -55,7 +55,8 @@ export function Keys() {
           label="Which keys"
           value={which}
           options={[
-            ["active", "Not revoked"],
+            ["active", "Active"],
+            ["expired", "Expired"],
             ["revoked", "Revoked"],
             ["all", "All"],
           ]}
@@ -152,7 +153,19 @@ function KeyTable(props: { rows: readonly Key[]; nameOf: (id: string) => string;
         session.value?.is_operator === true && { name: "Workspace", class: "clip narrow", show: (key: Key) => <span title={nameOf(key.workspace)}>{nameOf(key.workspace)}</span> },
         { name: "Models", class: "clip", show: (key) => <May apiKey={key} /> },
         { name: "Limits", class: "nowrap", show: (key) => <Limits apiKey={key} /> },
-        { name: "Spend", show: (key) => <Spend apiKey={key} /> },
+        { name: "Budget", show: (key) => <Spend apiKey={key} /> },
+        { name: "Spend in 30 days", head: <ThirtyDays what="Spend" />, isNumber: true, show: (key) => <span title={exactDollars(key.recent_price_usd)}>{dollars(key.recent_price_usd)}</span> },
+        {
+          name: "Requests in 30 days",
+          head: <ThirtyDays what="Requests" />,
+          isNumber: true,
+          show: (key) => (
+            <a href={href("/requests", { key: key.id })} aria-label={`Requests of ${key.name}`}>
+              {short(key.recent_requests)}
+            </a>
+          ),
+        },
+        { name: "Last used", class: "nowrap", show: (key) => <LastUsed apiKey={key} /> },
         {
           name: "State",
           show: (key) => (
@@ -172,9 +185,6 @@ function KeyTable(props: { rows: readonly Key[]; nameOf: (id: string) => string;
           class: "end",
           show: (key) => (
             <span class="actions">
-              <a class="small" href={href("/requests", { key: key.id })} aria-label={`Requests of ${key.name}`}>
-                Requests
-              </a>
               {key.revoked_ms === null && !whyFixed(key) && (
                 <Button small aria-label={`Change ${key.name}`} onClick={() => props.onEdit(key)}>
                   Change
@@ -185,6 +195,14 @@ function KeyTable(props: { rows: readonly Key[]; nameOf: (id: string) => string;
         },
       ]}
     />
+  );
+}
+
+function ThirtyDays(props: { what: string }) {
+  return (
+    <span title="In the last 30 days, by UTC">
+      {props.what} <span class="muted">30 d</span>
+    </span>
   );
 }
 

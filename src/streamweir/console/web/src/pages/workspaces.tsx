@@ -77,12 +77,9 @@ function Balances(props: { rows: readonly Balance[]; isOperator: boolean; onDeed
           name: "Workspace",
           class: "clip",
           show: (row) => (
-            <>
-              <a href={href("/keys", { workspace: row.workspace })} title={`The keys of ${row.name}`}>
-                {row.name}
-              </a>
-              {row.name !== row.workspace && <div class="muted small mono">{row.workspace}</div>}
-            </>
+            <a href={href("/keys", { workspace: row.workspace })} title={`The keys of ${row.name} (${row.workspace})`}>
+              {row.name}
+            </a>
           ),
         },
         { name: "Billing", show: (row) => (row.prepaid ? <Badge tone="accent">prepaid</Badge> : <Badge>postpaid</Badge>) },

@@ -2,13 +2,13 @@
 // there alone; those with the scope admin by the operator alone.
 import { useState } from "preact/hooks";
 import { get, post, remove, session, type ApiError } from "../../lib/api";
-import { count, moment, plural } from "../../lib/format";
+import { count, exactDollars, moment, plural } from "../../lib/format";
 import { asError, useLoad } from "../../lib/load";
 import { href } from "../../lib/route";
 import { LIMITS } from "../../lib/limits";
 import type { KeyView as Key, NewKeyView as NewKey } from "../../lib/types";
 import { At, Button, Confirm, Dialog, Facts, Field, Problem, Select, Waiting } from "../../ui/parts";
-import { Spend, State } from "./show";
+import { LastUsed, Spend, State } from "./show";
 
 export type Deed = "edit" | "rotate" | "revoke" | "erase";
 
@@ -41,6 +41,9 @@ export function KeyDetail(props: { id: string; nameOf: (workspace: string) => st
               ["Dialect", key.dialect ?? "the server's default"],
               ...LIMITS.map(({ name, label }): [string, string] => [label, key[name] === null ? "no limit" : count(key[name])]),
               ["Budget", <Spend apiKey={key} />],
+              ["Spend in 30 days", exactDollars(key.recent_price_usd)],
+              ["Requests in 30 days", count(key.recent_requests)],
+              ["Last used", <LastUsed apiKey={key} />],
               ["Price group", key.price_group ?? "the workspace's"],
               ["Content", key.log_content ? "stored" : "not stored"],
               ["Routing", key.show_routing ? "shown in headers of answers" : "not shown to callers"],

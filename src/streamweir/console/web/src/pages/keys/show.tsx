@@ -3,7 +3,7 @@ import { dollars, exactDollars, moment } from "../../lib/format";
 import { stateOf } from "../../lib/keyform";
 import { useNow } from "../../lib/load";
 import type { KeyView as Key } from "../../lib/types";
-import { Badge, Meter } from "../../ui/parts";
+import { Ago, Badge, Meter } from "../../ui/parts";
 
 const PER: Record<string, string> = { day: "today", week: "this week", month: "this month", total: "in total" };
 
@@ -11,10 +11,10 @@ export function State(props: { apiKey: Key }) {
   const key = props.apiKey;
   const now = useNow(60_000);
   const state = stateOf(key, now);
-  const isTurning = state === "active" && key.old_until_ms !== null && key.old_until_ms > now;
+  const isTurning = state === "Active" && key.old_until_ms !== null && key.old_until_ms > now;
   return (
     <span class="row">
-      <Badge tone={state === "active" ? "good" : state === "expired" ? "warn" : "bad"}>{state}</Badge>
+      <Badge tone={state === "Active" ? "good" : state === "Expired" ? "warn" : "bad"}>{state}</Badge>
       {isTurning && <Badge title={`The previous secret is valid until ${moment(key.old_until_ms ?? 0)}`}>two secrets</Badge>}
       {key.origin === "file" && <Badge title="Defined in the configuration file">file</Badge>}
       {key.log_content && (
@@ -24,6 +24,11 @@ export function State(props: { apiKey: Key }) {
       )}
     </span>
   );
+}
+
+// When it was used last; the sums of old requests know the hour alone.
+export function LastUsed(props: { apiKey: Key }) {
+  return props.apiKey.used_ms === null ? <span class="muted">never</span> : <Ago at={props.apiKey.used_ms} />;
 }
 
 export function Spend(props: { apiKey: Key }) {

@@ -66,7 +66,7 @@ export function Ledger(props: { workspaces: Workspaces; turn: number }) {
             isOperator && { name: "Cost", isNumber: true, show: (row: LedgerView) => money(row.cost_usd) },
             isOperator && { name: "Margin", isNumber: true, show: (row: LedgerView) => <span class={row.margin_usd?.startsWith("-") ? "bad" : ""}>{money(row.margin_usd)}</span> },
             { name: "Request", show: (row) => <RequestLink id={row.request_id} /> },
-            { name: "Key", show: (row) => <KeyLink id={row.key_id} /> },
+            { name: "Key", class: "clip narrow", show: (row) => <KeyLink id={row.key_id} name={row.key_name} /> },
             { name: "Note", class: "clip", show: (row) => (row.note ? <span title={row.note}>{row.note}</span> : <span class="muted">–</span>) },
           ]}
         />
@@ -114,11 +114,11 @@ function RequestLink(props: { id: string | null }) {
   );
 }
 
-function KeyLink(props: { id: string | null }) {
+function KeyLink(props: { id: string | null; name: string | null }) {
   if (props.id === null) return <span class="muted">–</span>;
   return (
-    <a class="mono nowrap" href={href("/keys", { show: props.id })} title={props.id}>
-      {shortId(props.id)}
+    <a href={href("/keys", { show: props.id })} title={props.id}>
+      <bdi>{props.name ?? shortId(props.id)}</bdi>
     </a>
   );
 }
