@@ -122,6 +122,8 @@ async def test_members_that_cannot_be_set(tmp_path: Path) -> None:
             made = await make_call(api, operation)
             before = await dump(api.storage.store)
             for name, value in NOBODYS.items():
+                if name in operation.body.__struct_encode_fields__:
+                    continue
                 for role in (api.operator, bearer(api.one.admin.secret)):
                     reply = await api.ask(operation.method, made.path, body={**(made.body or {}), name: value}, **role)
                     if not is_for_keys(operation) and role != api.operator:

@@ -61,6 +61,7 @@ async def test_the_lifecycle_of_a_key(database: str, tmp_path: Path) -> None:
             "last4": secret[-4:],
             **EVERYTHING,
             "price_group": None,
+            "person": None,
             "spent_usd": "0",
             "held_usd": "0",
             "expires_ms": expires_ms,

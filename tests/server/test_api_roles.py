@@ -7,17 +7,21 @@ from pathlib import Path
 
 import httpx2
 import pytest
-from msgspec import Struct
+from msgspec import Struct, structs
+from sqlalchemy import update
 from starlette.requests import Request as HttpRequest
 from starlette.responses import PlainTextResponse
 from starlette.responses import Response as HttpResponse
 from starlette.routing import Route
 
+from streamweir.policy import permission
+from streamweir.policy.permission import GATEWAY_ROLES, Permission, roles_with
 from streamweir.server.control.api.authentication import SAFE, api_gates
 from streamweir.server.control.api.operation import JSON, Nothing, Operation
 from streamweir.server.control.api.table import OPERATIONS
 from streamweir.server.control.routing import Access, OpenRoute
 from streamweir.server.http.security_headers import SECURITY_HEADERS
+from streamweir.store.db.tables import people
 from support.api import ADDRESSES, HIDDEN, HOST, WRONG_KEY, Api, Role, api_on, app_of, bearer
 from support.api_calls import make_call, name_of, named
 from support.key_store import dump
@@ -26,16 +30,33 @@ OPERATOR_ONLY = 403
 
 
 class Expected(Struct):
-    """What the admin of the workspace that is asked about gets, the admin of another, and the operator."""
+    """What a key with the scope `admin` of the workspace that is asked about gets, one of another, and the operator."""
 
     own: int
     foreign: int
     operator: int
+    own_admin: int | None = None
+    """The person who is the admin of the workspace. None: as the key."""
+    foreign_admin: int | None = None
 
 
 EXPECTED = {
     "GET /api/session": Expected(200, 200, 200),
     "DELETE /api/session": Expected(200, 200, 200),
+    "POST /api/me/password": Expected(403, 403, 404),
+    "GET /api/me": Expected(403, 403, 404),
+    "GET /api/me/sessions": Expected(403, 403, 404),
+    "DELETE /api/me/sessions/{id}": Expected(403, 403, 404),
+    "GET /api/people": Expected(403, 403, 200, 200, 200),
+    "POST /api/people": Expected(403, 403, 201, 201, 404),
+    "GET /api/people/{id}": Expected(403, 403, 200, 200, 404),
+    "PATCH /api/people/{id}": Expected(403, 403, 200, 200, 404),
+    "POST /api/people/{id}/invite": Expected(403, 403, 200, 200, 404),
+    "DELETE /api/people/{id}": Expected(403, 403, 200, 200, 404),
+    "GET /api/people/{id}/sessions": Expected(403, 403, 200, 200, 404),
+    "DELETE /api/people/{id}/sessions": Expected(403, 403, 200, 200, 404),
+    "GET /api/sessions": Expected(OPERATOR_ONLY, OPERATOR_ONLY, 200),
+    "DELETE /api/sessions/{id}": Expected(OPERATOR_ONLY, OPERATOR_ONLY, 200),
     "GET /api/workspaces": Expected(200, 200, 200),
     "POST /api/workspaces": Expected(OPERATOR_ONLY, OPERATOR_ONLY, 201),
     "GET /api/workspaces/{id}": Expected(200, 404, 200),
@@ -74,7 +95,14 @@ EXPECTED = {
     "GET /api/settings": Expected(OPERATOR_ONLY, OPERATOR_ONLY, 200),
     "GET /api/openapi.json": Expected(200, 200, 200),
 }
-ANYONE = {"POST /api/session"}
+ANYONE = {"POST /api/session", "POST /api/login", "POST /api/invitation"}
+OWN = {
+    "POST /api/me/password": 401,
+    "GET /api/me": 200,
+    "GET /api/me/sessions": 200,
+    "DELETE /api/me/sessions/{id}": 404,
+}
+"""What a person gets: of itself, whoever it is. The password of the call is wrong, and the session is another's."""
 TOLD = ("show_content", "export_requests")
 """Of what changes nothing: the audit log hears of these."""
 
@@ -102,11 +130,37 @@ async def roles_of(api: Api) -> dict[str, Role]:
         "chat key's session": await api.session(one.chat),
         "expired key's session": await api.session(one.expired),
         "revoked key's session": await api.session(one.revoked),
+        **{role.value: await api.person_session(await api.new_person(role)) for role in GATEWAY_ROLES},
+        "own admin": await api.person_session(await api.new_person(permission.Role.ADMIN, one)),
+        "own admin without csrf": await api.person_session(
+            await api.new_person(permission.Role.ADMIN, one), with_csrf=False
+        ),
+        "foreign admin": await api.person_session(await api.new_person(permission.Role.ADMIN, api.two)),
+        "own member": await api.person_session(await api.new_person(permission.Role.MEMBER, one)),
+        "foreign member": await api.person_session(await api.new_person(permission.Role.MEMBER, api.two)),
+        "disabled owner": await disabled(api),
     }
+
+
+async def disabled(api: Api) -> Role:
+    person = await api.new_person(permission.Role.OWNER)
+    role = await api.person_session(person)
+    await api.storage.store.write(
+        lambda conn: conn.execute(update(people).where(people.c.id == person.id).values(disabled_ms=1))
+    )
+    return role
 
 
 def expected_of(operation: Operation, role: str) -> int:
     row = EXPECTED[name_of(operation)]
+    allowed = roles_with(operation.access) if isinstance(operation.access, Permission) else ()
+    by_person = {each.value: row.operator if each in allowed else 403 for each in GATEWAY_ROLES}
+    if name_of(operation) in OWN:
+        by_person = dict.fromkeys(GATEWAY_ROLES, OWN[name_of(operation)])
+        row = structs.replace(row, own_admin=OWN[name_of(operation)], foreign_admin=OWN[name_of(operation)])
+    own_admin = row.own if row.own_admin is None else row.own_admin
+    foreign_admin = row.foreign if row.foreign_admin is None else row.foreign_admin
+    member = OWN.get(name_of(operation)) or row.operator if permission.Role.MEMBER in allowed else 403
     is_safe = operation.method in SAFE
     by_role = {
         "none": 401,
@@ -129,6 +183,13 @@ def expected_of(operation: Operation, role: str) -> int:
         "chat key's session": 401,
         "expired key's session": 401,
         "revoked key's session": 401,
+        **by_person,
+        "own admin": own_admin,
+        "own admin without csrf": own_admin if is_safe else 403,
+        "foreign admin": foreign_admin,
+        "own member": member,
+        "foreign member": member,
+        "disabled owner": 401,
     }
     return by_role[role]
 
@@ -155,7 +216,7 @@ async def test_every_operation_for_everyone(tmp_path: Path) -> None:
             made = await make_call(api, operation)
             is_quiet = operation.method in SAFE and operation.name not in TOLD
             quiet = [role for role, status in expected.items() if status >= 400 or is_quiet]
-            before = await dump(api.storage.store)
+            before = await unattempted(api)
             for role in [*quiet, *(role for role in roles if role not in quiet)]:
                 if role not in quiet:
                     made = await make_call(api, operation)
@@ -164,10 +225,18 @@ async def test_every_operation_for_everyone(tmp_path: Path) -> None:
                 wanted[name_of(operation), role] = expected[role]
                 assert_proper(api, operation, reply)
                 if role == quiet[-1]:
-                    assert await dump(api.storage.store) == before, name_of(operation)
+                    assert await unattempted(api) == before, name_of(operation)
             if operation.name == "close_session":
                 roles = await roles_of(api)
     assert found == wanted
+
+
+async def unattempted(api: Api) -> dict[str, list[tuple[object, ...]]]:
+    """All that is stored, without the count of attempts to guess a password."""
+    found = await dump(api.storage.store)
+    found.pop("login_attempts")
+    found["counters"] = [row for row in found["counters"] if row[0] != "logins"]
+    return found
 
 
 def assert_proper(api: Api, operation: Operation, reply: httpx2.Response) -> None:
@@ -182,6 +251,9 @@ def assert_proper(api: Api, operation: Operation, reply: httpx2.Response) -> Non
         assert set(error) == {"message", "type", "param", "code"}
         assert reply.headers["x-should-retry"] == "false"
         assert ("www-authenticate" in reply.headers) == (reply.status_code == 401)
+    tells_an_invitation = operation.name in ("create_person", "invite_person") and reply.status_code < 400
+    assert ("sw-invite-" in reply.text) == tells_an_invitation
+    assert "argon2" not in reply.text
     tells_a_secret = operation.name in ("create_key", "rotate_key") and reply.status_code < 400
     assert ("sk-sw-" in reply.text) == tells_a_secret
     for secret in (api.secret, *HIDDEN, *(ADDRESSES if operation.name != "show_settings" else ())):
@@ -215,7 +287,7 @@ async def test_methods_and_paths_that_are_not_there(tmp_path: Path) -> None:
             for method in {"GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE"} - methods:
                 reply = await api.ask(method, path.replace("{id}", "x"), **api.operator)
                 assert (reply.status_code, reply.headers["allow"]) == (405, ", ".join(sorted(methods))), path
-                is_open = path == "/api/session"
+                is_open = path in {each.partition(" ")[2] for each in ANYONE}
                 nobody = await api.ask(method, path.replace("{id}", "x"))
                 assert nobody.status_code == (405 if is_open else 401)
         for path in ("/api", "/api/", "/api/keys/", "/api/key", "/API/keys", "/api/keys/x/y", "/api//keys"):

@@ -30,6 +30,7 @@ async def test_a_key_with_the_scope_admin_opens_a_session_of_its_own(tmp_path: P
             "actor": f"key:{key.key.id}",
             "role": "key",
             "permissions": sorted(permission.PERMISSIONS[permission.Role.KEY]),
+            "person": None,
             "is_operator": False,
             "workspace": workspace.id,
             "csrf": csrf_of(token),

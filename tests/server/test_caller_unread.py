@@ -109,8 +109,8 @@ def line_of(operation: Operation) -> str:
 
 def test_unauthenticated_callers_may_send_little() -> None:
     open_to_all = [each for each in OPERATIONS if each.access is Access.ANYONE]
-    assert [each.name for each in open_to_all] == ["open_session"]
-    assert [each.max_body_bytes for each in open_to_all] == [MAX_UNAUTHENTICATED_BYTES]
+    assert [each.name for each in open_to_all] == ["open_session", "log_in", "accept_invitation"]
+    assert [each.max_body_bytes for each in open_to_all] == [MAX_UNAUTHENTICATED_BYTES] * len(open_to_all)
 
 
 async def test_every_operation_is_authenticated_before_its_body_is_read(tmp_path: Path) -> None:

@@ -25,6 +25,7 @@ from starlette.routing import BaseRoute
 from streamweir.config.model import Provider as ProviderConfig
 from streamweir.core.errors import StreamweirError
 from streamweir.frontends.base import Frontend
+from streamweir.policy import permission
 from streamweir.policy.access import Key, digest_of
 from streamweir.policy.permission import Permission
 from streamweir.policy.redact import Redactor
@@ -34,6 +35,7 @@ from streamweir.server.control.api.authentication import api_gates
 from streamweir.server.control.api.context import Context
 from streamweir.server.control.api.live_feed import LiveFeed
 from streamweir.server.control.api.table import api_routes
+from streamweir.server.control.passwords import Cost, PasswordHashing
 from streamweir.server.control.readiness import Readiness
 from streamweir.server.control.routing import Access, Gate, control_app
 from streamweir.server.http.answers import failure_answer, json_answer
@@ -45,7 +47,8 @@ from streamweir.server.request.runtime.config import build_runtime_config
 from streamweir.store.db.clock import now_ms
 from streamweir.store.keys.credit import add_credit
 from streamweir.store.keys.keys import NewSecret, create_key, revoke_key
-from streamweir.store.keys.sessions import SessionKey, create_session
+from streamweir.store.keys.people import Person, PersonSpec, accept_invitation, create_person
+from streamweir.store.keys.sessions import SessionKey, SessionPerson, create_session
 from streamweir.store.keys.spec import KeySpec
 from streamweir.store.keys.workspaces import Workspace, WorkspaceSpec, create_workspace
 from streamweir.store.ledger.posting import apply
@@ -91,6 +94,8 @@ HIDDEN = ("pass-3141592653", "sk-upstream-2718281828", "header-1618033988", "whs
 """What of the configuration no answer may hold."""
 ADDRESSES = ("api.example.test", "proxy.example.test")
 """And what none but the operator's settings may."""
+CHEAP = Cost(rounds=1, memory_kib=8)
+"""Of the hashes of passwords."""
 WRONG_KEY = make_key(bytes(range(32)))
 Role = dict[str, Any]
 T = TypeVar("T")
@@ -151,6 +156,11 @@ class Api:
         self.app = app
         await self.close()
 
+    async def use(self, context: Context) -> None:
+        """Another one from now on."""
+        self.context = context
+        await self.serve(app_of(context))
+
     async def close(self) -> None:
         while self._clients:
             await self._clients.popitem()[1].aclose()
@@ -167,6 +177,11 @@ class Api:
         if key is not None:
             actor, digest = f"key:{key.key.id}", digest_of(key.secret)
             holder = SessionKey(key_id=key.key.id, key_digest=digest, workspace_id=key.key.workspace_id)
+        return await self._page(actor, holder, with_csrf=with_csrf, origin=origin)
+
+    async def _page(
+        self, actor: str, holder: SessionKey | SessionPerson | None, *, with_csrf: bool, origin: str | None
+    ) -> Role:
         token = await self.storage.store.write(
             lambda conn: create_session(conn, actor=actor, at_ms=self.clock.at_ms, holder=holder)
         )
@@ -176,6 +191,26 @@ class Api:
         if origin is not None:
             headers["origin"] = origin
         return {"headers": headers}
+
+    async def new_person(self, role: permission.Role, space: "Space | None" = None) -> Person:
+        """Who has accepted the invitation, with a password that nobody knows."""
+        name = f"{role} {next(self._numbers)}"
+        spec = PersonSpec(name=name, role=role, workspace=space.workspace.id if space is not None else None)
+
+        def work(conn: Connection) -> Person:
+            made = create_person(conn, spec, actor="cli", at_ms=self.clock.at_ms)
+            person = accept_invitation(conn, made.token, "$argon2id$no-hash", self.clock.at_ms)
+            assert person is not None
+            return person
+
+        return await self.storage.store.write(work)
+
+    async def person_session(
+        self, person: Person, *, with_csrf: bool = True, origin: str | None = f"http://{HOST}"
+    ) -> Role:
+        """As a page of the console asks that the person has logged in to."""
+        holder = SessionPerson(person_id=person.id, workspace_id=person.workspace_id)
+        return await self._page(person.actor, holder, with_csrf=with_csrf, origin=origin)
 
     async def new_key(self, space: Space, **more: Any) -> NewSecret:
         return await self._made(lambda conn: self._key(conn, space.workspace, **more))
@@ -295,6 +330,7 @@ async def api_on(
         accounting=storage.accounting,
         runtime=lambda: runtime,
         is_secure=is_secure,
+        passwords=PasswordHashing(CHEAP),
         playground=Playground(
             accounting=storage.accounting,
             runtime=lambda: runtime,

@@ -14,6 +14,7 @@ from streamweir.policy.permission import Permission, Role, may
 from streamweir.server.control.api.operation import Nothing, Operation
 from streamweir.server.control.api.table import OPERATIONS
 from streamweir.server.control.routing import Access
+from streamweir.store.keys.sessions import list_sessions
 from support.api import Api, Space
 
 _numbers = count(1)
@@ -22,6 +23,9 @@ IDS: dict[str, Callable[[Api, Space], Awaitable[str]]] = {}
 """For each kind of id in a path: creates a new object."""
 BODIES: dict[str, Callable[[Space], dict[str, Any]]] = {
     "open_session": lambda _: {"secret": "sw-admin-wrong"},
+    "log_in": lambda _: {"name": "nobody", "password": "wrong"},
+    "accept_invitation": lambda _: {"invitation": "sw-invite-wrong", "password": "wrong"},
+    "change_password": lambda _: {"old": "wrong", "new": "a password that is long"},
     "create_workspace": lambda _: {"name": f"new space {next(_numbers)}", "prepaid": True},
     "change_workspace": lambda _: {"name": f"changed space {next(_numbers)}", "prepaid": False},
     "create_key": lambda space: {
@@ -42,6 +46,12 @@ BODIES: dict[str, Callable[[Space], dict[str, Any]]] = {
         "budget_period": "day",
     },
     "rotate_key": lambda _: {"grace_s": 60},
+    "create_person": lambda space: {
+        "name": f"new person {next(_numbers)}",
+        "role": "member",
+        "workspace": space.workspace.id,
+    },
+    "change_person": lambda _: {"disabled": True},
     "chat_as_key": lambda space: {
         "key": space.chat.key.id,
         "dialect": "openai",
@@ -90,7 +100,7 @@ async def make_call(api: Api, operation: Operation, space: Space | None = None) 
 
 
 async def make_id(api: Api, operation: Operation, space: Space) -> str:
-    found = re.match(r"/api/(\w+)/{id}", operation.path)
+    found = re.match(r"/api/(?:me/)?(\w+)/{id}", operation.path)
     assert found is not None
     return await IDS[found[1]](api, space)
 
@@ -111,4 +121,24 @@ async def _open(api: Api, space: Space) -> str:
     return await api.new_open(space)
 
 
-IDS |= {"keys": _key, "workspaces": _workspace, "requests": _request, "live": _open}
+async def _person(api: Api, space: Space) -> str:
+    person = await api.new_person(Role.MEMBER, space)
+    await api.person_session(person)
+    return person.id
+
+
+async def _session(api: Api, space: Space) -> str:
+    id = await _person(api, space)
+    at_ms = api.clock.at_ms
+    (session,) = await api.storage.store.read(lambda conn: list_sessions(conn, at_ms, person_id=id))
+    return session.id
+
+
+IDS |= {
+    "people": _person,
+    "sessions": _session,
+    "keys": _key,
+    "workspaces": _workspace,
+    "requests": _request,
+    "live": _open,
+}

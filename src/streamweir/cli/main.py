@@ -19,6 +19,7 @@ _COMMANDS = {
     "invoice": "streamweir.cli.invoice",
     "keys": "streamweir.cli.keys",
     "logs": "streamweir.cli.logs",
+    "people": "streamweir.cli.people",
     "prices": "streamweir.cli.prices",
     "reconcile": "streamweir.cli.reconcile",
     "replay": "streamweir.cli.replay",

@@ -2,6 +2,7 @@
 
     sk-sw-    a key            sw-session-  a cookie of the console
     sw-admin- the admin secret sw-csrf-     the CSRF token, which is derived from that cookie
+                               sw-invite-   lets a person choose a password
 
 After the prefix come 32 random bytes in base 62 and six characters of CRC-32 over everything before them, so that a
 scanner for leaked secrets recognises one, and a mistyped one is detected without a look-up. The checksum is no proof:
@@ -19,6 +20,7 @@ KEY = "sk-sw-"
 ADMIN = "sw-admin-"
 SESSION = "sw-session-"
 CSRF = "sw-csrf-"
+INVITATION = "sw-invite-"
 
 RANDOM_BYTES = 32
 ID_BYTES = 12
@@ -41,6 +43,10 @@ def make_admin_secret(random_bytes: bytes) -> str:
 
 def make_session_token(random_bytes: bytes) -> str:
     return _make(SESSION, random_bytes)
+
+
+def make_invitation(random_bytes: bytes) -> str:
+    return _make(INVITATION, random_bytes)
 
 
 def csrf_of(session_token: str) -> str:

@@ -17,6 +17,8 @@ CHANGES = "changes"
 """The newest version of workspaces, keys and credits."""
 AUDIT = "audit"
 """How many rows the audit log has."""
+LOGINS = "logins"
+"""Attempts to log in with a password, which are judged one after the other."""
 ALERTS = "alerts"
 """The number of the newest alert."""
 

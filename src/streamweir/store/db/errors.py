@@ -9,10 +9,10 @@ The message contains no secret, and quoted text of the caller is shortened. The 
 (an HTTP status, a line).
 """
 
-from streamweir.policy.secret import ADMIN, CSRF, KEY, SESSION
+from streamweir.policy.secret import ADMIN, CSRF, INVITATION, KEY, SESSION
 
 _MAX_QUOTED = 80
-_SECRETS = (KEY, ADMIN, SESSION, CSRF)
+_SECRETS = (KEY, ADMIN, SESSION, CSRF, INVITATION)
 """The prefixes of our secrets: some users search for a key by its secret."""
 
 

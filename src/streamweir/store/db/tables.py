@@ -78,6 +78,47 @@ keys = Table(
     Column("price_group", String),  # NULL: that of its workspace
     Column("show_cost", Boolean, nullable=False, server_default=false()),  # in the usage of every answer
     Column("resumable", Boolean, nullable=False, server_default=false()),  # its callers can come back to streams
+    Column("person_id", String, index=True),  # whose key it is: a member of its workspace
+)
+
+people = Table(
+    "people",
+    metadata,
+    Column("id", String, primary_key=True),
+    Column("name", String, nullable=False),
+    Column("login", String, nullable=False, unique=True),  # the name in the form that is compared
+    Column("role", String, nullable=False),  # policy.permission
+    Column("workspace_id", String, index=True),  # of a role that is bound to a workspace
+    Column("password", Text),  # its argon2id hash with parameters and salt; NULL: it has none
+    Column("subject", String, unique=True),  # who it is for the identity provider: issuer and subject
+    Column("invitation", LargeBinary, unique=True),  # the digest of the token with which a password can be chosen
+    Column("invited_until_ms", BigInteger),
+    Column("created_ms", BigInteger, nullable=False),
+    Column("seen_ms", BigInteger),  # its last login
+    Column("disabled_ms", BigInteger),
+    Column("removed_ms", BigInteger),  # the row stays, because the audit log has the name
+)
+
+# Attempts to log in with a password, those that failed or are not decided: for the bounds in policy.login_limit.
+login_attempts = Table(
+    "login_attempts",
+    metadata,
+    Column("id", _Sequence, primary_key=True, autoincrement=True),
+    Column("at_ms", BigInteger, nullable=False, index=True),
+    Column("account", LargeBinary, nullable=False, index=True),  # the digest of the name: a password may be typed there
+    Column("address", String, nullable=False, index=True),
+)
+
+# Logins that were begun at the identity provider, each good for one return.
+sign_ins = Table(
+    "sign_ins",
+    metadata,
+    Column("digest", LargeBinary, primary_key=True),  # of the cookie of the browser that began it
+    Column("state", LargeBinary, nullable=False),  # the digest of the state that comes back
+    Column("nonce", String, nullable=False),
+    Column("verifier", String, nullable=False),  # of PKCE
+    Column("issuer", String, nullable=False),
+    Column("at_ms", BigInteger, nullable=False, index=True),
 )
 
 counters = Table(
@@ -391,7 +432,7 @@ audit = Table(
     metadata,
     Column("seq", _Sequence, primary_key=True, autoincrement=True),
     Column("at_ms", BigInteger, nullable=False),
-    Column("actor", String, nullable=False),  # admin | key:{id} | cli | system
+    Column("actor", String, nullable=False),  # admin | person:{name} | key:{id} | cli | system
     Column("workspace_id", String),
     Column("action", String, nullable=False),  # `key.create`
     Column("object", String, nullable=False),
@@ -416,6 +457,9 @@ sessions = Table(
     Column("used_ms", BigInteger, nullable=False),
     Column("key_id", String),  # the key that opened it; NULL: the admin secret
     Column("key_digest", LargeBinary),  # of that key's secret: the session ends with it
+    Column("person_id", String, index=True),  # who logged in
+    Column("address", String),  # where from
+    Column("browser", String),  # what it says about itself
 )
 
 instances = Table(

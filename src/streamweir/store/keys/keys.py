@@ -20,7 +20,7 @@ from streamweir.policy.limits.key_limits import KeyLimits, with_limits
 from streamweir.policy.secret import ID_BYTES, RANDOM_BYTES, last4, make_id, make_key
 from streamweir.store.db.counter import CHANGES, advance
 from streamweir.store.db.errors import Conflict, Invalid, NotFound, quoted
-from streamweir.store.db.tables import keys
+from streamweir.store.db.tables import keys, people
 from streamweir.store.journal.entries import plain
 from streamweir.store.keys import audit
 from streamweir.store.keys.spec import KeyChange, KeySpec, changed, checked, differences, non_default_fields
@@ -69,6 +69,8 @@ class KeyRecord(_NamesAndLimits, frozen=True, kw_only=True):
     show_cost: bool
     resumable: bool
     price_group: str | None
+    person_id: str | None
+    """Whose key it is."""
     expires_ms: int | None
     created_ms: int
     revoked_ms: int | None
@@ -95,6 +97,7 @@ def create_key(conn: Connection, workspace_id: str, spec: KeySpec, *, actor: str
     version = advance(conn, CHANGES)
     workspace = find_workspace(conn, workspace_id)
     _check_name_is_free(conn, workspace.id, spec.name)
+    _check_person(conn, workspace.id, spec.person_id)
     secret = make_key(token_bytes(RANDOM_BYTES))
     id = make_id("key", token_bytes(ID_BYTES))
     row: dict[str, Any] = {
@@ -121,11 +124,15 @@ def list_keys(
     revoked: bool | None = None,
     state: KeyState | None = None,
     at_ms: int = 0,
+    person_id: str | None = None,
     after: str | None = None,
     limit: int | None = None,
 ) -> list[KeyRecord]:
-    """The oldest first, starting after the key `after`. `revoked` None: all. `state`: at the time `at_ms`."""
+    """The oldest first, starting after the key `after`. `revoked`, `person_id`: None for all. `state`: at the time
+    `at_ms`."""
     statement = _within(workspace_id).order_by(keys.c.created_ms, keys.c.id).limit(limit)
+    if person_id is not None:
+        statement = statement.where(keys.c.person_id == plain(person_id))
     if revoked is not None:
         statement = statement.where(keys.c.revoked_ms.is_not(None) if revoked else keys.c.revoked_ms.is_(None))
     if state is not None:
@@ -188,6 +195,8 @@ def change_key(
         return key
     if spec.name != key.name:
         _check_name_is_free(conn, key.workspace_id, spec.name)
+    if spec.person_id != key.person_id:
+        _check_person(conn, key.workspace_id, spec.person_id)
     conn.execute(update(keys).where(keys.c.id == key.id).values(**columns_of(spec), version=version))
     if spec.budget_period != key.budget_period:
         lock(conn, [key.workspace_id])
@@ -270,3 +279,13 @@ def _check_name_is_free(conn: Connection, workspace_id: str, name: str) -> None:
     )
     if conn.execute(statement.limit(1)).first() is not None:
         raise Conflict(f"a key named {quoted(name)} already exists in this workspace", "name")
+
+
+def _check_person(conn: Connection, workspace_id: str, person_id: str | None) -> None:
+    """Whose key it is: somebody of the key's workspace."""
+    if person_id is None:
+        return
+    of_workspace = people.c.workspace_id == workspace_id
+    found = select(people.c.id).where(people.c.id == plain(person_id), of_workspace, people.c.removed_ms.is_(None))
+    if conn.execute(found).first() is None:
+        raise Invalid(f"there is no person {quoted(person_id)} in the workspace of the key", "person_id")

@@ -52,6 +52,8 @@ class KeySpec(_NamesAndLimits, frozen=True, kw_only=True, forbid_unknown_fields=
     show_cost: bool = False
     resumable: bool = False
     price_group: str | None = None
+    person_id: str | None = None
+    """Whose key it is, of the people of its workspace."""
     expires_ms: int | None = None
 
 
@@ -67,6 +69,7 @@ class KeyChange(LimitChanges, frozen=True, kw_only=True, forbid_unknown_fields=T
     show_cost: bool | UnsetType = UNSET
     resumable: bool | UnsetType = UNSET
     price_group: str | None | UnsetType = UNSET
+    person_id: str | None | UnsetType = UNSET
     expires_ms: int | None | UnsetType = UNSET
 
 

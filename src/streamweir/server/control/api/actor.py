@@ -1,4 +1,4 @@
-"""The identity behind an API request: the admin secret, or a key that is the admin of its own workspace.
+"""The identity behind an API request: the admin secret, a key that is the admin of its own workspace, or a person.
 
 Each has a role, and what a role may do is in one table (`policy.permission`). The admin secret has the role `owner`. A
 key with the scope `admin` acts within its workspace; other keys have no access here. A session of the console acts as
@@ -17,11 +17,12 @@ from streamweir.store.keys.workspaces import find_workspace
 
 class Actor(Struct, frozen=True, kw_only=True):
     name: str
-    """For the audit log: `admin`, or `key:{id}`."""
+    """For the audit log: `admin`, `key:{id}`, or `person:{name}`."""
     role: Role
     workspace_id: str = ""
     """Of a role that is bound to a workspace."""
     key_id: str = ""
+    person_id: str = ""
     by_session: bool = False
     """Authenticated by the session's cookie."""
 

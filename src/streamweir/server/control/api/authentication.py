@@ -1,8 +1,8 @@
 """Authentication for the API, by the head of a request: a secret in it, or the cookie of a session.
 
     Authorization: Bearer    the admin secret, or a key with the scope `admin`; it has precedence over a cookie
-    the session's cookie     opened with either, and valid as long as that is; a change also needs the session's
-                             token, and must come from a page of this server (docs/spec/security.md S15, S16)
+    the session's cookie     opened with either, or by a person, and valid as long as that is; a change also needs the
+                             session's token, and must come from a page of this server (docs/spec/security.md S15, S16)
 
 A wrong secret and an unknown one get the same answer, and are counted (`server.control.api.context`). The right secret
 is accepted after any number of wrong ones, so that no one can lock the operator out. No URL from the caller is used
@@ -13,6 +13,7 @@ import hmac
 from contextlib import suppress
 
 from msgspec import structs
+from sqlalchemy import Connection
 from starlette.types import Scope
 
 from streamweir.core.errors import CallerError, StreamweirError
@@ -26,6 +27,7 @@ from streamweir.server.control.routing import Access, Gate
 from streamweir.server.http.message import Request
 from streamweir.server.request.admission import peer_of
 from streamweir.store.db.base import StoreUnavailable
+from streamweir.store.keys.people import Person, find_active
 from streamweir.store.keys.sessions import Session, find_session, is_admin_secret, touch_session
 
 COOKIE = "streamweir"
@@ -70,24 +72,27 @@ async def find_actor(context: Context, secret: str, request: Request) -> Actor:
         return ADMIN_SECRET
     await context.load_key(secret)
     if context.accounting.directory.find(secret, context.clock_ms() / 1000) is None:
-        raise _count_wrong_secret(context, request)
+        raise count_wrong_secret(context, request)
     return _by_key(context, secret)
 
 
 async def check_admin(context: Context, secret: str, request: Request) -> None:
     """Raises `CallerError` if it is not the admin secret."""
     if not await context.read(lambda conn: is_admin_secret(conn, secret)):
-        raise _count_wrong_secret(context, request)
+        raise count_wrong_secret(context, request)
 
 
-def _count_wrong_secret(context: Context, request: Request) -> CallerError:
+_WRONG = "The secret or the API key is not valid."
+
+
+def count_wrong_secret(context: Context, request: Request, message: str = _WRONG) -> CallerError:
     """Counts a wrong secret, and returns the error for it."""
     peer, at_ms = peer_of(request, context.runtime()), context.clock_ms()
-    return context.failed_logins.failed(peer, at_ms) or wrong_secret()
+    return context.failed_logins.failed(peer, at_ms) or wrong_secret(message)
 
 
-def wrong_secret() -> CallerError:
-    return CallerError("invalid_api_key", "The secret or the API key is not valid.")
+def wrong_secret(message: str = _WRONG) -> CallerError:
+    return CallerError("invalid_api_key", message)
 
 
 def cookie_of(request: Request, is_secure: bool) -> str | None:
@@ -152,8 +157,14 @@ async def _by_session(context: Context, request: Request, is_use: bool) -> Actor
     if token is None:
         raise CallerError("missing_api_key", "No secret was sent: use 'Authorization: Bearer SECRET'.")
     at_ms = context.clock_ms()
-    session = await context.read(lambda conn: find_session(conn, token, at_ms))
-    actor = _actor_of_session(context, session, at_ms) if session is not None else None
+
+    def work(conn: Connection) -> tuple[Session | None, Person | None]:
+        session = find_session(conn, token, at_ms)
+        person_id = session.person_id if session is not None else None
+        return session, find_active(conn, person_id) if person_id is not None else None
+
+    session, person = await context.read(work)
+    actor = _actor_of_session(context, session, person, at_ms) if session is not None else None
     if session is None or actor is None:
         raise CallerError("invalid_api_key", "The session has ended. Sign in again.")
     check_origin(request)
@@ -166,8 +177,11 @@ async def _by_session(context: Context, request: Request, is_use: bool) -> Actor
     return actor
 
 
-def _actor_of_session(context: Context, session: Session, at_ms: int) -> Actor | None:
-    """The identity that opened it. None: its key lost access, or has another secret now."""
+def _actor_of_session(context: Context, session: Session, person: Person | None, at_ms: int) -> Actor | None:
+    """The identity that opened it, with the role that it has now. None: its key lost access, or has another secret
+    now, or the person may not log in any more."""
+    if session.person_id is not None:
+        return actor_of_person(person, by_session=True) if person is not None else None
     if session.key_id is None:
         return _BY_SESSION
     directory, now = context.accounting.directory, at_ms / 1000
@@ -178,6 +192,16 @@ def _actor_of_session(context: Context, session: Session, at_ms: int) -> Actor |
     if error is not None:
         raise error
     return _actor_of(directory, key, by_session=True)
+
+
+def actor_of_person(person: Person, *, by_session: bool = False) -> Actor:
+    return Actor(
+        name=person.actor,
+        role=person.role,
+        workspace_id=person.workspace_id or "",
+        person_id=person.id,
+        by_session=by_session,
+    )
 
 
 def _actor_of(directory: KeyDirectory, key: Key, *, by_session: bool = False) -> Actor:

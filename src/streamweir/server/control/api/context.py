@@ -22,6 +22,7 @@ from sqlalchemy import Connection
 from streamweir.core.errors import CallerError, GatewayFault, StreamweirError
 from streamweir.server.accounting.accounting import Accounting
 from streamweir.server.control.api.live_feed import LiveFeed
+from streamweir.server.control.passwords import PasswordHashing
 from streamweir.server.request.playground import Playground
 from streamweir.server.request.runtime.config import RuntimeConfig
 from streamweir.store.db.base import Store, StoreUnavailable
@@ -63,7 +64,13 @@ CHECKING_S = 60.0
 """Timeout for operations that read a whole log."""
 
 _CODES: dict[type[OperationRefused], str] = {Invalid: "invalid_value", NotFound: "not_found", Conflict: "conflict"}
-_PARAMS = {"amount": "amount_usd", "amount_nano": "amount_usd", "budget_nano": "budget_usd", "grace_ms": "grace_s"}
+_PARAMS = {
+    "amount": "amount_usd",
+    "amount_nano": "amount_usd",
+    "budget_nano": "budget_usd",
+    "grace_ms": "grace_s",
+    "person_id": "person",
+}
 """Members whose names in the API differ from those in the store."""
 
 
@@ -87,6 +94,7 @@ class Context(Struct, frozen=True, kw_only=True):
     """The configuration file. None: the gateway was started without one."""
     started_ms: int = msgspec.field(default_factory=now_ms)
     clock_ms: Callable[[], int] = now_ms
+    passwords: PasswordHashing = msgspec.field(default_factory=PasswordHashing)
     failed_logins: FailedLogins = msgspec.field(default_factory=FailedLogins)
 
     async def read(self, work: Callable[[Connection], T], *, timeout_s: float = READING_S) -> T:

@@ -30,6 +30,8 @@ Scope = Literal["chat", "models", "admin"]
 Scopes = Annotated[tuple[Scope, ...], Meta(min_length=1, max_length=16)]
 Period = Literal["day", "week", "month", "total"]
 WorkspaceName = Annotated[str, Meta(max_length=256, description="A workspace, by name or id.")]
+PersonId = Annotated[str, Meta(max_length=256, description="The id of a person.")]
+PersonRole = Literal["owner", "operator", "billing", "viewer", "admin", "member"]
 EndUser = Annotated[
     str,
     Meta(description='An end user, as the caller named it. With `end_user` of the store "hash" its digest works, too.'),

@@ -25,6 +25,7 @@ from streamweir.server.control.api.fields import (
     Moment,
     Name,
     Period,
+    PersonId,
     Scopes,
     WorkspaceName,
     nano,
@@ -66,6 +67,8 @@ class NewKey(KeyLimits, frozen=True, kw_only=True, forbid_unknown_fields=True):
     show_cost: bool = False
     resumable: bool = False
     price_group: Name | None = None
+    person: PersonId | None = None
+    """Whose key it is, of the people of its workspace."""
     expires_ms: Moment | None = None
 
 
@@ -83,6 +86,7 @@ class KeyPatch(LimitChanges, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     show_cost: bool | UnsetType = UNSET
     resumable: bool | UnsetType = UNSET
     price_group: Name | None | UnsetType = UNSET
+    person: PersonId | None | UnsetType = UNSET
     expires_ms: Moment | None | UnsetType = UNSET
 
 
@@ -206,6 +210,8 @@ def _members(call: Call[Any, Any], body: NewKey | KeyPatch) -> dict[str, Any]:
         raise forbidden("Only the operator can grant the scope 'admin'.")
     if "price_group" in members and (members["price_group"] is not None or isinstance(body, KeyPatch)):
         check_price_group(call, members["price_group"])
+    if "person" in members:
+        members["person_id"] = members.pop("person")
     for name in _LIMITS:
         check_limits_are_kept(call.context, members.get(name) is not None, name)
     if "budget_usd" in members:

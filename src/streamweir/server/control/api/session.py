@@ -1,6 +1,7 @@
-"""Sessions of the console: opened with the admin secret or with a key that has the scope `admin`.
+"""Sessions of the console: opened with the admin secret or with a key that has the scope `admin`, or by a person
+(`server.control.api.login`).
 
-A session ends when it is closed, after twelve idle hours, and when the secret that opened it is no longer valid
+A session ends when it is closed, after twelve idle hours or a week, and when who opened it has no access any more
 (`server.control.api.authentication`).
 
 The token of a session is in a cookie that no script can read. The CSRF token that a page must send with a change is
@@ -8,7 +9,7 @@ derived from it (`policy.secret.csrf_of`), so a page that is loaded again can re
 session and ends the one whose cookie was sent with it.
 """
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from msgspec import Meta, Struct
 from sqlalchemy import Connection
@@ -25,9 +26,11 @@ from streamweir.server.control.api.authentication import (
     session_cookie,
     wrong_secret,
 )
+from streamweir.server.control.api.context import Context
 from streamweir.server.control.api.operation import Call, Nothing, Operation, Reply
 from streamweir.server.control.routing import Access
-from streamweir.store.keys.sessions import IDLE_MS, SessionKey, end_session, log_in, replace_session
+from streamweir.server.request.admission import peer_of
+from streamweir.store.keys.sessions import IDLE_MS, Client, SessionKey, end_session, log_in, replace_session
 
 _MAX_BODY_BYTES = 4096
 
@@ -43,6 +46,8 @@ class SessionView(Struct, kw_only=True):
     actor: str
     role: Role
     permissions: list[Permission]
+    person: str | None
+    """The id of a person who has logged in."""
     is_operator: bool
     """It runs the gateway: as `owner` or as `operator`."""
     workspace: str | None
@@ -66,17 +71,30 @@ async def open_session(call: Call[Nothing, Login]) -> Reply:
     actor = await find_actor(context, secret, request)
     old = cookie_of(request, context.is_secure)
 
+    client = client_of(call)
+
     def work(conn: Connection) -> str | None:
         if not actor.key_id:
-            return log_in(conn, secret, old_token=old, actor=actor.name, at_ms=at_ms)
+            return log_in(conn, secret, old_token=old, actor=actor.name, at_ms=at_ms, client=client)
         holder = SessionKey(key_id=actor.key_id, key_digest=digest_of(secret), workspace_id=actor.workspace_id)
-        return replace_session(conn, old, actor=actor.name, at_ms=at_ms, holder=holder)
+        return replace_session(conn, old, actor=actor.name, at_ms=at_ms, holder=holder, client=client)
 
     token = await context.write(work)
     if token is None:  # the admin secret was reset at the same moment
         raise wrong_secret()
+    return reply_with_session(context, actor, token)
+
+
+def reply_with_session(context: Context, actor: Actor, token: str) -> Reply:
+    """The answer to a login: the identity, and the cookie of its new session."""
     cookie = session_cookie(token, context.is_secure)
     return Reply(value=_view(actor, csrf_of(token)), headers=(("set-cookie", cookie),))
+
+
+def client_of(call: Call[Any, Any]) -> Client:
+    """Where a login comes from."""
+    address = peer_of(call.request, call.context.runtime())
+    return Client(address=address, browser=call.request.headers.get("user-agent"))
 
 
 async def show_session(call: Call[Nothing, Nothing]) -> SessionView:
@@ -97,6 +115,7 @@ def _view(actor: Actor, csrf: str | None) -> SessionView:
     return SessionView(
         actor=actor.name,
         role=actor.role,
+        person=actor.person_id or None,
         permissions=sorted(PERMISSIONS[actor.role]),
         is_operator=actor.role in (Role.OWNER, Role.OPERATOR),
         workspace=actor.allowed_workspace,

@@ -15,9 +15,12 @@ from streamweir.server.control.api import (
     export,
     key,
     live,
+    login,
     model,
     overview,
+    own,
     payment,
+    person,
     playground,
     price,
     provider,
@@ -44,6 +47,9 @@ def _document(is_secure: bool) -> dict[str, Any]:
 
 OPERATIONS: tuple[Operation, ...] = (
     *session.OPERATIONS,
+    *login.OPERATIONS,
+    *own.OPERATIONS,
+    *person.OPERATIONS,
     *workspace.OPERATIONS,
     *key.OPERATIONS,
     *credit.OPERATIONS,

@@ -85,6 +85,8 @@ class KeyView(_NamesAndLimits, frozen=True, kw_only=True):
     resumable: bool
     price_group: str | None
     """By what its requests are sold. None: as its workspace says."""
+    person: str | None
+    """The id of the person whose key it is."""
     expires_ms: int | None
     created_ms: int
     revoked_ms: int | None
@@ -118,6 +120,7 @@ def _of_key(key: KeyRecord, sums: Sums | None, use: KeyUse) -> dict[str, str | i
         "recent_requests": use.requests,
         "recent_price_usd": usd(use.price),
         "workspace": key.workspace_id,
+        "person": key.person_id,
         "budget_usd": usd_or_none(key.budget_nano),
         "spent_usd": usd(sums.spent) if sums is not None else None,
         "held_usd": usd(sums.held) if sums is not None else None,

@@ -16,6 +16,7 @@ export interface SessionView {
   actor: string;
   role: Role;
   permissions: Permission[];
+  person: string | null;
   is_operator: boolean;
   workspace: string | null;
   csrf: string | null;
@@ -34,6 +35,74 @@ export interface Login {
 
 export interface Ended {
   ended: boolean;
+}
+
+export interface PasswordLogin {
+  name: string;
+  password: string;
+}
+
+export interface Acceptance {
+  /** The token of the invitation. */
+  invitation: string;
+  password: string;
+}
+
+export interface PasswordChange {
+  old: string;
+  new: string;
+}
+
+export interface OwnView {
+  person: PersonView;
+  workspace_name: string | null;
+}
+
+export interface PersonView {
+  id: string;
+  name: string;
+  role: "admin" | "billing" | "member" | "operator" | "owner" | "viewer";
+  workspace: string | null;
+  has_password: boolean;
+  is_federated: boolean;
+  created_ms: number;
+  invited_until_ms: number | null;
+  seen_ms: number | null;
+  disabled_ms: number | null;
+}
+
+export interface OwnSessionView extends OpenSessionView {
+  is_current: boolean;
+}
+
+export interface SessionsEnded {
+  sessions_ended: number;
+}
+
+export interface InvitedView extends PersonView {
+  invitation: string;
+}
+
+export interface NewPerson {
+  name: string;
+  role: "admin" | "billing" | "member" | "operator" | "owner" | "viewer";
+  workspace?: string | null;
+}
+
+export interface PersonPatch {
+  role?: "admin" | "billing" | "member" | "operator" | "owner" | "viewer";
+  workspace?: string | null;
+  disabled?: boolean;
+}
+
+export interface OpenSessionView {
+  id: string;
+  person: string | null;
+  key: string | null;
+  created_ms: number;
+  used_ms: number;
+  address: string | null;
+  browser: string | null;
 }
 
 export interface Workspace {
@@ -77,6 +146,7 @@ export interface KeyView {
   show_cost: boolean;
   resumable: boolean;
   price_group: string | null;
+  person: string | null;
   expires_ms: number | null;
   created_ms: number;
   revoked_ms: number | null;
@@ -106,6 +176,7 @@ export interface NewKey {
   show_cost?: boolean;
   resumable?: boolean;
   price_group?: string | null;
+  person?: string | null;
   expires_ms?: number | null;
 }
 
@@ -124,6 +195,7 @@ export interface KeyPatch {
   show_cost?: boolean;
   resumable?: boolean;
   price_group?: string | null;
+  person?: string | null;
   expires_ms?: number | null;
 }
 
