@@ -5,10 +5,11 @@ from itertools import pairwise
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
 from streamweir.core.usage import Usage
 from streamweir.policy.limits.reserve import Need, extension_sizes, fitting_size, limit_of, wanted_size
-from streamweir.policy.pricing.prices import Quote, Rates, price_of
+from streamweir.policy.pricing.prices import Quote, Rates, Service, Tier, price_of
 
 tokens = st.integers(0, 10**12)
 
@@ -77,6 +78,34 @@ def test_what_an_amount_affords_is_exact(quote: Quote, amount: int, prompt: int)
         assert (quote.hold(prompt, 0) or 0) > amount
     else:
         assert (quote.hold(prompt, tokens) or 0) <= amount < (quote.hold(prompt, tokens + 1) or 0)
+
+
+parts = st.builds(
+    Rates,
+    input=st.integers(0, 1),
+    output=st.integers(0, 1),
+    reasoning=st.none() | st.integers(0, 1),
+    per_request=st.integers(0, 1),
+    per_search=st.integers(0, 1),
+)
+whole_rates = st.builds(
+    lambda plain, tiers, services: structs.replace(
+        plain,
+        tiers=tuple([Tier(1000 * number, each) for number, each in enumerate(tiers)]),
+        services=tuple([Service("flex", each) for each in services]),
+    ),
+    parts,
+    st.lists(parts, max_size=2),
+    st.lists(parts, max_size=1),
+)
+
+
+@given(st.lists(st.none() | whole_rates, max_size=3), st.integers(0, 2), st.sampled_from([None, "flex", "priority"]))
+def test_a_quote_is_free_if_no_answer_costs_anything(
+    known: list[Rates | None], searches: int, service_tier: str | None
+) -> None:
+    quote = Quote("v", {f"p/{number}": each for number, each in enumerate(known)}, searches=searches)
+    assert quote.is_free(service_tier) == (quote.affords(0, 0, service_tier) is None)
 
 
 @given(needs, quotes, money, st.data())

@@ -1,6 +1,7 @@
 """What the models of a route read and write at the most: by all of them, and by the price table that is in force."""
 
 from streamweir.config.model import Store
+from streamweir.pipeline.body_rules import BodyRules
 from streamweir.pipeline.prompt_bound import IMAGE_TOKENS, SMALL_TOKEN_IMAGE
 from streamweir.policy.pricing.pricebook import PriceBook
 from streamweir.policy.pricing.pricelist import Model, Price, PriceList, Provider
@@ -74,9 +75,31 @@ def test_what_a_fallback_reads_and_writes_counts_too_but_shortens_no_answer_of_t
     )
 
 
+def test_a_model_that_hides_nothing_may_be_asked_to_reason_by_what_the_operator_sets() -> None:
+    rules = {
+        TargetId("g", "gpt-4o"): BodyRules(defaults={"reasoning_effort": "low"}),
+        TargetId("o", "gpt-4o"): BodyRules(),
+    }
+    own = Route("alias", (RouteTarget(TargetId("o", "gpt-4o")),), fallbacks=("g/gpt-4o",))
+    with_fallback = RouteTable([own], KINDS).resolve("alias")
+    assert with_fallback is not None
+    routes = (route("o/gpt-4o"), route("o/o3"), route("g/gpt-4o"), with_fallback)
+    tables = [ModelLimitsTable(KINDS, PriceBook(table()), STORE, rules_of=rules.get) for _ in routes]
+    found = [limits.of(each).never_hides for limits, each in zip(tables, routes, strict=True)]
+    assert found == [True, False, False, False]
+
+
 def test_it_is_made_once_for_each_table() -> None:
     book = PriceBook(table(a=1000))
     model_limits = ModelLimitsTable(KINDS, book, STORE)
     assert model_limits.of(route("o/a")) is model_limits.of(route("o/a"))
     book.table = table(a=3000)
     assert model_limits.of(route("o/a")).answers[0].smallest_window == 3000
+
+
+def test_the_longest_answer_is_read_again_when_the_prices_change() -> None:
+    book = PriceBook(table(**{"gpt-4o": 10_000}))
+    model_limits, target = ModelLimitsTable(KINDS, book, STORE), TargetId("o", "gpt-4o")
+    assert [model_limits.max_output(target) for _ in range(2)] == [10_000, 10_000]
+    book.table = table(**{"gpt-4o": 5000})
+    assert model_limits.max_output(target) == 5000

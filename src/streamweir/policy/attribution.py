@@ -93,8 +93,10 @@ class Recorder:
         if end_user is not None:
             end_user = self._end_user(end_user[:_MAX_READ]) if self._rule != "none" else None
         session = self._recorded(sent.session) if sent.session is not None else None
-        tags = dict.fromkeys(self._recorded(tag) for tag in sent.tags)
-        return Attribution(end_user or None, session or None, tuple(tag for tag in tags if tag))
+        if not sent.tags:
+            return Attribution(end_user or None, session or None)
+        tags = dict.fromkeys([self._recorded(tag) for tag in sent.tags])
+        return Attribution(end_user or None, session or None, tuple([tag for tag in tags if tag]))
 
     def _end_user(self, text: str) -> str:
         return hashed(text) if self._rule == "hash" else self._recorded(text)

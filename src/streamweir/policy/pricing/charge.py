@@ -5,7 +5,7 @@ group says what is charged (`policy.pricing.charge_rule`). Pure; a settlement an
 same functions.
 """
 
-from typing import NamedTuple
+from msgspec import Struct, structs
 
 from streamweir.core.delivered import DeliveredPart, delivered_usage
 from streamweir.core.usage import Usage
@@ -13,7 +13,7 @@ from streamweir.policy.pricing.charge_rule import DEFAULT_RULES, Case, charged
 from streamweir.policy.pricing.prices import Quote, Rates, cost_of
 
 
-class Charge(NamedTuple):
+class Charge(Struct, frozen=True, gc=False):
     """What a request costs and what it is sold for, in nano-dollars, with their rates. None: not known."""
 
     cost: int | None
@@ -72,4 +72,4 @@ def by_rule(
     if rule == "delivered" and delivered is not None and usage is not None and charge.rates is not None:
         price_delivered = cost_of(delivered_usage(usage, delivered), charge.rates, service_tier)
     price = charged(rule, charge.cost, charge.price, price_delivered)
-    return charge._replace(price=price, rule=f"{case}:{rule}")
+    return structs.replace(charge, price=price, rule=f"{case}:{rule}")

@@ -202,6 +202,18 @@ class Quote(Struct, frozen=True, omit_defaults=True):
             highest_cost = amount if highest_cost is None else max(highest_cost, amount)
         return highest_cost
 
+    def is_free(self, service_tier: str | None = None) -> bool:
+        """No answer costs anything, at any target whose price is known: `affords` says None for every amount."""
+        for rates in (self.rates if self.prices is None else self.prices).values():
+            if rates is None:
+                continue
+            if rates.tiers or (rates.services and service_tier is not None):
+                if affordable(rates, 0, 0, service_tier, self.searches) is not None:
+                    return False
+            elif rates.highest_output or rates.per_request or (self.searches and rates.per_search):
+                return False
+        return True
+
     def affords(self, amount: int, prompt_tokens: int, service_tier: str | None = None) -> int | None:
         """The answer tokens that `amount` pays for, at any target. See `affordable`."""
         fewest: int | None = None

@@ -316,7 +316,7 @@ class Accounting:
         reservation = Reservation(
             request, hold, limit_request, hold.amount, None, size.prompt, decision_s=self._decision_s
         )
-        if need is not None and request.quote.affords(0, 0, request.service_tier) is not None:
+        if need is not None and not request.quote.is_free(request.service_tier):
             reservation.allowance, reservation.choices = output_tokens, need.choices
             reservation.limit, reservation.flags = limit_of(need, need.longest if need.is_cuttable else size.answer)
             if need.is_cuttable:

@@ -107,7 +107,9 @@ class BudgetReserver:
         available = await self._available(need, account_limits)
         wanted = wanted_size(need, request.quote, available)
         search, size = _Search(need, wanted, need.prompt), wanted
-        blocked_by = self.line.has_waiting([charge.account for charge in account_limits.charges])
+        blocked_by: str | None = None
+        if self.line.waiting:
+            blocked_by = self.line.has_waiting([charge.account for charge in account_limits.charges])
         turn: Turn | None = None
         max_s = request.wait.max_s if request.wait is not None else None
         wait_s = self._wait_s if max_s is None else min(self._wait_s, max_s)

@@ -35,7 +35,7 @@ class ReservationSizes(Protocol):
         ...
 
 
-class BudgetWait(NamedTuple):
+class BudgetWait(Struct, frozen=True):
     """How a request waits for money that others hold."""
 
     begins: Callable[[], None]

@@ -54,34 +54,29 @@ class ReservationSize:
         chat, limits, store = self._chat, self._runtime.model_limits.of(self._route), self._runtime.config.store
         bound = bound_of(chat, self._body_bytes, limits.image_tokens, links_are_images=limits.links_are_images)
         self._bound = bound
-        self._answers = tuple([_max_answer(each, bound, hold_tokens) for each in limits.answers])
-        choices, limit = choices_of(chat), chat.max_output_tokens
-        if limit is not None and limits.longest is not None:
-            limit = min(limit, limits.longest)
-        reasons = chat.reasoning is not None or thinking_budget(chat) > 0 or "thinking" in chat.body
+        choices, limit, budget = choices_of(chat), chat.max_output_tokens, thinking_budget(chat)
+        if limit is None:
+            self._answers = tuple([_max_answer(each, bound, hold_tokens) for each in limits.answers])
+        elif limits.longest is not None and limits.longest < limit:
+            limit = limits.longest
+        reasons = chat.reasoning is not None or budget > 0 or "thinking" in chat.body
         return Need(
             prompt=bound.by_bytes(limits.largest_window, store.prompt_bytes_per_token),
             limit=None if limit is None else limit * choices,
-            default=hold_tokens + thinking_budget(chat),
-            max_answer=max(self._answers),
+            default=hold_tokens + budget,
+            max_answer=max(self._answers) if limit is None else limit,
             choices=choices,
             extra_output=0 if chat.prediction is None else predicted_tokens(chat),
             service_tier=chat.service_tier,
             reasons=reasons,
-            never_hides=limits.never_hides and not reasons and not self._has_changes(),
+            never_hides=limits.never_hides and not reasons,
         )
 
     def max_answer(self, target: TargetId) -> int | None:
         """The longest answer that is requested from a target, per choice, if the caller set no limit."""
         routes = (self._route, *self._route.reachable)
-        limits = zip(routes, self._answers, strict=False)  # no limits: the size was not needed
+        limits = zip(routes, self._answers, strict=False)  # none: the size was not needed, or the caller set a limit
         return next((tokens for route, tokens in limits if route.has_target(target)), None)
-
-    def _has_changes(self) -> bool:
-        """The operator sets members of the body, which may ask for reasoning."""
-        routes = (self._route, *self._route.reachable)
-        rules = [self._runtime.provider_for(entry.target).rules for route in routes for entry in route.targets]
-        return bool([each for each in rules if each is not None and (each.defaults or each.override)])
 
     async def count(self) -> int | None:
         """The maximum prompt tokens, by the tokenizers of all models that may answer. None: one is not available."""

@@ -31,7 +31,7 @@ class UsageCounts:
     """Sums of equal requests, which are most of a batch, are added up once for all tables."""
 
     def __init__(self) -> None:
-        self._sums: _Sums = {}
+        self._counted: dict[tuple[Any, ...], list[list[int]]] = {}
         self._first_tokens: dict[tuple[tuple[Any, ...], int], int] = {}
 
     def add(self, entry: Settle, row: Row, at_ms: int, workspace_id: str, key_id: str) -> None:
@@ -53,7 +53,12 @@ class UsageCounts:
             row.cost is None,
             row.price - row.cost if row.price is not None and row.cost is not None else 0,
         ]
-        _add(self._sums, (minute, credential, end_user, api, row.session, row.tags), counted)
+        group = (minute, credential, end_user, api, row.session, row.tags)
+        known = self._counted.get(group)
+        if known is None:
+            self._counted[group] = [counted]
+        else:
+            known.append(counted)
         if row.stream and row.ttft_ms is not None:
             first = (minute, bucket_of(row.ttft_ms))
             self._first_tokens[first] = self._first_tokens.get(first, 0) + 1
@@ -62,7 +67,8 @@ class UsageCounts:
         minutes: _Sums = {}
         attributed: _Sums = {}
         targets: _Sums = {}
-        for (minute, credential, end_user, api, session, tags), sums in self._sums.items():
+        for (minute, credential, end_user, api, session, tags), counted in self._counted.items():
+            sums = list(map(sum, zip(*counted, strict=True)))
             at, workspace_id, key_id, _, target = minute
             _add(minutes, _by_provider(minute), sums + _NO_TTFT)
             for kind, value in _attribution_of(end_user, api, session, tags):

@@ -58,7 +58,7 @@ from streamweir.server.request.attribution import recorder_of
 from streamweir.server.request.lookup.model_lists import ModelLists
 from streamweir.server.request.runtime.authorization import authorizer_for, is_authorized
 from streamweir.server.request.runtime.file_keys import key_ring
-from streamweir.server.request.runtime.model_limits import ModelLimitsTable
+from streamweir.server.request.runtime.model_limits import ModelLimitsTable, outputs_of
 from streamweir.server.request.runtime.route_prices import RoutePrices
 from streamweir.server.request.runtime.target_settings import OwnSettings, server_of, settings_of_targets
 from streamweir.server.request.runtime.wires import ProviderWire, WireTable
@@ -228,7 +228,13 @@ def build_runtime_config(
         refusals=old.refusals if old is not None else TargetMemory(),
         unstreamed=old.unstreamed if old is not None else TargetMemory(),
         quotes=RoutePrices(book, kinds, own_prices(config), price_groups(config), target_costs(config)),
-        model_limits=ModelLimitsTable(kinds, book, config.store, _outputs(config)),
+        model_limits=ModelLimitsTable(
+            kinds,
+            book,
+            config.store,
+            outputs_of(config),
+            lambda target: (targets.get(target) or providers[target.provider]).rules,
+        ),
         providers=providers,
         targets=targets,
         secrets={name: tuple(map(Secret, secrets_for(config, name))) for name in providers},
@@ -388,15 +394,6 @@ def _provider_runtime(provider: ProviderConfig, timeouts: TargetTimeouts, upstre
         health=HealthSettings(provider.max_failures, provider.ejection_s, provider.cooldown_s),
         rules=rules_of(provider.drop, provider.defaults, provider.override),
     )
-
-
-def _outputs(config: Config) -> dict[TargetId, int]:
-    return {
-        TargetId(target.provider, target.model): target.max_output_tokens
-        for model in config.models
-        for target in model.targets
-        if target.max_output_tokens is not None
-    }
 
 
 def _target_limits(config: Config) -> TargetLimits | None:

@@ -5,12 +5,13 @@ names of routes (`{provider}/{anything}`), so the cache is bounded.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
 from msgspec import Struct
 
-from streamweir.config.model import Store
+from streamweir.config.model import Config, Store
+from streamweir.pipeline.body_rules import BodyRules
 from streamweir.pipeline.prompt_bound import IMAGE_TOKENS, SMALL_TOKEN_IMAGE
 from streamweir.policy.pricing.pricebook import PriceBook
 from streamweir.policy.pricing.pricetable import PriceTable
@@ -45,7 +46,7 @@ class ModelLimits(Struct, frozen=True, kw_only=True):
     longest: int | None
     """The longest answer of any of the models. None: not known for all of them."""
     never_hides: bool
-    """None of them bills reasoning unless it is asked for."""
+    """None of them bills reasoning unless the request asks for it, and the operator sets no members that may ask."""
     answers: tuple[AnswerLimits, ...]
     """Of the route itself, and of each route that is reachable by fallbacks."""
 
@@ -57,27 +58,41 @@ class ModelLimitsTable:
         prices: PriceBook,
         store: Store,
         outputs: Mapping[TargetId, int] = MappingProxyType({}),
+        rules_of: Callable[[TargetId], BodyRules | None] = lambda _: None,
     ) -> None:
-        """`kinds`: of the providers, by name. `outputs`: the longest answers that the operator has configured."""
+        """`kinds`: of the providers, by name. `outputs`: the longest answers that the operator has configured.
+        `rules_of`: what the operator changes in the bodies that a target gets."""
         self._kinds = kinds
         self._prices = prices
         self._store = store
         self.configured_outputs = outputs
+        self._rules_of = rules_of
         self._cache: dict[str, ModelLimits] = {}
+        self._outputs: dict[TargetId, int | None] = {}
         self._cache_table: PriceTable | None = None
 
     def of(self, route: Route) -> ModelLimits:
-        table = self._prices.table
-        if table is not self._cache_table or len(self._cache) >= _MAX_ROUTES:
-            self._cache.clear()
-            self._cache_table = table
+        if self._prices.table is not self._cache_table or len(self._cache) >= _MAX_ROUTES:
+            self._forget()
         cached = self._cache.get(route.configured_id)
         if cached is None:
-            cached = self._cache[route.configured_id] = self._make(route, table)
+            cached = self._cache[route.configured_id] = self._make(route, self._prices.table)
         return cached
 
     def max_output(self, target: TargetId) -> int | None:
         """The longest answer, as configured, else as documented. None: not known."""
+        if self._prices.table is not self._cache_table or len(self._outputs) >= _MAX_ROUTES:
+            self._forget()
+        if target not in self._outputs:
+            self._outputs[target] = self._max_output(target)
+        return self._outputs[target]
+
+    def _forget(self) -> None:
+        self._cache.clear()
+        self._outputs.clear()
+        self._cache_table = self._prices.table
+
+    def _max_output(self, target: TargetId) -> int | None:
         own = self.configured_outputs.get(target)
         if own is not None:
             return own
@@ -88,6 +103,10 @@ class ModelLimitsTable:
     def _answer(self, target: TargetId) -> int:
         """The longest answer that it can be asked for; a default if it is not known."""
         return self.configured_outputs.get(target) or output_limit(target.model) or self._store.answer_tokens
+
+    def _sets_members(self, target: TargetId) -> bool:
+        rules = self._rules_of(target)
+        return rules is not None and bool(rules.defaults or rules.override)
 
     def _make(self, route: Route, table: PriceTable) -> ModelLimits:
         """Fallbacks included: any of them may answer."""
@@ -103,7 +122,7 @@ class ModelLimitsTable:
             links_are_images={kind for kind, _ in targets} <= _IMAGE_URL_KINDS,
             largest_window=max(window or self._store.remote_tokens for window in windows),
             longest=None if None in maxima else max([tokens for tokens in maxima if tokens is not None]),
-            never_hides=all(never_hides(model) for _, model in targets),
+            never_hides=all(never_hides(target.model) and not self._sets_members(target) for target in all_targets),
             answers=tuple(self._answers(each, table) for each in routes),
         )
 
@@ -114,3 +133,13 @@ class ModelLimitsTable:
             smallest_window=min([window for window in windows if window is not None], default=None),
             answer=min(map(self._answer, targets)),
         )
+
+
+def outputs_of(config: Config) -> dict[TargetId, int]:
+    """The longest answers that the operator has configured."""
+    return {
+        TargetId(target.provider, target.model): target.max_output_tokens
+        for model in config.models
+        for target in model.targets
+        if target.max_output_tokens is not None
+    }
