@@ -19,7 +19,7 @@ from support.accounting_gateway import MODEL, AccountingSetup, keeping
 from support.answers import openai_stream
 from support.script import stream
 
-PACE = Intervals(tick_s=0.002, heartbeat_s=0.002, decision_s=60.0, apply_s=60.0)
+PACE = Intervals(tick_s=0.002, heartbeat_s=0.002, decision_s=60.0, apply_s=60.0, purge_after_s=0.0)
 QUICK = Backoff(first_s=0.001, max_delay_s=0.004, healthy_s=0.01)
 NEVER_HEALTHY = Backoff(first_s=0.001, max_delay_s=0.004, healthy_s=3600.0)
 TASKS = [

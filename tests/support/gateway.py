@@ -29,6 +29,8 @@ from streamweir.config.model import Provider as ProviderConfig
 from streamweir.console.assets import Assets
 from streamweir.server.accounting import token_count
 from streamweir.server.accounting.intervals import Intervals
+from streamweir.server.http import limits
+from streamweir.server.http.pressure import memory_limit_bytes
 from streamweir.server.process.bootstrap import open_accounting, prepare_accounting
 from streamweir.server.process.gateway import Gateway
 from streamweir.server.telemetry.log import log_request
@@ -59,6 +61,7 @@ def _load_for_all(name: str) -> Callable[[str], int] | None:
 
 
 token_count._load = _load_for_all
+vars(limits)["memory_limit_bytes"] = cache(memory_limit_bytes)  # a dozen files are read
 
 
 class Gate:

@@ -23,6 +23,7 @@ from streamweir.store.db.postgres import PostgresStore
 from streamweir.store.db.sqlite import SqliteStore
 from support.deadlines import PROGRAM_TIMEOUT_S, replace_default
 from support.postgres import shared_postgres
+from support.postgres_dialect import shares_compiled_statements
 
 DATABASES = ("sqlite", "postgres")
 each_database = pytest.mark.parametrize("database", DATABASES)
@@ -30,6 +31,7 @@ each_database = pytest.mark.parametrize("database", DATABASES)
 for each in (SqliteStore, PostgresStore):
     for method in (each.read, each.write, each.write_content):
         replace_default(method, timeout_s=PROGRAM_TIMEOUT_S)
+shares_compiled_statements()
 _FILE = "streamweir.db"
 _SQLITE_URL = f"sqlite:///{_FILE}"
 _migrated: dict[str, bytes | str] = {}

@@ -4,7 +4,7 @@ A reason never contains a secret or an address.
 """
 
 from collections.abc import Iterator, Sequence
-from functools import reduce
+from functools import cache, reduce
 from json import dumps
 
 from msgspec import structs
@@ -67,9 +67,14 @@ def check_contradictions(models: Sequence[Model]) -> Iterator[ConfigProblem]:
 
 def own_settings(target: Target) -> dict[str, object]:
     """What the entry sets of the target itself, over its provider."""
-    settings = {field.name: (getattr(target, field.name), field.default) for field in structs.fields(target)}
+    settings = ((name, getattr(target, name), default) for name, default in _defaults())
     return {
         name: value
-        for name, (value, default) in settings.items()
-        if name not in _OF_ALIAS and value is not None and value != default and value not in ({}, ())
+        for name, value, default in settings
+        if value is not None and value != default and value not in ({}, ())
     }
+
+
+@cache
+def _defaults() -> list[tuple[str, object]]:
+    return [(field.name, field.default) for field in structs.fields(Target) if field.name not in _OF_ALIAS]

@@ -47,6 +47,8 @@ class Intervals(Struct, frozen=True, kw_only=True):
     """A factor: how long a delivery that failed waits, compared to `policy.alert.retry_s`."""
     budget_use_s: float = 15.0
     """Between two looks at how much of the budgets is spent, for the metrics."""
+    purge_after_s: float = 10.0
+    """From the start to the first deletion of what is old: a process that starts has other things to do."""
     lease_s: float = LEASE_S
     """A reservation in Valkey is released if it was not renewed for so long."""
     instance_s: float = INSTANCE_S

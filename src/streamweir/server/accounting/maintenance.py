@@ -135,6 +135,7 @@ class Maintenance:
             await self._run_step(self._reconcile)
 
     async def _purge(self) -> None:
+        await asyncio.sleep(self._intervals.purge_after_s)
         await retention.purge_regularly(self._store, self._node.instance, now_ms, days=self._retention_days)
 
     async def _read_budget_use(self) -> None:
