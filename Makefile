@@ -62,7 +62,7 @@ test: $(STAMP)/local $(STAMP)/chromium $(STAMP)/deploy check ## run everything a
 	@echo "Running all other tests"
 	@$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal --leave-out "$(PURE)"
 
-test-fleet: $(STAMP)/program $(STAMP)/test ## restart three nodes behind HAProxy one after the other under load, on PostgreSQL and Valkey: two minutes
+test-fleet: $(STAMP)/program $(STAMP)/test ## restart nodes behind HAProxy one after the other under load, with resumable streams too, and kill one, on PostgreSQL and Valkey: five minutes
 	@$(BIN)/python -m pytest -m fleet -s tests/fleet
 
 test-image: $(STAMP)/program $(STAMP)/test ## build the image and run it, with Docker, or as root with Podman: some minutes

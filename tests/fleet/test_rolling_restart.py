@@ -5,12 +5,7 @@ checks each second and repeats nothing, so whatever a node refuses or cuts, a ca
 """
 
 import asyncio
-import os
-import signal
-import sys
 from collections import Counter
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -18,13 +13,13 @@ from sqlalchemy import select
 
 from streamweir.store.db.engine import open_store
 from streamweir.store.db.tables import instances, requests
+from support.fleet_program import FleetNode, started
 from support.forked_processes import fork_server
 from support.gateway import KEY, chat_request, frames_of
 from support.haproxy import HaProxy, why_absent
 from support.raw_client import CutShort, RawClient
-from support.serve_process import PROGRAM, Program
 from support.stores import migrated_url
-from support.valkey import ValkeyServer, free_port
+from support.valkey import ValkeyServer
 
 pytestmark = [
     pytest.mark.fleet,
@@ -62,41 +57,6 @@ max_streams = 10000
 ROWS = select(requests.c.request_id, requests.c.verdict, instances.c.node).join(
     instances, instances.c.id == requests.c.instance
 )
-
-
-class Node:
-    def __init__(self, name: str, folder: Path, toml: str) -> None:
-        self.name = name
-        self.address = ("127.0.0.1", free_port())
-        self.words = ["--data-dir", str(folder), "--config", str(folder / "streamweir.toml")]
-        folder.mkdir()
-        (folder / "streamweir.toml").write_text(toml)
-        self._program: Program | None = None
-
-    async def start(self) -> None:
-        listen = f"{self.address[0]}:{self.address[1]}"
-        process = await asyncio.create_subprocess_exec(
-            *PROGRAM,
-            *self.words,
-            "--listen",
-            listen,
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
-            limit=1024 * 1024,
-        )
-        self._program = Program(process)
-        await self._program.started()
-
-    async def stop(self) -> int:
-        assert self._program is not None
-        self._program.signal(signal.SIGTERM)
-        return await self._program.status()
-
-    async def end(self) -> None:
-        if self._program is not None:
-            await self._program.end()
 
 
 class Crowd:
@@ -149,21 +109,11 @@ class Crowd:
         return head.header("connection") != "close"
 
 
-@asynccontextmanager
-async def started(nodes: list[Node]) -> AsyncIterator[None]:
-    try:
-        await asyncio.gather(*(node.start() for node in nodes))
-        yield
-    finally:
-        for node in nodes:
-            await node.end()
-
-
 async def test_a_rolling_restart_of_three_nodes_loses_no_request(tmp_path: Path) -> None:
     url = await migrated_url("postgres", tmp_path)
     with ValkeyServer() as valkey:
         known = {"url": url, "shared": valkey.url, "key": KEY, "words": WORDS, "pace_ms": PACE_MS}
-        nodes = [Node(name, tmp_path / name, CONFIG.format(node=name, **known)) for name in NODES]
+        nodes = [FleetNode(name, tmp_path / name, CONFIG.format(node=name, **known)) for name in NODES]
         async with started(nodes):
             with HaProxy({node.name: node.address for node in nodes}) as balancer:
                 await balancer.sees(**dict.fromkeys(NODES, True))

@@ -27,12 +27,12 @@ TWO_KEYS = f'[[keys]]\nname = "test"\nkey = "{KEY}"\n[[keys]]\nname = "other"\nk
 def close(gateway: Gateway) -> None:
     """As if work waited for far too long: nothing more is opened."""
     gateway._overload._limit.limit = 0.0
-    gateway._opening_limited(True)
+    gateway._overload._limit_changed(True)
 
 
 def open_again(gateway: Gateway) -> None:
     gateway._overload._limit.limit = inf
-    gateway._opening_limited(False)
+    gateway._overload._limit_changed(False)
 
 
 def refusals(gate: Gate, reason: str) -> float:
@@ -135,7 +135,7 @@ async def test_under_a_limit_only_some_requests_without_a_valid_key_get_that_err
 
 async def test_what_was_read_as_it_was_accepted_and_is_not_refused_is_served() -> None:
     async with gateway_to([Head(), Send(FRAMES), End()]) as (gate, _):
-        gate.gateway._opening_limited(True)
+        gate.gateway._overload._limit_changed(True)
         sock = socket.create_connection(gate.address)
         sock.sendall(chat_request(model="up/m", stream=True) + chat_request(model="up/m", stream=True)[:-7])
         sock.setblocking(False)
@@ -144,7 +144,7 @@ async def test_what_was_read_as_it_was_accepted_and_is_not_refused_is_served() -
             await client.send(chat_request(model="up/m", stream=True)[-7:])
             assert (await client.response()).status == 200
         await gate.settled(2)
-        gate.gateway._opening_limited(False)
+        gate.gateway._overload._limit_changed(False)
 
 
 _BODY = b'{"model":"m"}'

@@ -150,13 +150,13 @@ async def test_a_restart_of_valkey_loses_nothing_that_is_still_in_memory(own_ser
         await forgotten.end()
         forgotten.published.forget()
         reader = there.follower.follow("running", 0, 2)
-        async with aclosing(reader.events()) as events:
-            assert [await anext(events), await anext(events)] == [event(1), event(2)]
+        async with aclosing(reader.batches()) as batches:
+            assert await anext(batches) == [event(1), event(2)]
             own_server.kill()
             running.add(event(3))
             assert not await running.published.flushed(0.0)
             with pytest.raises(SharedUnavailable):
-                await anext(events)
+                await anext(batches)
         own_server.start()
         assert await running.flushed()
         await until_found(there, "ended")
@@ -258,13 +258,15 @@ async def test_a_reader_that_does_not_read_keeps_few_frames_here_and_gets_all_of
         stream.add(*events)
         await stream.end()
         slow = there.follower.follow("s", 0, len(events))
-        async with aclosing(slow.events()) as coming:
-            got = [await anext(coming)]
+        async with aclosing(slow.batches()) as batches:
+            got = await anext(batches)
+            assert len(got) < len(events)
             assert await there.read("s") == (events, COMPLETE), "another reader does not wait for it"
             assert slow._queued_bytes < 4_000_000
-            got += [await anext(coming) for _ in events[1:]]
+            while len(got) < len(events):
+                got += await anext(batches)
             with pytest.raises(StreamEnded):
-                await anext(coming)
+                await anext(batches)
         assert got == events
 
 
@@ -280,8 +282,7 @@ async def test_nothing_fails_while_valkey_is_not_there(own_server: ValkeyServer)
         with pytest.raises(SharedUnavailable):
             await here.shared.find("s0")
         with pytest.raises(SharedUnavailable):
-            async for _ in here.follower.follow("s0", 0, 0).events():
-                pass
+            await anext(here.follower.follow("s0", 0, 0).batches())
         own_server.start()
         assert await streams[0].flushed()
         assert await streams[1].flushed()
@@ -360,6 +361,6 @@ async def test_a_reader_that_leaves_is_forgotten(server: ValkeyServer) -> None:
         stream = here.open("s")
         stream.add(event(1))
         assert await stream.flushed()
-        async with aclosing(there.follower.follow("s", 0, 1).events()) as events:
-            assert await anext(events) == event(1)
+        async with aclosing(there.follower.follow("s", 0, 1).batches()) as batches:
+            assert await anext(batches) == [event(1)]
         assert there.follower._followings == {}

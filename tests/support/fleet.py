@@ -149,11 +149,12 @@ async def fleet(
     store: str = "",
     intervals: Intervals = LONG_INTERVALS,
     others: Sequence[str] = (),
+    named: bool = False,
 ) -> AsyncIterator[Fleet]:
     """`database`: which kind, or the URL of one. `store` is more TOML for `[store]`: unless it says so, no request
     waits for money that others hold.
 
-    `others`: URLs of the same database, each for a gateway more.
+    `others`: URLs of the same database, each for a gateway more. `named`: each is a node of its own, also on SQLite.
     """
     url = await migrated_url(database, folder) if database in DATABASES else database
     are_workers = database == "sqlite"
@@ -162,7 +163,10 @@ async def fleet(
         async with AsyncExitStack() as stack:
             setups = []
             for number, each in enumerate([url] * count + list(others)):
-                config = f'{providers(up=up.base_url)}\n[store]\nurl = "{each}"\n{with_wait(store)}\n{shared}{toml}'
+                name = f'\n[server]\nnode = "node{number}"\n' if named else ""
+                config = (
+                    f'{providers(up=up.base_url)}\n[store]\nurl = "{each}"\n{with_wait(store)}\n{shared}{toml}{name}'
+                )
                 data_dir = folder if are_workers else folder / f"node{number}"
                 data_dir.mkdir(exist_ok=True)
                 is_worker = are_workers and count > 1

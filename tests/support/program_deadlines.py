@@ -12,7 +12,13 @@ from streamweir.server.control.api.context import Context
 from streamweir.server.process import bootstrap
 from support.deadlines import PROGRAM_TIMEOUT_S, replace_default
 
-LONG_INTERVALS = Intervals(shared_timeout_s=PROGRAM_TIMEOUT_S, decision_s=PROGRAM_TIMEOUT_S, apply_s=PROGRAM_TIMEOUT_S)
+LONG_INTERVALS = Intervals(
+    shared_timeout_s=PROGRAM_TIMEOUT_S,
+    decision_s=PROGRAM_TIMEOUT_S,
+    apply_s=PROGRAM_TIMEOUT_S,
+    stream_timeout_s=PROGRAM_TIMEOUT_S,
+    stream_lease_s=2 * PROGRAM_TIMEOUT_S,
+)
 """A slow part does not count as unavailable."""
 
 

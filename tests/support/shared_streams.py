@@ -86,8 +86,8 @@ class StreamNode:
         assert found is not None
         events: list[bytes] = []
         try:
-            async for event in self.follower.follow(stream_id, after, found.events).events():
-                events.append(event)
+            async for batch in self.follower.follow(stream_id, after, found.events).batches():
+                events += batch
         except StreamEnded as end:
             return events, end.state
         raise AssertionError("it ends in one way or another")

@@ -101,6 +101,8 @@ GATEWAY_CODES: dict[str, ErrorSpec] = {
     "overloaded": ErrorSpec(503, "overloaded_error", may_retry=True),
     "server_shutting_down": ErrorSpec(503, "overloaded_error", may_retry=True),
     "ledger_unavailable": ErrorSpec(503, "overloaded_error", may_retry=True),
+    "streams_unavailable": ErrorSpec(503, "overloaded_error", may_retry=True),
+    "stream_lost": ErrorSpec(503, "server_error", may_retry=True),
     "stopped_by_operator": ErrorSpec(503, "server_error"),
 }
 

@@ -306,10 +306,10 @@ TOLD = {
         " upstream_server_error upstream_stream_truncated upstream_stream_reset upstream_invalid_frame"
         " upstream_frame_too_large response_too_large"
     ),
-    (503, "api_error"): "stopped_by_operator",
+    (503, "api_error"): "stream_lost stopped_by_operator",
     (503, "overloaded_error"): (
         "no_available_deployment upstream_quota_exhausted overloaded server_shutting_down ledger_unavailable"
-        " model_unpriced"
+        " model_unpriced streams_unavailable"
     ),
     (504, "timeout_error"): "upstream_timeout stream_idle_timeout stream_deadline_exceeded",
     (529, "overloaded_error"): "upstream_overloaded",

@@ -42,6 +42,7 @@ _OWN_WORDS = {
     "budget_exceeded": ErrorWords(402, "billing_error"),
     "model_unpriced": ErrorWords(503, "overloaded_error"),
     "upstream_overloaded": ErrorWords(529, "overloaded_error"),
+    "stream_lost": ErrorWords(503, "api_error"),
     "stopped_by_operator": ErrorWords(503, "api_error"),
 }
 WORDS = {code: _OWN_WORDS.get(code, ErrorWords(facts.status, _TYPES[facts.status])) for code, facts in CODES.items()}

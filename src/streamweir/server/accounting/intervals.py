@@ -54,6 +54,10 @@ class Intervals(Struct, frozen=True, kw_only=True):
     instance_s: float = INSTANCE_S
     """All reservations of a process are released if it sent no heartbeat for so long."""
     shared_timeout_s: float = TIMEOUT_S
+    stream_lease_s: float = 5.0
+    """The resumable streams of a process that has published nothing for so long are lost, for readers elsewhere."""
+    stream_timeout_s: float = 1.0
+    """How long a publication of frames, or a look for a stream of another node, waits for Valkey."""
     shared_pause_s: float = PAUSE_S
     """How long Valkey is not called after it has failed too often."""
 

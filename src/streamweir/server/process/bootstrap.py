@@ -31,6 +31,7 @@ from streamweir.server.accounting.target_limiter import TargetLimiter
 from streamweir.server.process.accounting_log import AccountingLog
 from streamweir.server.process.background import background_tasks
 from streamweir.server.request.runtime.file_keys import key_ring, limit_rules_of
+from streamweir.server.streams.frames import Process
 from streamweir.server.telemetry.log import log_fault, logger
 from streamweir.server.telemetry.process_metrics import AccountingReading
 from streamweir.store.db.base import Store, StoreError, StoreUnavailable
@@ -234,6 +235,19 @@ def _make_runtime(
         lock=lock,
         intervals=intervals,
         background=background,
+    )
+
+
+def as_stream_owner(accounting_runtime: AccountingRuntime | None) -> Process | None:
+    """This process among those that share resumable streams. None: without a database it is alone."""
+    if accounting_runtime is None:
+        return None
+    node, intervals = accounting_runtime.node, accounting_runtime.intervals
+    return Process(
+        instance=node.instance,
+        node=node.name,
+        lease_s=intervals.stream_lease_s,
+        timeout_s=intervals.stream_timeout_s,
     )
 
 

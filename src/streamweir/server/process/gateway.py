@@ -45,7 +45,7 @@ from streamweir.server.http.listener import HttpServer
 from streamweir.server.http.message import Answer, Request, Response
 from streamweir.server.http.pressure import LagProbe, Level, retry_after_s, used_memory_bytes
 from streamweir.server.process.background import background_tasks, connect_readiness
-from streamweir.server.process.bootstrap import AccountingRuntime, redactor_of
+from streamweir.server.process.bootstrap import AccountingRuntime, as_stream_owner, redactor_of
 from streamweir.server.process.periodic import PeriodicWork
 from streamweir.server.relay.observer import GatewayObserver
 from streamweir.server.request.admission import (
@@ -134,10 +134,10 @@ class Gateway:
             find_key=self.accounting.directory.find,
             frontend=lambda: self._runtime.frontend,
             free_files=lambda: close_idle(self._runtime),
-            limit_changed=self._opening_limited,
+            limit_changed=lambda is_on: self.server.set_early_refusal(self._overload.refusal_of if is_on else None),
         )
         self.metrics.overload = lambda: self._overload.reading
-        self._streams = Streams(config, workers, self.metrics)
+        self._streams = Streams(config, workers, self.metrics, as_stream_owner(storage), self.background)
         self._requests = RequestRegistry(
             accounting=self.accounting,
             vocabularies=Vocabularies(self._parser),
@@ -146,7 +146,7 @@ class Gateway:
             metrics=self.metrics,
             observer=self._observer,
             overload=self._overload,
-            streams=self._streams.table,
+            streams=self._streams,
         )
         self._lookups = Lookups(
             self.accounting,
@@ -246,6 +246,7 @@ class Gateway:
         self._lag.start()
         self._reporting.start()
         self.on_close.append(refresh_models(lambda: self._runtime, self.background))
+        self._streams.start()
         if self._maintenance is not None:
             self._maintenance.start()
 
@@ -303,6 +304,7 @@ class Gateway:
             self._feed.end()
         self.accounting.stop_waiting()
         self.server.stop_admitting()
+        self._streams.hand_over()
 
     def stop_listening(self) -> None:
         self.server.close_listeners()
@@ -327,7 +329,7 @@ class Gateway:
         await self.server.close(grace_s)
         await self._late_keys.close()
         await self._requests.cancel()  # a request whose body was still being received when admission ended
-        self._streams.table.close()
+        await self._streams.close()
         for _, upstream in self._runtime.upstreams():
             await upstream.close()
         await asyncio.gather(*self._retired)
@@ -390,7 +392,7 @@ class Gateway:
             elif not isinstance(admission, Admission):
                 self._bridge.serve(request, response)
             elif admission.where.resource is Resource.STREAMS:
-                self._streams.reading.serve(request, response, admission.key, admission.frontend, admission.where.item)
+                self._requests.read_stream(request, response, admission)
             elif admission.where.resource in WITHOUT_BODY:
                 self._lookups.show(request, response, admission)
             else:
@@ -424,9 +426,6 @@ class Gateway:
     def _check_capacity(self, key: Key) -> None:
         if (error := self._overload.why_refused(key)) is not None:
             raise Refusal(error)
-
-    def _opening_limited(self, is_limited: bool) -> None:
-        self.server.set_early_refusal(self._overload.refusal_of if is_limited else None)
 
     def _upstream_files(self) -> int:
         """Every request uses one file, now or soon."""

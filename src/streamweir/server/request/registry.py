@@ -22,7 +22,7 @@ from streamweir.server.request.admission import Admission, new_record
 from streamweir.server.request.overload import Overload
 from streamweir.server.request.request import RequestHandler
 from streamweir.server.request.token_counting import TokenCounting
-from streamweir.server.streams.table import StreamTable
+from streamweir.server.streams.setup import Streams
 from streamweir.server.telemetry.metrics import Metrics
 
 
@@ -37,7 +37,7 @@ class RequestRegistry:
         metrics: Metrics,
         observer: AttemptObserver,
         overload: Overload,
-        streams: StreamTable,
+        streams: Streams,
     ) -> None:
         self._accounting = accounting
         self._vocabularies = vocabularies
@@ -46,7 +46,8 @@ class RequestRegistry:
         self._metrics = metrics
         self._observer = observer
         self._overload = overload
-        self._streams = streams
+        self._streams = streams.table
+        self._reading = streams.reading(self.run)
         self._tasks: dict[RequestHandler, asyncio.Task[None]] = {}
         self._counting = TokenCounting(vocabularies, parser)
         self._others: set[asyncio.Task[None]] = set()
@@ -86,6 +87,10 @@ class RequestRegistry:
     def count(self, request: Request, response: Response, admission: Admission) -> None:
         """Counts the tokens of a request. Nothing is settled."""
         self.run(request, response, self._counting.run(request, response, admission))
+
+    def read_stream(self, request: Request, response: Response, admission: Admission) -> None:
+        """For a caller that comes back to a stream, or ends it."""
+        self._reading.serve(request, response, admission.key, admission.frontend, admission.where.item)
 
     def run(self, request: Request, response: Response, work: Coroutine[Any, Any, None]) -> None:
         """Answers a request that is not a chat. It is cancelled if the caller disconnects."""

@@ -13,7 +13,7 @@ connected reader has not read yet are never dropped before it has them.
 wraps it, so that readers at the node of a stream are served from memory. Only what asks another node waits.
 """
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from enum import StrEnum
 from typing import Protocol
 
@@ -77,6 +77,17 @@ class StreamSettings(Struct, frozen=True, kw_only=True):
     max_per_key: int
 
 
+class Process(Struct, frozen=True, kw_only=True):
+    """This one among others."""
+
+    instance: str
+    node: str
+    """The name that the workers of one supervisor share."""
+    lease_s: float
+    timeout_s: float
+    """For Valkey."""
+
+
 class Frames(Protocol):
     """Of one stream, in the process that reads its upstream. No method waits."""
 
@@ -111,21 +122,6 @@ class Frames(Protocol):
     def finish(self, end: StreamEnd, /) -> None: ...
 
 
-class SharedStream(Protocol):
-    """A stream that another node reads from its upstream."""
-
-    head: StreamHead
-    events: int
-    """How many there were when it was found."""
-    is_kept: bool
-    """Somebody may come back to it."""
-
-    def follow(self, after: int, /) -> AsyncIterator[bytes]:
-        """The events behind the Nth, then those that come. Ends with the stream; raises `StreamweirError` if the stream
-        was lost, for the error frame."""
-        ...
-
-
 class FrameStore(Protocol):
     on_discarded: Callable[[str], None] | None
     """Called with the id of a finished stream that is discarded because memory is short."""
@@ -149,10 +145,6 @@ class FrameStore(Protocol):
         """Memory is short: discards and gives up all. Returns how many bytes that freed."""
         ...
 
-    async def find(self, stream_id: str, /) -> SharedStream | None:
-        """A stream of another node. This process's own are found first, elsewhere."""
-        ...
-
-    async def find_repeated(self, key_id: str, idempotency: bytes, /) -> SharedStream | None:
-        """The stream of another node that was opened with this `Idempotency-Key`."""
+    async def is_shared(self, frames: Frames, /) -> bool:
+        """Whether other nodes have, within a second, all events that there are now."""
         ...

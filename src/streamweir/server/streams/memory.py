@@ -7,7 +7,6 @@ from streamweir.server.streams.frames import (
     FRAME_BYTES,
     Frames,
     GivenUp,
-    SharedStream,
     StreamEnd,
     StreamHead,
     StreamSettings,
@@ -101,8 +100,14 @@ class MemoryFrameStore:
                 return None
             self._evict(oldest)
             of_key = self._of_key.setdefault(head.key_id, OrderedDict())
-        frames = of_key[head.id] = MemoryFrames(self, head, unread)
+        frames = of_key[head.id] = self.make(head, unread)
         return frames
+
+    def make(self, head: StreamHead, unread: Callable[[], int]) -> MemoryFrames:
+        return MemoryFrames(self, head, unread)
+
+    async def is_shared(self, _frames: Frames, /) -> bool:
+        return False
 
     def discard(self, frames: Frames, /) -> None:
         assert isinstance(frames, MemoryFrames)  # noqa: S101 (for the type checker: what `open` returned)
@@ -130,12 +135,6 @@ class MemoryFrameStore:
         for frames in list(self._kept()):
             self._give_up(frames, GivenUp.TOTAL_BYTES)
         return held_before - self.held_bytes
-
-    async def find(self, _stream_id: str, /) -> SharedStream | None:
-        return None
-
-    async def find_repeated(self, _key_id: str, _idempotency: bytes, /) -> SharedStream | None:
-        return None
 
     def _give_up_running(self, down_to: int) -> None:
         """The largest streams of the keys that hold most, until so few bytes are held."""

@@ -7,6 +7,8 @@ A stream of another key is not found, like one that never was. These requests le
 recorded is in the row of the request that began the stream.
 """
 
+from collections.abc import Callable, Coroutine
+from typing import Any, Protocol
 from urllib.parse import parse_qs
 
 from streamweir.core.errors import CallerError
@@ -14,43 +16,59 @@ from streamweir.frontends.base import Frontend
 from streamweir.policy.access import Key
 from streamweir.server.http.answers import failure_answer
 from streamweir.server.http.message import Answer, Request, Response
-from streamweir.server.streams.table import StreamTable, asks_for_ids
+from streamweir.server.streams.stream import ResumableStream
+from streamweir.server.streams.table import StreamTable, asks_for_ids, not_found
 
 _MAX_DIGITS = 12
 _MAX_PARAMETERS = 100
 
 
+Start = Callable[[Request, Response, Coroutine[Any, Any, None]], None]
+"""Runs the task of a request that is not a chat."""
+
+
+class RemoteServer(Protocol):
+    async def serve(
+        self, request: Request, response: Response, key: Key, frontend: Frontend, stream_id: str, after: int, /
+    ) -> None:
+        """As `StreamReading.serve`, for a stream that is not in this process."""
+        ...
+
+
 class StreamReading:
-    def __init__(self, table: StreamTable) -> None:
+    def __init__(self, table: StreamTable, remote: RemoteServer | None, start: Start) -> None:
+        """`remote`: for streams of other nodes."""
         self._table = table
+        self._remote = remote
+        self._start = start
 
     def serve(self, request: Request, response: Response, key: Key, frontend: Frontend, stream_id: str) -> None:
         """`frontend`: for an error."""
         try:
-            if request.method == "DELETE":
-                self._delete(response, key, stream_id)
+            after = read_after(request) if request.method == "GET" else 0
+            stream = self._find(stream_id, key)
+            if stream is None:
+                assert self._remote is not None  # noqa: S101 (`_find` raises without it)
+                self._start(request, response, self._remote.serve(request, response, key, frontend, stream_id, after))
+            elif request.method == "DELETE":
+                stream.delete()
+                response.send(Answer(status=204))
             else:
-                self._read(request, response, key, stream_id)
+                self._table.attach(stream, response, after, has_ids=asks_for_ids(request.headers))
         except CallerError as error:
             response.send(failure_answer(error, frontend, (), request.id))
 
-    def _read(self, request: Request, response: Response, key: Key, stream_id: str) -> None:
-        after = read_after(request)
-        stream = self._table.find(stream_id, key.id)
-        if stream is None:
+    def _find(self, stream_id: str, key: Key) -> ResumableStream | None:
+        """None: other nodes may have it. Raises `CallerError`."""
+        if self._remote is None:
+            stream = self._table.find(stream_id, key.id)
+            if stream is None:
+                raise not_found()
+            return stream
+        own = self._table.own(stream_id)
+        if own is not None and own.head.key_id != key.id:
             raise not_found()
-        self._table.attach(stream, response, after, has_ids=asks_for_ids(request.headers))
-
-    def _delete(self, response: Response, key: Key, stream_id: str) -> None:
-        stream = self._table.find(stream_id, key.id)
-        if stream is None:
-            raise not_found()
-        stream.delete()
-        response.send(Answer(status=204))
-
-
-def not_found() -> CallerError:
-    return CallerError("stream_not_found", "No stream of this key has this id.")
+        return own
 
 
 def read_after(request: Request) -> int:

@@ -2,16 +2,21 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
 
 from prometheus_client.metrics_core import Metric
 
+from streamweir.background import BackgroundTasks
 from streamweir.config.model import Config
-from streamweir.server.streams.frames import FrameStore, GivenUp, StreamSettings
+from streamweir.server.streams.frames import FrameStore, GivenUp, Process, StreamSettings
 from streamweir.server.streams.memory import MemoryFrameStore
-from streamweir.server.streams.reading import StreamReading
+from streamweir.server.streams.reading import Start, StreamReading
 from streamweir.server.streams.table import StreamTable
 from streamweir.server.telemetry.metric_families import counter, gauge
 from streamweir.server.telemetry.metrics import Metrics
+
+if TYPE_CHECKING:
+    from streamweir.server.streams.shared import SharedStreams
 
 
 def stream_settings(config: Config, workers: int) -> StreamSettings:
@@ -30,23 +35,46 @@ class Streams:
     """The table of a process, with what is counted of it."""
 
     def __init__(
-        self,
-        config: Config,
-        workers: int,
-        metrics: Metrics,
-        store_of: Callable[[MemoryFrameStore], FrameStore] = lambda memory: memory,
+        self, config: Config, workers: int, metrics: Metrics, process: Process | None, background: BackgroundTasks
     ) -> None:
-        """`store_of`: the store to use, around the one in memory."""
+        """`process`: this one among others; None: it is alone, because there is no database."""
         self._workers = workers
+        self._keepalive_s = config.server.timeouts.keepalive_s
         self._given_up: Counter[GivenUp] = Counter()
         self._resumes = 0
         settings = stream_settings(config, workers)
-        store = store_of(MemoryFrameStore(settings, self._count_given_up))
-        self.table = StreamTable(store, settings, self._count_resume)
-        self.reading = StreamReading(self.table)
+        self.shared: SharedStreams | None = None
+        make_store: Callable[[StreamSettings, Callable[[GivenUp], None]], FrameStore] = MemoryFrameStore
+        if config.shared is not None and process is not None:
+            from streamweir.server.streams import shared  # it needs the extra `shared`
+
+            self.shared = shared.SharedStreams(config.shared.url, process, settings, background)
+            make_store = self.shared.make_store
+        self.table = StreamTable(make_store(settings, self._count_given_up), settings, self._count_resume)
         metrics.others.append(self._families)
 
+    def reading(self, start: Start) -> StreamReading:
+        """Answers for callers who come back."""
+        remote = self.shared.reads(self.table, lambda: self._keepalive_s) if self.shared is not None else None
+        return StreamReading(self.table, remote, start)
+
+    def start(self) -> None:
+        if self.shared is not None:
+            self.shared.start(self.table)
+
+    def hand_over(self) -> None:
+        """The process takes no more requests."""
+        if self.shared is not None:
+            self.shared.hand_over()
+
+    async def close(self) -> None:
+        """When no request is running."""
+        if self.shared is not None:
+            await self.shared.close()
+        self.table.close()
+
     def reload(self, config: Config) -> None:
+        self._keepalive_s = config.server.timeouts.keepalive_s
         self.table.use(stream_settings(config, self._workers))
 
     def _families(self) -> Iterator[Metric]:

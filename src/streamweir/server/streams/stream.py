@@ -60,11 +60,13 @@ class StreamOwner(Protocol):
 class Reader:
     """One connection that reads a stream."""
 
-    __slots__ = ("has_ids", "headers", "is_behind", "on_over", "position", "response")
+    __slots__ = ("has_ids", "headers", "is_behind", "is_elsewhere", "on_over", "position", "response")
 
-    def __init__(self, response: Response, *, has_ids: bool, headers: Headers = ()) -> None:
-        """`headers`: further ones, of this reader's answer."""
+    def __init__(self, response: Response, *, has_ids: bool, headers: Headers = (), is_elsewhere: bool = False) -> None:
+        """`headers`: further ones, of this reader's answer. `is_elsewhere`: it reads at another node, and `response`
+        writes nothing."""
         self.response = response
+        self.is_elsewhere = is_elsewhere
         self.has_ids = has_ids
         self.headers = headers
         self.is_behind = False
@@ -139,6 +141,10 @@ class ResumableStream:
     @property
     def is_kept(self) -> bool:
         return self._frames is not None and self._frames.is_kept
+
+    @property
+    def has_readers_here(self) -> bool:
+        return any(not reader.is_elsewhere for reader in self.readers)
 
     @property
     def is_away(self) -> bool:
@@ -244,8 +250,9 @@ class ResumableStream:
 
     def close_readers(self) -> None:
         """Ends every reader's answer between two events, without the end of the stream: they are to come back."""
-        if self.started and self.is_kept and not self.over:
-            for reader in self._take_readers():
+        if self.has_readers_here and self.started and self.is_kept and not self.over:
+            for reader in [reader for reader in self.readers if not reader.is_elsewhere]:
+                self._remove(reader)
                 reader.response.end()
             self._reader_left()
 
@@ -328,6 +335,7 @@ class ResumableStream:
                 if not reader.is_behind and reader.response.full:
                     reader.is_behind, reader.position = True, frames.events
         else:
+            self._forget_readers_elsewhere()
             self._cut_slow_readers()
             if frames is not None:
                 frames.trim(self.unread())
@@ -337,6 +345,14 @@ class ResumableStream:
         self.full = waits and (not is_kept or self.memory_bytes * 4 > self._owner.max_bytes * 3)
         one = self.readers[0] if len(self.readers) == 1 and is_kept and self.started and not self.over else None
         self._only = one.response if one is not None and not (one.is_behind or one.has_ids) else None
+
+    def _forget_readers_elsewhere(self) -> None:
+        """What is not kept is not shared."""
+        for reader in [reader for reader in self.readers if reader.is_elsewhere]:
+            self._remove(reader)
+        if not self.readers and self._away_since is None and self.started and not self.over:
+            self._away_since = self._loop.time()
+            self.gaps.append((self._away_since, None))
 
     def _cut_slow_readers(self) -> None:
         """If nothing is kept, a slow reader must not stop those who read."""

@@ -119,13 +119,23 @@ class StreamTable:
     @staticmethod
     def check_readers(stream: ResumableStream) -> None:
         if len(stream.readers) >= MAX_READERS:
-            message = f"This stream has {MAX_READERS} readers, and may have no more."
-            raise CallerError("concurrency_limit_exceeded", message, retry_after_s=1)
+            raise too_many_readers()
 
-    def close_readers(self) -> None:
-        """Of all streams that can be resumed: they are to come back."""
-        for stream in list(self._of_request.values()):
-            stream.close_readers()
+    def own(self, stream_id: str) -> ResumableStream | None:
+        """A stream of this process, of any key."""
+        return self._streams.get(stream_id)
+
+    def count_resume(self) -> None:
+        """A reader has come back to a stream of another node."""
+        self._resumed()
+
+    async def hand_over(self) -> None:
+        """Closes the readers of all streams that other nodes can serve: they are to come back, there."""
+        streams = [stream for stream in self._running() if stream.is_kept and stream.has_readers_here]
+        shared = await asyncio.gather(*[self.store.is_shared(stream.frames) for stream in streams if stream.frames])
+        for stream, is_shared in zip(streams, shared, strict=True):
+            if is_shared:
+                stream.close_readers()
 
     def give_up_all(self) -> int:
         """Memory is short. Returns how many bytes are free again."""
@@ -183,6 +193,15 @@ class StreamTable:
         stream = self._streams.get(stream_id)
         if stream is not None:
             self.lost(stream)
+
+
+def not_found() -> CallerError:
+    return CallerError("stream_not_found", "No stream of this key has this id.")
+
+
+def too_many_readers() -> CallerError:
+    message = f"This stream has {MAX_READERS} readers, and may have no more."
+    return CallerError("concurrency_limit_exceeded", message, retry_after_s=1)
 
 
 def not_resumable() -> CallerError:

@@ -12,7 +12,6 @@ happens: messages may be lost too, so what they say is repeated by their sender.
 
 import asyncio
 import time
-from collections import deque
 from collections.abc import AsyncGenerator, Callable, Iterable
 from contextlib import suppress
 from itertools import pairwise
@@ -60,7 +59,7 @@ class Following:
         self.after = min(after, known)
         """The last event that was read from Valkey."""
         self._wanted_after = after
-        self._events: deque[bytes] = deque()
+        self._events: list[bytes] = []
         self._queued_bytes = 0
         self._end: Exception | None = None
         self._has_news = asyncio.Event()
@@ -69,21 +68,24 @@ class Following:
     def wants_more(self) -> bool:
         return self._end is None and self._queued_bytes < MAX_QUEUED_BYTES
 
-    async def events(self) -> AsyncGenerator[bytes]:
-        """Those behind the one where it began, as they come. Raises `StreamEnded` at the end of the stream, and
+    async def batches(self) -> AsyncGenerator[list[bytes]]:
+        """The events behind the one where it began, as they come. Raises `StreamEnded` at the end of the stream, and
         `SharedUnavailable` if Valkey was lost."""
         try:
             await self._follower.add(self)
+            was_full = False
             while True:
-                was_full = not self.wants_more
-                while self._events:
-                    event = self._events.popleft()
-                    self._queued_bytes -= len(event)
-                    yield event
+                was_full |= not self.wants_more
+                if self._events:
+                    events, self._events, self._queued_bytes = self._events, [], 0
+                    yield events
+                    continue
                 if self._end is not None:
                     raise self._end
                 if was_full:
+                    was_full = False
                     await self._follower.wake()
+                    continue
                 self._has_news.clear()
                 await self._has_news.wait()
         finally:
@@ -96,7 +98,7 @@ class Following:
         last, events, state = entry
         first = last - len(events) + 1
         if first > self.after + 1 or (state is not None and last > self.after):
-            self.fail(StreamEnded(state if state is SharedState.GIVEN_UP else SharedState.GIVEN_UP))
+            self.fail(StreamEnded(SharedState.GIVEN_UP))  # what is missing is gone
             return
         for event in events[max(self.after, self._wanted_after) + 1 - first :]:
             self._events.append(event)
@@ -120,13 +122,15 @@ class FrameFollower:
         *,
         background: BackgroundTasks,
         on_message: Callable[[Message], None],
+        on_connected: Callable[[], None] = lambda: None,
     ) -> None:
         """Does not connect yet. `url`: as the library knows it. `on_message` is called with each message to this
-        process."""
+        process, `on_connected` whenever it has connected."""
         self._shared = shared
         self._connection: AbstractConnection = pool_of(url, CONNECT_S).make_connection()  # type: ignore[no-untyped-call]
         self._background = background
         self._on_message = on_message
+        self._on_connected = on_connected
         self._followings: dict[str, list[Following]] = {}
         self._inbox_at = b"0-0"
         self._is_waiting = False
@@ -181,6 +185,7 @@ class FrameFollower:
                 if not self._connection.is_connected:
                     async with asyncio.timeout(CONNECT_S):
                         await self._connection.connect()  # type: ignore[no-untyped-call]
+                    self._on_connected()
                 has_more = await self._read()
                 await asyncio.sleep(0.0 if has_more else LINGER_S)
             except (RedisError, OSError):  # TimeoutError is one of the latter

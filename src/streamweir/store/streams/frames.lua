@@ -9,6 +9,7 @@
 --   P:o:{process}         the process is alive: its lease, renewed by each `publish`
 --   P:k:{key}:{digest}    the stream of an Idempotency-Key
 --   P:m:{process}         messages to a process: a Valkey stream
+--   P:n                   the processes that serve, as `node/process`, by the end of their lease
 --
 -- Only the owner appends, and only to a stream that is live: after another node has ended it, because the lease of its
 -- owner had expired, the owner is refused. Every step may be repeated. Every key expires.
@@ -30,6 +31,11 @@ end
 
 local function lease(process)
     return P .. ':o:' .. process
+end
+
+local function now()
+    local parts = redis.call('TIME')
+    return parts[1] * 1000 + math.floor(parts[2] / 1000)
 end
 
 -- The number of events of a live stream of this owner; else nothing, and the answer.
@@ -181,6 +187,24 @@ elseif COMMAND == 'tell' then -- process, life, names and values
     redis.call('XADD', inbox, 'MAXLEN', '~', MAX_MESSAGES, '*', unpack(ARGV, 4))
     redis.call('PEXPIRE', inbox, ARGV[3])
     return ''
+elseif COMMAND == 'serve' then -- node, process, lease; a lease of 0: it serves no longer
+    local name, at = P .. ':n', now()
+    redis.call('ZREMRANGEBYSCORE', name, '-inf', at)
+    if ARGV[4] == '0' then
+        redis.call('ZREM', name, ARGV[2] .. '/' .. ARGV[3])
+    else
+        redis.call('ZADD', name, at + ARGV[4], ARGV[2] .. '/' .. ARGV[3])
+        redis.call('PEXPIRE', name, ARGV[4] * 10)
+    end
+    return ''
+elseif COMMAND == 'others' then -- node. Answers with 1 if another node serves
+    local own = ARGV[2] .. '/'
+    for _, each in ipairs(redis.call('ZRANGEBYSCORE', P .. ':n', now(), '+inf')) do
+        if string.sub(each, 1, #own) ~= own then
+            return '1'
+        end
+    end
+    return '0'
 elseif COMMAND == 'leave' then -- process: it ends, and its live streams with it
     redis.call('DEL', lease(ARGV[2]), P .. ':m:' .. ARGV[2])
     return ''

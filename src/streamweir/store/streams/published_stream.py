@@ -90,7 +90,7 @@ class PublishedStream:
 
     def appended(self) -> None:
         """Its source has more events. Called for every event."""
-        if not self._is_dirty and not self.is_refused:
+        if not (self._is_dirty or self.is_done or self.is_refused):
             self._is_dirty = True
             self._publisher.add_dirty(self)
 

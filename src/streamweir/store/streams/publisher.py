@@ -10,8 +10,10 @@ each process: of streams that have ended the oldest are dropped there first, the
 """
 
 import asyncio
+import time
 from collections import OrderedDict
 from collections.abc import Callable
+from contextlib import suppress
 
 from streamweir.background import BackgroundTask, BackgroundTasks
 from streamweir.store.limits.errors import SharedUnavailable
@@ -49,8 +51,10 @@ class FramePublisher:
         """In Valkey."""
         self._live: dict[str, PublishedStream] = {}
         self._ended: OrderedDict[str, PublishedStream] = OrderedDict()  # Valkey has their ends, and keeps them
+        self._expiries: dict[str, asyncio.TimerHandle] = {}
         self._dirty: dict[PublishedStream, None] = {}
         self._wake = asyncio.Event()
+        self._must_check = asyncio.Event()
         self._tasks: list[BackgroundTask] = []
         self._failures = 0
         self._has_lease = False
@@ -69,16 +73,24 @@ class FramePublisher:
         stream.appended()
         return stream
 
+    def check(self) -> None:
+        """Valkey can be reached again: whether it still has everything is asked soon."""
+        self._must_check.set()
+
     async def close(self, timeout_s: float) -> None:
         """Publishes what there is, and ends."""
-        await asyncio.gather(*[stream.flushed(timeout_s) for stream in self._live.values()])
         for task in self._tasks:
             task.cancel()
         for task in self._tasks:
             await task.over()
+        until = time.monotonic() + timeout_s
+        while self._dirty and self.is_available and time.monotonic() < until:
+            await self._publish()
         if self._tasks and self.is_available:
             await self._shared.leave()
         self._tasks = []
+        for expiry in self._expiries.values():
+            expiry.cancel()
 
     # Called by streams.
 
@@ -97,9 +109,11 @@ class FramePublisher:
                 self._on_refused(stream.id)
         elif stream.state is not SharedState.GIVEN_UP and stream.id not in self._ended:
             self._ended[stream.id] = stream
-            asyncio.get_running_loop().call_later(self._shared.lives.keep_s, self._expire, stream.id)
+            keep_s = self._shared.lives.keep_s
+            self._expiries[stream.id] = asyncio.get_running_loop().call_later(keep_s, self._expire, stream.id)
 
     def _expire(self, stream_id: str) -> None:
+        del self._expiries[stream_id]
         stream = self._ended.pop(stream_id, None)
         if stream is not None:
             self.held_bytes -= stream.sent_bytes
@@ -174,7 +188,10 @@ class FramePublisher:
         rounds = max(1, round(lives.live_s / wait_s / _RENEWALS))
         number = 0
         while True:
-            await asyncio.sleep(wait_s)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(wait_s):
+                    await self._must_check.wait()
+            self._must_check.clear()
             if not self._live and not self._ended:
                 self._has_lease = False
                 continue

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 
 MAX_ENTRIES = 1_000_000
 """A bound for Valkey; the publisher's bound in bytes is reached before."""
-TIMEOUT_S = 1.0
-"""No request waits for the publisher, so it may wait longer than a limit does."""
 PAUSE_S = 2.0
 
 
@@ -89,9 +87,13 @@ class Answer(StrEnum):
 
 
 class SharedFrames:
-    def __init__(self, valkey: "Valkey", *, instance: str, prefix: str = "streamweir", lives: Lives = Lives()) -> None:  # noqa: B008 (it is frozen)
-        """`instance`: the id of this process."""
+    def __init__(
+        self, valkey: "Valkey", *, instance: str, node: str = "", prefix: str = "streamweir", lives: Lives | None = None
+    ) -> None:
+        """`instance`: the id of this process. `node`: the name that its workers share."""
         self._valkey = valkey
+        self._node = node or instance
+        lives = lives or Lives()
         self.prefix = "{" + prefix + "}:st"
         self.instance = instance
         self.lives = lives
@@ -127,6 +129,15 @@ class SharedFrames:
         words = [word for item in message.items() for word in item]
         await self._call("tell", instance, _ms(self.lives.message_s), *words)
 
+    async def serve(self, *, serves: bool = True) -> None:
+        """This process takes requests, or does not any longer. To be repeated within `lease_s`. Raises
+        `SharedUnavailable`."""
+        await self._call("serve", self._node, self.instance, _ms(self.lives.lease_s) if serves else "0")
+
+    async def is_other_serving(self) -> bool:
+        """Whether another node takes requests. Raises `SharedUnavailable`."""
+        return await self._call("others", self._node) == "1"
+
     async def leave(self) -> None:
         """This process ends. Does not raise: its lease expires in any case."""
         try:
@@ -141,13 +152,13 @@ class SharedFrames:
         return await self._valkey.call([self.prefix, *words])
 
 
-def open_shared_frames(url: str, instance: str, lives: Lives, *, prefix: str = "streamweir") -> SharedFrames:
+def open_shared_frames(url: str, instance: str, node: str, lives: Lives, timeout_s: float) -> SharedFrames:
     """On a connection of its own, because frames are many bytes. Does not connect yet. The address was checked when
     that of the limits was opened."""
     from streamweir.store.limits.valkey import Valkey
 
-    valkey = Valkey(server_url(url), script(), timeout_s=TIMEOUT_S, breaker=Breaker(open_s=PAUSE_S))
-    return SharedFrames(valkey, instance=instance, prefix=prefix, lives=lives)
+    valkey = Valkey(server_url(url), script(), timeout_s=timeout_s, breaker=Breaker(open_s=PAUSE_S))
+    return SharedFrames(valkey, instance=instance, node=node, lives=lives)
 
 
 def script() -> str:

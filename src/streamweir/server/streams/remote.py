@@ -1,0 +1,202 @@
+"""Streams that other nodes read from their upstreams: found in Valkey, and followed there (`store.streams.follower`).
+
+The owner of a stream learns who reads it elsewhere, because it reads its upstream on as long as somebody does. Every
+reader is announced to it, and announced again every few seconds: a message that is lost matters no more than a node
+that dies without a word.
+"""
+
+import asyncio
+import secrets
+import time
+from collections import defaultdict
+from collections.abc import AsyncGenerator, Awaitable
+from contextlib import aclosing, suppress
+from typing import TypeVar
+
+import msgspec
+
+from streamweir.background import BackgroundTask, BackgroundTasks
+from streamweir.core.errors import GatewayFault
+from streamweir.server.streams.frames import StreamHead
+from streamweir.store.limits.errors import SharedUnavailable
+from streamweir.store.streams.follower import Following, FrameFollower, StreamEnded
+from streamweir.store.streams.shared_frames import FoundStream, SharedFrames, SharedState, idempotency_key
+
+FIND_S = (0.0, 0.05, 0.15, 0.4)
+"""A stream that has just begun may not be in Valkey yet: it is looked for again after so long."""
+PRESENCE_S = 4.0
+"""Between two announcements of a reader."""
+ABSENCE_S = 15.0
+"""A reader that was not announced for so long has gone."""
+UNSURE_S = 10.0
+"""After Valkey was lost: a stream that is not there may be published again."""
+_MAX_ANNOUNCED = 200
+"""Readers in one message."""
+_NOT_KEPT = frozenset({SharedState.GIVEN_UP, SharedState.CUT, SharedState.LEFT, SharedState.DELETED})
+
+_T = TypeVar("_T")
+READ, LEFT, STOP = "read", "left", "stop"
+"""The kinds of messages to the owner of a stream."""
+
+
+class StreamGone(Exception):
+    """The stream ended without an end, or nobody can come back to it."""
+
+
+class StreamInterrupted(Exception):
+    """It goes on, but cannot be read here at the moment: its reader is to come back."""
+
+
+class RemoteStream:
+    """See `SharedStream`."""
+
+    def __init__(self, streams: "RemoteStreams", found: FoundStream) -> None:
+        self._streams = streams
+        self._found = found
+        self.head = msgspec.json.decode(found.meta, type=StreamHead)
+        self.events = found.events
+
+    @property
+    def is_kept(self) -> bool:
+        return self._found.state not in _NOT_KEPT
+
+    @property
+    def is_live(self) -> bool:
+        return self._found.state is SharedState.LIVE
+
+    @property
+    def is_lost(self) -> bool:
+        """Its node is dead: what it had sent and not shared is gone, so a caller may have more than is known here."""
+        return self._found.state is SharedState.LOST or (self.is_live and not self._found.is_owner_alive)
+
+    async def follow(self, after: int, /) -> AsyncGenerator[list[bytes]]:
+        """The events behind the Nth, then those that come. Ends with the stream. Raises `GatewayFault` if its node
+        is dead, `StreamGone` or `StreamInterrupted`."""
+        following = self._streams.join(self._found, after)
+        try:
+            await self._streams.announce(following)
+            async with aclosing(following.batches()) as batches:
+                async for events in batches:
+                    yield events
+        except StreamEnded as end:
+            if end.state is SharedState.LOST:
+                raise GatewayFault("stream_lost", "The node that was answering this request has failed.") from None
+            if end.state is not SharedState.COMPLETE:
+                raise StreamGone(end.state) from None
+        except SharedUnavailable as reason:
+            raise StreamInterrupted(str(reason)) from None
+        finally:
+            await self._streams.leave(following)
+
+    async def first_event(self) -> bytes:
+        """Empty: there is none."""
+        with suppress(GatewayFault, StreamGone, StreamInterrupted):
+            async with aclosing(self.follow(0)) as batches:
+                async for events in batches:
+                    return events[0]
+        return b""
+
+    async def stop(self) -> None:
+        """Its owner ends it soon. Raises `GatewayFault` if Valkey is unavailable."""
+        await self._streams.stop(self._found)
+
+
+class RemoteStreams:
+    def __init__(self, shared: SharedFrames, follower: FrameFollower, background: BackgroundTasks) -> None:
+        self._shared = shared
+        self._follower = follower
+        self._background = background
+        self._readers: dict[Following, tuple[str, str]] = {}
+        """With the owner of the stream, and the word by which the owner knows the reader."""
+        self._task: BackgroundTask | None = None
+
+    def start(self) -> None:
+        """Streams are followed from now on, and messages read."""
+        self._follower.start()
+        self._task = self._background.start("stream presence", self._announce)
+
+    async def close(self) -> None:
+        self.interrupt()
+        if self._task is not None:
+            self._task.cancel()
+            await self._task.over()
+        await self._follower.close()
+
+    def interrupt(self) -> None:
+        """All readers here are to come back, at another node."""
+        for following in list(self._readers):
+            following.fail(SharedUnavailable("the process ends"))
+
+    def count_readers(self, stream_id: str) -> int:
+        """At this node."""
+        return sum(following.stream_id == stream_id for following in self._readers)
+
+    async def find(self, stream_id: str) -> RemoteStream | None:
+        """Raises `GatewayFault` if Valkey is unavailable."""
+        for wait_s in FIND_S:
+            await asyncio.sleep(wait_s)
+            found = self._found(await _available(self._shared.find(stream_id)))
+            if found is not None:
+                return found
+        self._check_complete()
+        return None
+
+    async def find_repeated(self, key_id: str, idempotency: bytes) -> RemoteStream | None:
+        """As `find`, but it looks once."""
+        return self._found(await _available(self._shared.find_idempotent(idempotency_key(key_id, idempotency))))
+
+    def _found(self, found: FoundStream | None) -> RemoteStream | None:
+        return RemoteStream(self, found) if found is not None else None
+
+    def _check_complete(self) -> None:
+        if time.monotonic() - self._follower.lost_at < UNSURE_S:
+            raise unavailable()
+
+    # For streams.
+
+    def join(self, stream: FoundStream, after: int) -> Following:
+        following = self._follower.follow(stream.id, after, stream.events)
+        if stream.state is SharedState.LIVE:
+            self._readers[following] = stream.owner, f"{stream.id}/{secrets.token_hex(6)}"
+        return following
+
+    async def announce(self, following: Following) -> None:
+        if following in self._readers:
+            owner, reader = self._readers[following]
+            await self._tell(owner, READ, [reader])
+
+    async def leave(self, following: Following) -> None:
+        owner, reader = self._readers.pop(following, ("", ""))
+        if owner:
+            await self._tell(owner, LEFT, [reader])
+
+    async def stop(self, stream: FoundStream) -> None:
+        if stream.is_owner_alive:
+            await _available(self._shared.tell(stream.owner, kind=STOP, stream=stream.id))
+
+    async def _announce(self) -> None:
+        while True:
+            await asyncio.sleep(PRESENCE_S)
+            readers: dict[str, list[str]] = defaultdict(list)
+            for owner, reader in self._readers.values():
+                readers[owner].append(reader)
+            for owner, of_owner in readers.items():
+                for first in range(0, len(of_owner), _MAX_ANNOUNCED):
+                    await self._tell(owner, READ, of_owner[first : first + _MAX_ANNOUNCED])
+
+    async def _tell(self, owner: str, kind: str, readers: list[str]) -> None:
+        """Without Valkey nothing is announced, and later again."""
+        with suppress(SharedUnavailable):
+            await self._shared.tell(owner, kind=kind, readers=" ".join(readers))
+
+
+def unavailable() -> GatewayFault:
+    message = "Streams of other nodes cannot be read at the moment. Try again soon."
+    return GatewayFault("streams_unavailable", message, retry_after_s=1)
+
+
+async def _available(call: Awaitable[_T]) -> _T:
+    try:
+        return await call
+    except SharedUnavailable:
+        raise unavailable() from None

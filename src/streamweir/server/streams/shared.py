@@ -1,0 +1,104 @@
+"""What a process needs to share its resumable streams with other nodes, through Valkey.
+
+publisher        its own streams -> Valkey
+remote           streams of other nodes <- Valkey, and messages about its own
+remote_readers   the readers of its own streams at other nodes
+"""
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+
+from streamweir.background import BackgroundTask, BackgroundTasks
+from streamweir.server.streams.frames import GivenUp, Process, StreamSettings
+from streamweir.server.streams.remote import RemoteStreams
+from streamweir.server.streams.remote_readers import RemoteReaders
+from streamweir.server.streams.remote_reading import RemoteReads
+from streamweir.server.streams.shared_memory import SharedMemoryFrameStore
+from streamweir.server.streams.table import StreamTable
+from streamweir.store.limits.errors import SharedUnavailable
+from streamweir.store.limits.shared import server_url
+from streamweir.store.streams.follower import FrameFollower, Message
+from streamweir.store.streams.publisher import FramePublisher
+from streamweir.store.streams.shared_frames import Lives, open_shared_frames
+
+KNOWN_S = 600.0
+"""How long after its frames the head of a stream is kept."""
+_MIN_KEEP_S = 10.0
+"""Readers at other nodes need a moment for the end of a stream."""
+_CLOSE_S = 2.0
+_HAND_OVER_S = 0.2
+_RENEWALS = 4
+
+
+class SharedStreams:
+    def __init__(self, url: str, process: Process, settings: StreamSettings, background: BackgroundTasks) -> None:
+        """`url`: of Valkey, as it is configured. Does not connect yet."""
+        keep_s = max(settings.keep_s, _MIN_KEEP_S)
+        lives = Lives(lease_s=process.lease_s, keep_s=keep_s, known_s=keep_s + KNOWN_S)
+        self._frames = open_shared_frames(url, process.instance, process.node, lives, process.timeout_s)
+        self._background = background
+        self.publisher = FramePublisher(self._frames, total_bytes=settings.total_bytes, background=background)
+        follower = FrameFollower(
+            self._frames,
+            server_url(url),
+            background=background,
+            on_message=self._take_message,
+            on_connected=self.publisher.check,
+        )
+        self.remote = RemoteStreams(self._frames, follower, background)
+        self._readers: RemoteReaders | None = None
+        self._table: StreamTable | None = None
+        self._tasks: list[BackgroundTask] = []
+        self._is_draining = False
+
+    def make_store(self, settings: StreamSettings, given_up: Callable[[GivenUp], None]) -> SharedMemoryFrameStore:
+        return SharedMemoryFrameStore(settings, given_up, self.publisher)
+
+    def start(self, table: StreamTable) -> None:
+        self._table, self._readers = table, RemoteReaders(table.own)
+        self.remote.start()
+        self._tasks.append(self._background.start("stream node", self._serve))
+
+    def reads(self, table: StreamTable, keepalive_s: Callable[[], float]) -> RemoteReads:
+        return RemoteReads(table, self.remote, keepalive_s)
+
+    def hand_over(self) -> None:
+        """This process takes no more requests: callers whose streams another node can serve are to go there."""
+        if not self._is_draining:
+            self._is_draining = True
+            self._tasks.append(self._background.start("stream hand-over", self._hand_over))
+
+    async def close(self) -> None:
+        """After all streams of this process have ended."""
+        for task in self._tasks:
+            task.cancel()
+        for task in self._tasks:
+            await task.over()
+        if self._readers is not None:
+            self._readers.close()
+        await self.publisher.close(_CLOSE_S)
+        await self.remote.close()
+        await self._frames.close()
+
+    def _take_message(self, message: Message) -> None:
+        if self._readers is not None:
+            self._readers.take(message)
+
+    async def _serve(self) -> None:
+        """Other nodes know that this process takes requests."""
+        while not self._is_draining:
+            with suppress(SharedUnavailable):
+                await self._frames.serve()
+            await asyncio.sleep(self._frames.lives.lease_s / _RENEWALS)
+        await asyncio.Event().wait()
+
+    async def _hand_over(self) -> None:
+        """Also of streams that begin only now, and as soon as another node serves."""
+        while True:
+            with suppress(SharedUnavailable):
+                await self._frames.serve(serves=False)
+                if self._table is not None and await self._frames.is_other_serving():
+                    self.remote.interrupt()
+                    await self._table.hand_over()
+            await asyncio.sleep(_HAND_OVER_S)

@@ -1,0 +1,334 @@
+"""Resumable streams of several nodes, on real sockets and a real Valkey: any node serves the stream of any other."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from streamweir.core.verdict import Verdict
+from streamweir.server.streams.stream import Reader
+from support.answers import TEXTS, openai_frames
+from support.fleet import Fleet, fleet
+from support.gateway import KEY, Gate, chat_request, text_of, until
+from support.raw_client import RawClient, Reply
+from support.script import End, Head, Send, Step, Wait
+from support.valkey import ValkeyServer
+
+OTHER_KEY = "sk-Zx7vLmZ2pKd9RtYw4HbNc8Jf"
+KEYS = f"""
+[[models]]
+id = "m"
+targets = [{{ provider = "up", model = "gpt-4o" }}]
+price = {{ input = 1000.0, output = 1000.0 }}
+[[keys]]
+name = "test"
+key = "{KEY}"
+[[keys]]
+name = "other"
+key = "{OTHER_KEY}"
+"""
+NO_GRACE = "\n[streams]\ngrace_s = 0\n"
+ASKS = (("x-streamweir-resumable", "true"),)
+FRAMES = openai_frames()
+PATHS = ("/v1/chat/completions", "/v1/completions", "/v1/messages", "/v1/responses")
+
+
+@pytest.fixture(scope="module")
+def valkey() -> Iterator[ValkeyServer]:
+    with ValkeyServer() as server:
+        yield server
+
+
+@pytest.fixture
+def own_valkey() -> Iterator[ValkeyServer]:
+    """To be hurt."""
+    with ValkeyServer() as server:
+        yield server
+
+
+class Pause:
+    """An upstream that sends three frames, then waits."""
+
+    def __init__(self) -> None:
+        self.goes_on = asyncio.Event()
+        self.script: list[Step] = [
+            Head(),
+            Send(b"".join(FRAMES[:3])),
+            Wait(self.goes_on),
+            Send(b"".join(FRAMES[3:])),
+            End(),
+        ]
+
+
+@asynccontextmanager
+async def two_nodes(
+    pause: Pause, tmp_path: Path, valkey: ValkeyServer, more: str = ""
+) -> AsyncIterator[tuple[Fleet, Gate, Gate]]:
+    async with fleet(pause.script, tmp_path, count=2, valkey=valkey, toml=KEYS + more, named=True) as ships:
+        here, there = ships.gates
+        yield ships, here, there
+        pause.goes_on.set()
+
+
+def readers_of(gate: Gate, id: str) -> list[Reader]:
+    """At all nodes, as the owner knows them."""
+    stream = gate.gateway._streams.table.own(id)
+    assert stream is not None
+    return stream.readers
+
+
+def read_request(id: str, query: str = "", *, method: str = "GET", key: str = KEY) -> bytes:
+    lines = [f"{method} /v1/streams/{id}{query} HTTP/1.1", "host: gateway", f"authorization: Bearer {key}"]
+    return "\r\n".join([*lines, "", ""]).encode()
+
+
+async def send(gate: Gate, id: str, query: str = "", *, method: str = "GET", key: str = KEY) -> Reply:
+    async with await gate.connect() as client:
+        await client.send(read_request(id, query, method=method, key=key))
+        return await client.response()
+
+
+async def begin(client: RawClient, path: str = PATHS[0]) -> tuple[str, bytes]:
+    """Asks for a stream, and reads what comes before the pause. Its id, and that."""
+    members: dict[str, Any] = {"prompt": "Hello"} if path == "/v1/completions" else {}
+    await client.send(chat_request(path=path, model="m", stream=True, headers=ASKS, **members))
+    head = await client.head()
+    id = head.header("x-streamweir-stream")
+    assert head.status == 200
+    assert id is not None
+    received = b""
+    while TEXTS[1].encode() not in received:
+        received += await client.chunk()
+    return id, received
+
+
+async def come_back(client: RawClient, id: str, after: int = 0, key: str = KEY) -> Reply:
+    await client.send(read_request(id, f"?after={after}", key=key))
+    return await client.head()
+
+
+async def read_to(client: RawClient, mark: bytes) -> bytes:
+    received = b""
+    while mark not in received:
+        received += await client.chunk()
+    return received
+
+
+async def test_a_caller_continues_at_another_node_and_pays_once(tmp_path: Path, valkey: ValkeyServer) -> None:
+    pause = Pause()
+    async with two_nodes(pause, tmp_path, valkey) as (ships, here, there):
+        async with await here.connect() as client:
+            id, first = await begin(client)
+            client.reset()
+        async with await there.connect() as client, await there.connect() as second:
+            head = await come_back(client, id, 2)
+            assert head.status == 200
+            assert head.header("content-type") == "text/event-stream; charset=utf-8"
+            assert head.header("x-streamweir-stream") == id
+            again = await read_to(client, TEXTS[1].encode())
+            await come_back(second, id, 0)
+            await until(lambda: len(readers_of(here, id)) == 2)
+            pause.goes_on.set()
+            whole = await second.rest()
+            rest = again + await client.rest()
+        assert whole.startswith(first)
+        assert text_of(whole) == "".join(TEXTS)
+        assert whole.endswith(rest)
+        assert rest.count(b"\n\n") == whole.count(b"\n\n") - 2
+        (record,) = await here.settled()
+        assert record.verdict is Verdict.COMPLETED
+        assert record.resumed == 2
+        assert len(record.reader_gaps) == 1
+        assert there.records == []
+        assert (await send(there, id, "?after=2")).body == rest, "kept after its end"
+        assert (await send(here, id)).body == whole
+        (row,) = await ships.rows()
+        assert row.price is not None
+
+
+async def test_the_stream_of_another_key_is_not_found_at_any_node(tmp_path: Path, valkey: ValkeyServer) -> None:
+    pause = Pause()
+    async with two_nodes(pause, tmp_path, valkey) as (_, here, there):
+        async with await here.connect() as client:
+            id, _ = await begin(client)
+            for gate in (here, there):
+                for method in ("GET", "DELETE"):
+                    foreign = await send(gate, id, method=method, key=OTHER_KEY)
+                    unknown = await send(gate, "strm_unknown", method=method)
+                    assert foreign.status == unknown.status == 404
+                    assert json.loads(foreign.body) == json.loads(unknown.body)
+            pause.goes_on.set()
+            await client.rest()
+        beyond = await send(there, id, "?after=99")
+        assert beyond.status == 400
+        assert json.loads(beyond.body)["error"]["code"] == "invalid_after"
+
+
+async def test_a_caller_ends_its_stream_from_another_node(tmp_path: Path, valkey: ValkeyServer) -> None:
+    pause = Pause()
+    async with two_nodes(pause, tmp_path, valkey) as (_, here, there):
+        async with await here.connect() as client:
+            id, _ = await begin(client)
+            assert (await send(there, id, method="DELETE")).status == 204
+            assert await client.is_closed()
+        (record,) = await here.settled()
+        assert record.verdict is Verdict.CLIENT_GONE
+        assert (await send(here, id)).status == 410
+        assert (await send(there, id)).status == 410
+
+
+async def test_a_stream_is_read_on_as_long_as_somebody_reads_it_at_any_node(
+    tmp_path: Path, valkey: ValkeyServer
+) -> None:
+    pause = Pause()
+    async with two_nodes(pause, tmp_path, valkey, NO_GRACE) as (_, here, there):
+        async with await here.connect() as client, await there.connect() as reader:
+            id, first = await begin(client)
+            await come_back(reader, id)
+            await until(lambda: len(readers_of(here, id)) == 2)
+            client.reset()
+            await until(lambda: len(readers_of(here, id)) == 1)
+            assert await read_to(reader, TEXTS[1].encode()) == first
+            reader.reset()
+        (record,) = await here.settled()
+        assert record.verdict is Verdict.CLIENT_GONE, "nobody reads it any longer"
+
+
+@pytest.mark.parametrize("path", PATHS)
+async def test_the_stream_of_a_dead_node_ends_with_an_error_of_its_api(
+    path: str, tmp_path: Path, valkey: ValkeyServer
+) -> None:
+    pause = Pause()
+    async with (
+        two_nodes(pause, tmp_path, valkey) as (ships, here, there),
+        await here.connect() as client,
+        await there.connect() as reader,
+    ):
+        id, first = await begin(client, path)
+        await come_back(reader, id)
+        received = await read_to(reader, TEXTS[1].encode())
+        instance = ships.setups[0].storage.node.instance
+        valkey.execute("DEL", f"{{streamweir}}:st:o:{instance}")  # as if it had expired
+        error = await reader.rest()
+        assert received == first
+        assert b"stream_lost" in error or b"has failed" in error
+        check_error(path, first, error)
+        late = await send(there, id, f"?after={first.count(b'data:') + 5}")
+        check_error(path, first, late.body, more=5)  # events that were not shared are gone
+        pause.goes_on.set()
+        assert text_of_any(path, first + await client.rest()) == "".join(TEXTS), "it was only delayed"
+
+
+def check_error(path: str, first: bytes, error: bytes, *, more: int = 0) -> None:
+    """`more`: events that only the caller has."""
+    blocks = [block for block in error.split(b"\n\n") if block]
+    before = [json.loads(block.partition(b"data: ")[2]) for block in first.split(b"\n\n") if b"data: " in block]
+    documents = [json.loads(block.partition(b"data: ")[2]) for block in blocks if b"[DONE]" not in block]
+    if path == "/v1/responses":
+        assert [each["type"] for each in documents] == ["error", "response.failed"]
+        assert [each["sequence_number"] for each in documents] == [len(before) + more, len(before) + more + 1]
+        assert documents[1]["response"]["id"] == before[0]["response"]["id"]
+    elif path == "/v1/messages":
+        assert [each["type"] for each in documents] == ["error"]
+    else:
+        assert documents[0]["error"]["code"] == "stream_lost"
+        assert blocks[-1] == b"data: [DONE]"
+
+
+def text_of_any(path: str, body: bytes) -> str:
+    documents = [each for each in map(parse, body.split(b"\n\n")) if each]
+    if path == "/v1/responses":
+        return "".join(each["delta"] for each in documents if each["type"] == "response.output_text.delta")
+    if path == "/v1/messages":
+        return "".join(each["delta"].get("text", "") for each in documents if each["type"] == "content_block_delta")
+    if path == "/v1/completions":
+        return "".join(choice["text"] for each in documents for choice in each["choices"])
+    return text_of(body)
+
+
+def parse(block: bytes) -> Any:
+    data = block.partition(b"data: ")[2]
+    return json.loads(data) if data.startswith(b"{") else None
+
+
+async def test_a_draining_node_sends_its_callers_to_another_and_reads_on(tmp_path: Path, valkey: ValkeyServer) -> None:
+    pause = Pause()
+    async with two_nodes(pause, tmp_path, valkey) as (_, here, there):
+        async with await here.connect() as client, await here.connect() as ordinary:
+            id, first = await begin(client)
+            await ordinary.send(chat_request(model="m", stream=True))
+            await ordinary.head()
+            here.gateway.stop_admitting()
+            assert await client.rest() == b"", "a clean close, between two events"
+            async with await there.connect() as reader:
+                assert (await come_back(reader, id, first.count(b"\n\n"))).status == 200
+                await until(lambda: len(readers_of(here, id)) == 1)
+                pause.goes_on.set()
+                assert text_of(first + await reader.rest()) == "".join(TEXTS)
+            assert text_of(await ordinary.rest()) == "".join(TEXTS), "it cannot be resumed: it stays"
+        records = await here.settled(2)
+        assert [record.verdict for record in records] == [Verdict.COMPLETED] * 2
+        assert sorted(record.resumed or 0 for record in records) == [0, 1]
+
+
+async def test_a_draining_node_keeps_its_callers_if_nobody_else_serves(tmp_path: Path, valkey: ValkeyServer) -> None:
+    pause = Pause()
+    async with two_nodes(pause, tmp_path, valkey) as (_, here, there), await here.connect() as client:
+        _, first = await begin(client)
+        there.gateway.stop_admitting()
+        await there.gateway._streams.shared._frames.serve(serves=False)  # type: ignore[union-attr]
+        here.gateway.stop_admitting()
+        await here.gateway._streams.shared._frames.serve(serves=False)  # type: ignore[union-attr]
+        pause.goes_on.set()
+        assert text_of(first + await client.rest()) == "".join(TEXTS)
+
+
+async def test_a_reader_at_a_draining_node_is_sent_to_another(tmp_path: Path, valkey: ValkeyServer) -> None:
+    pause = Pause()
+    async with (
+        two_nodes(pause, tmp_path, valkey) as (_, here, there),
+        await here.connect() as client,
+        await there.connect() as reader,
+    ):
+        id, first = await begin(client)
+        await come_back(reader, id)
+        assert await read_to(reader, TEXTS[1].encode()) == first
+        there.gateway.stop_admitting()
+        assert await reader.rest() == b""
+        pause.goes_on.set()
+        await client.rest()
+
+
+async def test_without_valkey_a_stream_goes_on_where_it_is_and_is_shared_again_after(
+    tmp_path: Path, own_valkey: ValkeyServer
+) -> None:
+    pause = Pause()
+    async with two_nodes(pause, tmp_path, own_valkey) as (_, here, there):
+        async with await here.connect() as client, await there.connect() as reader:
+            id, first = await begin(client)
+            await come_back(reader, id)
+            assert await read_to(reader, TEXTS[1].encode()) == first
+            own_valkey.kill()
+            assert await reader.rest() == b"", "it is to come back"
+            reply = await send(there, id)
+            assert reply.status == 503
+            assert reply.header("retry-after") == "1"
+            assert (await send(here, id, method="GET", key=OTHER_KEY)).status == 404
+            own_valkey.start()
+            while (reply := await peek(there, id)).status != 200:
+                assert reply.status == 503, "not 404: it comes again"
+            pause.goes_on.set()
+            assert text_of(first + await client.rest()) == "".join(TEXTS)
+        assert text_of((await send(there, id)).body) == "".join(TEXTS)
+        (record,) = await here.settled()
+        assert record.flags == ()
+
+
+async def peek(gate: Gate, id: str) -> Reply:
+    async with await gate.connect() as client:
+        await client.send(read_request(id))
+        return await client.head()
