@@ -188,7 +188,7 @@ def check_lists(page: Page, keys: dict[str, str], models: list[str]) -> None:
         ("/keys", "Keys", "Newer keys", list(keys)),
         ("/requests?failed=true", "Requests", "Older", [*(f"up/{each}" for each in models), *keys]),
         ("/audit", "Audit log", "Older", list(keys)),
-        ("/models", "Providers", None, models),
+        ("/models?tab=providers", "Targets", None, models),
     ):
         move(page, f"/console{path}")
         rows = page.get_by_role("region", name=table, exact=True).locator("tbody").get_by_role("row")

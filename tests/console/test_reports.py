@@ -4,9 +4,12 @@ import re
 
 from playwright.sync_api import Page, expect
 
+from support.answers import error_body
+from support.axe import obstacles
 from support.console_server import Console
 from support.gateway import KEY
 from support.page_elements import column, figure, panel, row, visit
+from support.script import whole
 
 ACTIONS = ["session.create", "key.create", "key.create", "secret.create", "workspace.create"]
 """From the newest on: what the test did, and what the first start had done."""
@@ -81,7 +84,12 @@ def test_models_and_settings_show_what_is_configured_and_no_secret(page: Page, c
     expect(model).to_contain_text("up/gpt-4o-mini")
     expect(model).to_contain_text("healthy")
     expect(model).to_contain_text("$0.15")
-    expect(row(page, "Providers", "gpt-4o-mini")).to_contain_text("alias")
+    expect(model).to_contain_text("its own")
+    tabs = page.get_by_role("group", name="What is shown")
+    tabs.get_by_role("button", name="Providers").click()
+    expect(row(page, "Targets", "up/gpt-4o-mini")).to_contain_text("alias")
+    expect(row(page, "Providers", "up").get_by_role("cell").nth(3)).to_have_text("1")
+    tabs.get_by_role("button", name="Price list").click()
     page.get_by_label("Part of the model name").fill("claude-sonnet-4")
     page.get_by_role("button", name="Find").click()
     expect(row(page, "Prices", "claude-sonnet-4").first).to_be_visible()
@@ -106,7 +114,7 @@ def test_the_audit_log_says_who_did_what_and_is_verified(page: Page, console: Co
     console.chat(made["secret"])
     console.sign_in(page, path="/audit")
     expect(column(page, "Audit log", 3)).to_have_text(ACTIONS)
-    expect(row(page, "Audit log", made["id"])).to_contain_text("key.create")
+    expect(row(page, "Audit log", "key.create").first).to_contain_text("ci")
     page.get_by_role("button", name="Verify the log").click()
     expect(page.get_by_text("The log is intact")).to_be_visible()
     page.get_by_role("button", name="Check the ledger").click()
@@ -114,3 +122,23 @@ def test_the_audit_log_says_who_did_what_and_is_verified(page: Page, console: Co
     page.get_by_label("Filter the rows on this page").fill("session")
     expect(row(page, "Audit log", "session.create")).to_have_count(1)
     expect(row(page, "Audit log", "key.create")).to_have_count(0)
+
+
+def test_a_provider_is_tested_and_its_error_is_shown(page: Page, console: Console) -> None:
+    refused = error_body("Incorrect API key provided.")
+    console.play(lambda seen: whole(b'{"data":[]}') if seen.path.endswith("/models") else whole(refused, 401))
+    console.sign_in(page, path="/models?tab=providers")
+    page.get_by_role("button", name="Test up").click()
+    dialog = page.get_by_role("dialog", name="Test of up")
+    results = dialog.get_by_role("list", name="Results")
+    expect(results).to_contain_text("works")
+    expect(results).to_contain_text("reached, the key is accepted")
+    console.play(whole(refused, 401))
+    dialog.get_by_role("button", name="Test again").click()
+    expect(results).to_contain_text("fails")
+    expect(results).to_contain_text("status 401")
+    expect(results).to_contain_text("check the key, and where it comes from")
+    assert not obstacles(page)
+    dialog.get_by_role("button", name="Close").last.click()
+    expect(dialog).to_have_count(0)
+    assert [each["action"] for each in console.ask("GET", "/api/audit?limit=2")["data"]] == ["provider.test"] * 2

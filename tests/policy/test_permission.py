@@ -41,6 +41,7 @@ EXPECTED = {
     "live.stop": "owner operator admin key",
     "playground": "owner operator admin key",
     "routing.read": ALL_BUT_MEMBERS,
+    "providers.test": "owner operator",
     "alerts.read": ALL_BUT_MEMBERS,
     "audit.read": "owner operator billing admin key",
     "books.check": "owner operator billing",
@@ -63,7 +64,15 @@ def test_every_role_has_a_row_and_a_place() -> None:
 
 def test_no_role_of_a_workspace_reaches_what_belongs_to_no_workspace() -> None:
     """There is no object of these permissions that lies in one workspace."""
-    beyond = {"people.appoint", "workspaces.change", "costs.read", "books.check", "settings.read", "credit.grant"}
+    beyond = {
+        "people.appoint",
+        "workspaces.change",
+        "costs.read",
+        "books.check",
+        "settings.read",
+        "credit.grant",
+        "providers.test",
+    }
     for role in WORKSPACE_ROLES:
         assert not PERMISSIONS[role] & beyond
 

@@ -184,9 +184,12 @@ async def test_prices(tmp_path: Path) -> None:
             "provider": "alias",
             "model": "own",
             "source": "config",
+            "owner": "model",
+            "owners": [],
             "context_window": None,
             "rates": {"input_usd": "0.1", "output_usd": "0.000000001"},
         }
+        assert (smart["owner"], smart["owners"]) == ("target", ["up/gpt-4o"])
         assert (await fetch(api, "/api/prices", admin))["data"] == prices["data"], "the list has costs"
         by_kind = await fetch(api, "/api/prices", api.operator, provider="gemini", model="PRO", limit=1000)
         assert {row["provider"] for row in by_kind["data"]} == {"google"}

@@ -121,6 +121,10 @@ async def _open(api: Api, space: Space) -> str:
     return await api.new_open(space)
 
 
+async def _provider(_api: Api, _space: Space) -> str:
+    return "sim"
+
+
 async def _person(api: Api, space: Space) -> str:
     person = await api.new_person(Role.MEMBER, space)
     await api.person_session(person)
@@ -135,6 +139,7 @@ async def _session(api: Api, space: Space) -> str:
 
 
 IDS |= {
+    "providers": _provider,
     "people": _person,
     "sessions": _session,
     "keys": _key,

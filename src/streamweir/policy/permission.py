@@ -52,6 +52,8 @@ class Permission(StrEnum):
     """Chat with a key, at its cost."""
     ROUTING_READ = "routing.read"
     """Models, providers and prices."""
+    PROVIDERS_TEST = "providers.test"
+    """Reach a provider with its credentials."""
     ALERTS_READ = "alerts.read"
     AUDIT_READ = "audit.read"
     BOOKS_CHECK = "books.check"
@@ -127,6 +129,7 @@ _OF_OPERATOR = {
     _P.COSTS_READ,
     _P.LIVE_STOP,
     _P.PLAYGROUND,
+    _P.PROVIDERS_TEST,
     _P.AUDIT_READ,
     _P.BOOKS_CHECK,
     _P.SETTINGS_READ,

@@ -29,6 +29,7 @@ const KEY: Key = {
   revoked_ms: null,
   old_until_ms: null,
   resumable: false,
+  person: null,
   used_ms: null,
   recent_requests: 0,
   recent_price_usd: "0",

@@ -1,7 +1,7 @@
 // The order of a model's targets and its fallbacks, in words.
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { routingOf } from "../src/lib/routing";
+import { ownerOf, routingOf } from "../src/lib/routing";
 
 const PLAIN = { strategy: "least_busy" as const, targets: [{}], fallbacks: [], context_fallbacks: [], content_filter_fallbacks: [] };
 
@@ -15,4 +15,10 @@ test("the strategy is named where there is something to order, and every list th
     "If the prompt is too long: long",
     "If the prompt is filtered: other",
   ]);
+});
+
+test("whose price a model has", () => {
+  assert.deepEqual(ownerOf({ owner: "model", owners: [], source: "config" }), { whose: "its own", more: "configuration" });
+  assert.deepEqual(ownerOf({ owner: "group", owners: ["resale"], source: "config" }), { whose: "price group resale", more: "configuration" });
+  assert.deepEqual(ownerOf({ owner: "target", owners: ["a/m", "b/m"], source: "list" }), { whose: "a/m, b/m", more: "price list" });
 });

@@ -95,6 +95,8 @@ class Context(Struct, frozen=True, kw_only=True):
     started_ms: int = msgspec.field(default_factory=now_ms)
     clock_ms: Callable[[], int] = now_ms
     passwords: PasswordHashing = msgspec.field(default_factory=PasswordHashing)
+    tested: set[str] = msgspec.field(default_factory=set)
+    """Providers that are being tested."""
     failed_logins: FailedLogins = msgspec.field(default_factory=FailedLogins)
 
     async def read(self, work: Callable[[Connection], T], *, timeout_s: float = READING_S) -> T:

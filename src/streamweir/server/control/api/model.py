@@ -12,7 +12,7 @@ from msgspec import Struct
 from streamweir.policy.permission import Permission
 from streamweir.policy.routing.route import Route, RouteTarget, Strategy
 from streamweir.server.control.api.operation import Call, Nothing, Operation
-from streamweir.server.control.api.price import RatesView, Source, price_group_of, price_of
+from streamweir.server.control.api.price import Owner, RatesView, Source, price_group_of, price_of
 from streamweir.server.control.api.provider import WORDS, WireName, Word
 from streamweir.server.request.lookup.models import PER_TURN, model_ids
 from streamweir.server.request.runtime.config import RuntimeConfig
@@ -48,6 +48,10 @@ class ModelView(Struct, kw_only=True):
     """The models that answer if the prompt is refused by a content filter."""
     source: Source
     """The source of the price."""
+    owner: Owner
+    """Whose price it is. `target`: the highest of its targets and fallbacks."""
+    owners: list[str]
+    """The price group, or the targets whose price it is."""
     rates: RatesView | None
     """None: no price is known."""
 
@@ -70,7 +74,7 @@ async def list_models(call: Call[Nothing, Nothing]) -> Models:
 
 
 def _view(runtime: RuntimeConfig, route: Route, at_ms: int, now: float, group: str | None) -> ModelView:
-    source, rates = price_of(runtime, route, at_ms, group)
+    price = price_of(runtime, route, at_ms, group)
     is_weighted = route.strategy in ("weighted", "least_busy")
     targets = [_target(runtime, entry, is_weighted, now) for entry in route.targets]
     return ModelView(
@@ -81,8 +85,10 @@ def _view(runtime: RuntimeConfig, route: Route, at_ms: int, now: float, group: s
         fallbacks=list(route.fallbacks),
         context_fallbacks=list(route.context_fallbacks),
         content_filter_fallbacks=list(route.content_filter_fallbacks),
-        source=source,
-        rates=rates,
+        source=price.source,
+        owner=price.owner,
+        owners=price.owners,
+        rates=price.rates,
     )
 
 

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal
 from msgspec import Meta, Struct
 
 from streamweir.policy.permission import Permission
-from streamweir.policy.pricing.prices import Rates, highest_rates
+from streamweir.policy.pricing.prices import Quote, Rates, highest_rates
 from streamweir.policy.pricing.pricetable import PROVIDER_IDS, Row
 from streamweir.policy.routing.route import Route
 from streamweir.server.control.api.fields import Limit
@@ -23,6 +23,8 @@ from streamweir.server.request.runtime.config import RuntimeConfig
 
 _ALIAS = "alias"
 Source = Literal["list", "config", "built-in"]
+Owner = Literal["model", "group", "target"]
+"""Whose price it is."""
 
 
 class PriceQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -63,6 +65,10 @@ class PriceView(Struct, kw_only=True):
     """As in the price list; `alias` for an alias of the configuration."""
     model: str
     source: Source
+    owner: Owner
+    """`model`: its own. `group`: of a price group. `target`: the highest of its targets and fallbacks."""
+    owners: list[str]
+    """The price group, or the targets whose price it is."""
     context_window: int | None
     rates: RatesView | None
     """None: no price is known."""
@@ -104,6 +110,8 @@ def _view(row: Row) -> PriceView:
         provider=row.provider,
         model=row.model.id,
         source="list",
+        owner="model",
+        owners=[],
         context_window=row.model.context,
         rates=view_rates(row.rates) if row.rates is not None else None,
     )
@@ -119,18 +127,46 @@ def _aliases(runtime: RuntimeConfig, at_ms: int, group: str | None) -> Iterator[
     for alias in runtime.config.models:
         route = runtime.routes.resolve(alias.id)
         assert route is not None  # noqa: S101 (both are of one configuration)
-        source, rates = price_of(runtime, route, at_ms, group)
-        yield PriceView(provider=_ALIAS, model=alias.id, source=source, context_window=None, rates=rates)
+        price = price_of(runtime, route, at_ms, group)
+        yield PriceView(
+            provider=_ALIAS,
+            model=alias.id,
+            source=price.source,
+            owner=price.owner,
+            owners=price.owners,
+            context_window=None,
+            rates=price.rates,
+        )
 
 
-def price_of(runtime: RuntimeConfig, route: Route, at_ms: int, group: str | None) -> tuple[Source, RatesView | None]:
-    """The highest price of its targets for this price group, and its source. None: one of them has no price."""
+class ModelPrice(Struct, frozen=True, kw_only=True):
+    source: Source
+    owner: Owner = "group"
+    owners: list[str]
+    rates: RatesView | None = None
+    """None: one of its targets has no price."""
+
+
+def price_of(runtime: RuntimeConfig, route: Route, at_ms: int, group: str | None) -> ModelPrice:
+    """The highest price of its targets for this price group, and whose it is."""
     if group is not None and group not in runtime.quotes.groups:
-        return "config", None
+        return ModelPrice(source="config", owners=[group])
     quote, _ = runtime.quotes.of(route, at_ms, group)
     known = [rates for rates in quote.sold.values() if rates is not None]
     is_known = known and len(known) == len(quote.sold)
-    return _source(quote.version), view_rates(highest_rates(known)) if is_known else None
+    owner, owners = _owner(quote)
+    rates = view_rates(highest_rates(known)) if is_known else None
+    return ModelPrice(source=_source(quote.version), owner=owner, owners=owners, rates=rates)
+
+
+def _owner(quote: Quote) -> tuple[Owner, list[str]]:
+    """By the end of the quote's version (`Sale.price_of`)."""
+    if quote.prices is None:
+        known = {target: rates for target, rates in quote.rates.items() if rates is not None}
+        highest = max((rates.input for rates in known.values()), default=0)
+        return "target", [target for target, rates in known.items() if rates.input == highest]
+    kind, _, name = quote.version.rpartition("+")[2].partition(":")
+    return ("group", [name]) if kind == "group" else ("model", [])
 
 
 def _source(version: str) -> Source:

@@ -26,7 +26,7 @@ export interface SessionView {
 
 export type Role = "owner" | "operator" | "billing" | "viewer" | "admin" | "member" | "key";
 
-export type Permission = "session" | "self" | "document" | "people.read" | "people.change" | "people.appoint" | "workspaces.read" | "workspaces.change" | "keys.read" | "keys.change" | "keys.appoint" | "price_groups.choose" | "credit.read" | "credit.grant" | "payments.open" | "requests.read" | "requests.export" | "content.read" | "content.erase" | "usage.read" | "costs.read" | "live.read" | "live.follow" | "live.stop" | "playground" | "routing.read" | "alerts.read" | "audit.read" | "books.check" | "settings.read" | "metrics.read";
+export type Permission = "session" | "self" | "document" | "people.read" | "people.change" | "people.appoint" | "workspaces.read" | "workspaces.change" | "keys.read" | "keys.change" | "keys.appoint" | "price_groups.choose" | "credit.read" | "credit.grant" | "payments.open" | "requests.read" | "requests.export" | "content.read" | "content.erase" | "usage.read" | "costs.read" | "live.read" | "live.follow" | "live.stop" | "playground" | "routing.read" | "providers.test" | "alerts.read" | "audit.read" | "books.check" | "settings.read" | "metrics.read";
 
 export interface Login {
   /** The admin secret, or that of a key. */
@@ -641,6 +641,19 @@ export interface TargetLimitView {
   streams: number | null;
 }
 
+export interface ProviderTest {
+  provider: string;
+  at_ms: number;
+  results: ReachedView[];
+}
+
+export interface ReachedView {
+  credential: string;
+  outcome: "fail" | "ok" | "warn";
+  message: string;
+  advice: string | null;
+}
+
 export interface Models {
   data: ModelView[];
 }
@@ -654,6 +667,8 @@ export interface ModelView {
   context_fallbacks: string[];
   content_filter_fallbacks: string[];
   source: "built-in" | "config" | "list";
+  owner: "group" | "model" | "target";
+  owners: string[];
   rates: RatesView | null;
 }
 
@@ -702,6 +717,8 @@ export interface PriceView {
   provider: string;
   model: string;
   source: "built-in" | "config" | "list";
+  owner: "group" | "model" | "target";
+  owners: string[];
   context_window: number | null;
   rates: RatesView | null;
 }

@@ -160,7 +160,7 @@ function KeyTable(props: { rows: readonly Key[]; nameOf: (id: string) => string;
           head: <ThirtyDays what="Requests" />,
           isNumber: true,
           show: (key) => (
-            <a href={href("/requests", { key: key.id })} aria-label={`Requests of ${key.name}`}>
+            <a href={href("/requests", { key: key.id })} aria-label={`${short(key.recent_requests)} requests of ${key.name}`}>
               {short(key.recent_requests)}
             </a>
           ),

@@ -1,34 +1,25 @@
-// The models by name: each with its targets in the order they are tried, and its price.
+// The models by name: each with its targets in the order they are tried, and its price, of which it is said whose it is.
 import { count, exactDollars, plural } from "../../lib/format";
 import { go, href, query } from "../../lib/route";
-import { routingOf } from "../../lib/routing";
-import type { ModelView as Model, ProviderView as Provider, RatesView as Rates } from "../../lib/types";
+import { ownerOf, routingOf } from "../../lib/routing";
+import type { ModelTargetView as Target, ModelView as Model } from "../../lib/types";
 import { Badge, Button, Empty, Panel } from "../../ui/parts";
+import { Table } from "../../ui/table";
 import { Latency, State, Wire } from "./health";
 import { OtherRates } from "./prices";
 
 const MOST = 15; // rows, until somebody wants all
 
-const SOURCES: Record<string, string> = { list: "price list", config: "configuration", "built-in": "built in" };
-
-export function ModelList(props: { models: Model[]; providers: Provider[] }) {
-  const text = query.value.get("find") ?? "";
-  const isAll = query.value.get("all") === "1";
+export function ModelList(props: { models: Model[] }) {
+  const asked = query.value;
+  const text = asked.get("find") ?? "";
+  const isAll = asked.has("all");
   const found = props.models.filter((model) => isMeant(model, text));
   const shown = isAll ? found : found.slice(0, MOST);
   const adjust = (change: Record<string, string | null>) => go("/models", { ...Object.fromEntries(query.value), ...change }, { replace: true });
-  if (!props.models.length) {
-    return (
-      <Panel title="Models">
-        <Empty title="No models yet.">
-          Add a provider to the configuration file (<code>[[providers]]</code>), and the models that callers use (<code>[[models]]</code>).
-        </Empty>
-      </Panel>
-    );
-  }
   return (
     <Panel
-      title="Models"
+      title="Routes"
       flush
       class="models"
       actions={
@@ -42,7 +33,7 @@ export function ModelList(props: { models: Model[]; providers: Provider[] }) {
         />
       }
     >
-      {found.length ? <ModelTable models={shown} ejections={ejectionsOf(props.providers)} /> : <Empty title="No model matches." />}
+      {found.length ? <ModelTable models={shown} /> : <Empty title="No model matches." />}
       {found.length > shown.length && (
         <div class="pager">
           <span class="muted">
@@ -60,99 +51,34 @@ export function ModelList(props: { models: Model[]; providers: Provider[] }) {
   );
 }
 
-function ModelTable(props: { models: Model[]; ejections: Map<string, number> }) {
-  const hasWeights = props.models.some((model) => model.targets.some((target) => target.weight !== null));
-  const hasStages = props.models.some((model) => model.targets.some((target) => target.stage > 1));
+function ModelTable(props: { models: Model[] }) {
   return (
-    <div class="table-box" tabIndex={0} role="region" aria-label="Models">
-      <table>
-        <thead>
-          <tr>
-            <th scope="col">Model</th>
-            <th scope="col">Target</th>
-            {hasStages && (
-              <th scope="col" class="number">
-                Stage
-              </th>
-            )}
-            {hasWeights && (
-              <th scope="col" class="number">
-                Weight
-              </th>
-            )}
-            <th scope="col">State</th>
-            <th scope="col" class="number">
-              First token
-            </th>
-            <th scope="col" class="number">
-              Ejections
-            </th>
-            <th scope="col" class="number">
-              Input / 1M
-            </th>
-            <th scope="col" class="number">
-              Output / 1M
-            </th>
-            <th scope="col">Price from</th>
-          </tr>
-        </thead>
-        {props.models.map((model) => (
-          <Rows key={model.id} model={model} ejections={props.ejections} hasWeights={hasWeights} hasStages={hasStages} />
-        ))}
-      </table>
-    </div>
+    <Table<Model>
+      label="Models"
+      rows={props.models}
+      keyOf={(model) => model.id}
+      columns={[
+        { name: "Model", class: "clip", show: (model) => <Name model={model} /> },
+        { name: "Targets", class: "wide", show: (model) => <Targets model={model} /> },
+        { name: "Input / 1M", isNumber: true, show: ({ rates }) => rates && exactDollars(rates.input_usd) },
+        { name: "Output / 1M", isNumber: true, show: ({ rates }) => rates && exactDollars(rates.output_usd) },
+        { name: "Price of", class: "wide", show: (model) => <Owner model={model} /> },
+      ]}
+    />
   );
 }
 
-function Rows(props: { model: Model; ejections: Map<string, number>; hasWeights: boolean; hasStages: boolean }) {
+function Name(props: { model: Model }) {
   const { model } = props;
-  const rows = model.targets.length || 1;
-  return (
-    <tbody class="grouped">
-      {Array.from({ length: rows }, (_, place) => {
-        const target = model.targets[place];
-        return (
-          <tr key={place}>
-            {place === 0 && (
-              <th scope="rowgroup" rowSpan={rows} class="clip">
-                <span class="named">
-                  <a class="clipped" href={href("/requests", { model: model.id })} title={model.id}>
-                    {model.id}
-                  </a>
-                  {model.is_default && <Badge tone="accent">default</Badge>}
-                </span>
-                <Routing model={model} />
-              </th>
-            )}
-            <td class="clip">
-              {target ? (
-                <span class="named">
-                  <span class="mono clipped" title={`${target.provider}/${target.model}`}>
-                    {target.provider}/{target.model}
-                  </span>
-                  <Wire wire={target.wire} />
-                </span>
-              ) : (
-                <span class="muted">none</span>
-              )}
-            </td>
-            {props.hasStages && <td class="number">{target && count(target.stage)}</td>}
-            {props.hasWeights && <td class="number">{target && count(target.weight)}</td>}
-            <td>{target && <State {...target} />}</td>
-            <td class="number">{target && <Latency seconds={target.ttft_s} />}</td>
-            <td class="number">{target && count(props.ejections.get(placeOf(target.provider, target.model)) ?? 0)}</td>
-            {place === 0 && <Price rows={rows} rates={model.rates} source={model.source} />}
-          </tr>
-        );
-      })}
-    </tbody>
-  );
-}
-
-function Routing(props: { model: Model }) {
   return (
     <>
-      {routingOf(props.model).map((line) => (
+      <span class="named">
+        <a class="clipped" href={href("/requests", { model: model.id })} title={model.id}>
+          {model.id}
+        </a>
+        {model.is_default && <Badge tone="accent">default</Badge>}
+      </span>
+      {routingOf(model).map((line) => (
         <span key={line} class="muted small clip-line" title={line}>
           {line}
         </span>
@@ -161,37 +87,48 @@ function Routing(props: { model: Model }) {
   );
 }
 
-function Price(props: { rows: number; rates: Rates | null; source: string }) {
-  const { rows, rates } = props;
-  if (rates === null) {
-    return (
-      <td colSpan={3} rowSpan={rows} class="muted">
-        no price
-      </td>
-    );
-  }
+function Targets(props: { model: Model }) {
+  const { targets } = props.model;
+  const hasStages = targets.some((target) => target.stage > 1);
+  if (!targets.length) return <span class="muted">none</span>;
   return (
-    <>
-      <td class="number" rowSpan={rows}>
-        {exactDollars(rates.input_usd)}
-      </td>
-      <td class="number" rowSpan={rows}>
-        {exactDollars(rates.output_usd)}
-      </td>
-      <td rowSpan={rows}>
-        {SOURCES[props.source] ?? props.source}
-        <OtherRates rates={rates} />
-      </td>
-    </>
+    <ul class="targets">
+      {targets.map((target) => (
+        <li key={`${target.provider}/${target.model}`}>
+          <span class="mono clipped" title={`${target.provider}/${target.model}`}>
+            {target.provider}/{target.model}
+          </span>
+          <State {...target} />
+          <Wire wire={target.wire} />
+          <span class="muted small nowrap">{aboutOf(target, hasStages)}</span>
+          {target.ttft_s !== null && (
+            <span class="small nowrap" title="Recent time to the first token">
+              <Latency seconds={target.ttft_s} />
+            </span>
+          )}
+        </li>
+      ))}
+    </ul>
   );
 }
 
-function placeOf(provider: string, model: string): string {
-  return JSON.stringify([provider, model]);
+function aboutOf(target: Target, hasStages: boolean): string {
+  return [hasStages ? `stage ${target.stage}` : "", target.weight === null ? "" : `weight ${target.weight}`].filter(Boolean).join(", ");
 }
 
-function ejectionsOf(providers: Provider[]): Map<string, number> {
-  return new Map(providers.flatMap((provider) => provider.targets.map((target) => [placeOf(provider.name, target.model), target.ejections] as const)));
+function Owner(props: { model: Model }) {
+  const { model } = props;
+  if (model.rates === null) return <span class="muted">no price</span>;
+  const { whose, more } = ownerOf(model);
+  return (
+    <>
+      <span class="clip-line" title={whose}>
+        {whose}
+      </span>
+      {more && <span class="muted small clip-line">{more}</span>}
+      <OtherRates rates={model.rates} />
+    </>
+  );
 }
 
 function isMeant(model: Model, text: string): boolean {

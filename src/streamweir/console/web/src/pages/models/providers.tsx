@@ -1,12 +1,28 @@
-// The providers, their credentials if they have several, and those of their targets that aliases name or that have failed.
+// The providers with their keys, what they were asked in a day and how often they failed; a test of each; and their
+// targets: those that aliases name, and those that have failed.
+import { useState } from "preact/hooks";
+import { get, post, session } from "../../lib/api";
 import { count } from "../../lib/format";
+import { useLoad } from "../../lib/load";
 import { href } from "../../lib/route";
-import type { ProviderView as Provider, TargetView as Target } from "../../lib/types";
-import { Badge, Empty, Panel } from "../../ui/parts";
+import type { Overview, ProviderTest, ProviderView as Provider, TargetView as Target } from "../../lib/types";
+import { At, Badge, Button, Dialog, Empty, Panel, Problem, Waiting } from "../../ui/parts";
+import { Table } from "../../ui/table";
 import { Latency, State, Wire } from "./health";
 
+interface Row {
+  provider: Provider;
+  target: Target;
+}
+
 export function ProviderList(props: { providers: Provider[] }) {
-  if (!props.providers.length) {
+  const { providers } = props;
+  const day = useLoad((abort) => get<Overview>("/api/overview", { period: "day", by: "provider" }, abort), []);
+  const [tested, setTested] = useState<string | null>(null);
+  const usage = new Map(day.data?.groups.map((each) => [each.group, each.usage]));
+  const targets = providers.flatMap((provider) => provider.targets.map((target): Row => ({ provider, target })));
+  const mayTest = session.value?.permissions.includes("providers.test") ?? false;
+  if (!providers.length) {
     return (
       <Panel title="Providers">
         <Empty title="No providers yet.">
@@ -16,98 +32,138 @@ export function ProviderList(props: { providers: Provider[] }) {
     );
   }
   return (
-    <Panel title="Providers" flush class="models">
-      <div class="table-box" tabIndex={0} role="region" aria-label="Providers">
-        <table>
-          <thead>
-            <tr>
-              <th scope="col">Provider</th>
-              <th scope="col">Kind</th>
-              <th scope="col">Target</th>
-              <th scope="col">State</th>
-              <th scope="col" class="number">
-                First token
-              </th>
-              <th scope="col" class="number">
-                Ejections
-              </th>
-              <th scope="col">Used by</th>
-            </tr>
-          </thead>
-          {props.providers.map((provider) => (
-            <OneProvider key={provider.name} provider={provider} />
-          ))}
-        </table>
-      </div>
-      <p class="muted note">As seen by the process that answered, since it started. Other workers may differ.</p>
-    </Panel>
+    <>
+      <Panel title="Providers" flush class="models">
+        <Table<Provider>
+          label="Providers"
+          rows={providers}
+          keyOf={(provider) => provider.name}
+          columns={[
+            {
+              name: "Provider",
+              class: "clip",
+              show: ({ name }) => (
+                <a href={href("/requests", { provider: name })} title={name}>
+                  {name}
+                </a>
+              ),
+            },
+            { name: "Kind", show: ({ kind }) => <Badge>{kind}</Badge> },
+            { name: "Keys", class: "wide", show: (provider) => <Keys provider={provider} /> },
+            { name: "Requests in a day", isNumber: true, show: ({ name }) => day.data && count(usage.get(name)?.requests ?? 0) },
+            {
+              name: "Errors in a day",
+              isNumber: true,
+              show: ({ name }) => {
+                const errors = usage.get(name)?.errors ?? 0;
+                return day.data && (errors ? <a class="bad" href={href("/requests", { provider: name, failed: true })}>{count(errors)}</a> : 0);
+              },
+            },
+            mayTest && {
+              name: "Test",
+              head: <span class="visually-hidden">Test</span>,
+              class: "end",
+              show: ({ name }: Provider) => (
+                <Button small aria-label={`Test ${name}`} onClick={() => setTested(name)}>
+                  Test
+                </Button>
+              ),
+            },
+          ]}
+        />
+      </Panel>
+      <Panel title="Targets" flush class="models">
+        {targets.length ? <Targets rows={targets} /> : <Empty title="No targets yet.">Targets of aliases are shown here, and those that have failed.</Empty>}
+      </Panel>
+      {tested !== null && <Test key={tested} name={tested} onClose={() => setTested(null)} />}
+    </>
   );
 }
 
-function OneProvider(props: { provider: Provider }) {
-  const { name, kind, targets, credentials } = props.provider;
-  const rows = targets.length || 1;
-  const head = (
-    <>
-      <th scope="rowgroup" rowSpan={rows} class="clip">
-        <a href={href("/requests", { provider: name })} title={name}>
-          {name}
-        </a>
-      </th>
-      <td rowSpan={rows}>
-        <Badge>{kind}</Badge>
-        {credentials.map((credential) => (
-          <div key={credential.name} class="named">
-            <span class="mono clipped" title={`API key ${credential.name}, refused ${count(credential.ejections)} times`}>
-              {credential.name}
-            </span>
-            <State {...credential} />
-          </div>
-        ))}
-      </td>
-    </>
-  );
+function Keys(props: { provider: Provider }) {
+  const { credentials } = props.provider;
+  if (!credentials.length) return <span class="muted">one or none</span>;
   return (
-    <tbody class="grouped">
-      {targets.map((target, place) => (
-        <tr key={`${target.model} ${target.credential}`}>
-          {place === 0 && head}
-          <TargetCells provider={name} target={target} />
-        </tr>
+    <ul class="targets">
+      {credentials.map((credential) => (
+        <li key={credential.name}>
+          <span class="mono clipped" title={`API key ${credential.name}`}>
+            {credential.name}
+          </span>
+          <State {...credential} />
+          {credential.ejections > 0 && <span class="muted small nowrap">refused {count(credential.ejections)}×</span>}
+        </li>
       ))}
-      {!targets.length && (
-        <tr>
-          {head}
-          <td colSpan={5} class="muted">
-            Not used by an alias, and no failures.
-          </td>
-        </tr>
-      )}
-    </tbody>
+    </ul>
   );
 }
 
-function TargetCells(props: { provider: string; target: Target }) {
-  const { target } = props;
+function Targets(props: { rows: Row[] }) {
   return (
-    <>
-      <td class="clip">
-        <span class="named">
-          <a class="mono clipped" title={target.model} href={href("/requests", { target: `${props.provider}/${target.model}` })}>
-            {target.model}
-          </a>
-          <Wire wire={target.wire} />
-          {target.credential && <Badge title="The provider's API key">{target.credential}</Badge>}
-        </span>
-      </td>
-      <td>
-        <State {...target} />
-      </td>
-      <td class="number">
-        <Latency seconds={target.ttft_s} />
-      </td>
-      <td class="number">{count(target.ejections)}</td>
-      <td>{target.is_in_alias ? "alias" : <span class="muted">caller</span>}</td>
-    </>
+    <Table<Row>
+      label="Targets"
+      rows={props.rows}
+      keyOf={({ provider, target }) => JSON.stringify([provider.name, target.model, target.credential])}
+      columns={[
+        {
+          name: "Target",
+          class: "clip",
+          show: ({ provider, target }) => (
+            <span class="named">
+              <a class="mono clipped" title={`${provider.name}/${target.model}`} href={href("/requests", { target: `${provider.name}/${target.model}` })}>
+                {provider.name}/{target.model}
+              </a>
+              <Wire wire={target.wire} />
+              {target.credential && <Badge title="The provider's API key">{target.credential}</Badge>}
+            </span>
+          ),
+        },
+        { name: "State", show: ({ target }) => <State {...target} /> },
+        { name: "First token", isNumber: true, show: ({ target }) => <Latency seconds={target.ttft_s} /> },
+        { name: "Ejections", isNumber: true, show: ({ target }) => count(target.ejections) },
+        { name: "Used by", show: ({ target }) => (target.is_in_alias ? "alias" : <span class="muted">caller</span>) },
+      ]}
+    />
+  );
+}
+
+const OUTCOMES = { ok: ["good", "works"], warn: ["warn", "unclear"], fail: ["bad", "fails"] } as const;
+
+// Asked for with the dialog: what it finds is shown plainly, each key by itself.
+function Test(props: { name: string; onClose: () => void }) {
+  const { data, error, isLoading, reload } = useLoad<ProviderTest>(() => post(`/api/providers/${encodeURIComponent(props.name)}/test`), [props.name]);
+  return (
+    <Dialog title={`Test of ${props.name}`} onClose={props.onClose}>
+      <div class="stack">
+        <p class="muted">It is asked for its list of models, with each of its keys. That is never billed.</p>
+        <Problem error={error} />
+        {isLoading && <Waiting />}
+        {data && !isLoading && (
+          <>
+            <ul class="results" aria-label="Results">
+              {data.results.map(({ credential, outcome, message, advice }) => (
+                <li key={credential}>
+                  <Badge tone={OUTCOMES[outcome][0]}>{OUTCOMES[outcome][1]}</Badge>
+                  <div>
+                    {credential && <span class="mono">{credential}: </span>}
+                    <span dir="auto">{message}</span>
+                    {advice && <div class="muted small">{advice}</div>}
+                  </div>
+                </li>
+              ))}
+            </ul>
+            <p class="muted small">
+              <At at={data.at_ms} />
+            </p>
+          </>
+        )}
+        <div class="dialog-actions">
+          <Button disabled={isLoading} onClick={reload}>
+            Test again
+          </Button>
+          <Button onClick={props.onClose}>Close</Button>
+        </div>
+      </div>
+    </Dialog>
   );
 }
