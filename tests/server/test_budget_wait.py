@@ -167,8 +167,8 @@ async def test_a_stream_is_reserved_in_slices_that_double(tmp_path: Path) -> Non
         prompt = max_prompt(**STREAM)
         assert ledger[0] == ("hold", prompt + 64)
         sizes = [size for kind, size in ledger[1:-1] if kind.startswith("extend.")]
-        assert 2 <= len(sizes) == len(ledger) - 2 <= 6, "each at least twice as large as the one before"
-        assert min(sizes[:-1]) == sizes[0], "they grow; the last may be what came with its end"
+        assert 2 <= len(sizes) == len(ledger) - 2 <= 6, "so few only if they grow"
+        assert sizes[0] >= 2 * 64, "the last ones may be what came with its end"
         assert 1000 <= 64 + sum(sizes) <= 5000, "all of it was reserved"
         assert (row.price, row.flags) == (1007 * MILLI, [])
         assert setup.up.requests[1].json["max_completion_tokens"] == 5000

@@ -22,7 +22,7 @@ RULE = BudgetCharge("rule:default:per user:ab12:2026-11-18", NANO, "budget_excee
             50_000_000,
             "key",
             "2026-12-01T00:00:00Z",
-            "The spend limit of this API key is reached. Limit $20.00, spent $19.90, "
+            "This request needs more than is left of the spend limit of this API key. Limit $20.00, spent $19.90, "
             "reserved by running requests $0.05, this request needs at least $0.25. It resets at 2026-12-01T00:00:00Z.",
         ),
         (
@@ -44,7 +44,7 @@ RULE = BudgetCharge("rule:default:per user:ab12:2026-11-18", NANO, "budget_excee
             "this request needs at least $0.25. It resets at 2026-11-19T00:00:00Z.",
         ),
     ],
-    ids=["key", "credit", "rule"],
+    ids=["what is left of a key", "credit", "rule"],
 )
 def test_the_budget_that_is_used_up_is_named(
     charge: BudgetCharge, spent: int, held: int, scope: str, resets_at: str | None, message: str
@@ -63,6 +63,30 @@ def test_the_budget_that_is_used_up_is_named(
         }
     }
     assert ("x-should-retry", "false") in api_failure_answer(error).headers
+
+
+@pytest.mark.parametrize(
+    ("charge", "spent", "needed", "summary", "end"),
+    [
+        (KEY, 20, 1, "The spend limit of this API key is reached.", "It resets at 2026-12-01T00:00:00Z."),
+        (
+            KEY,
+            0,
+            21,
+            "This request needs more than is left of the spend limit of this API key.",
+            "send a shorter request.",
+        ),
+        (RULE, 0, 2, 'This request needs more than is left of the spend limit "per user".', "send a shorter request."),
+        (CREDIT, 4, 2, "This request needs more than is left of the credit balance.", "needs at least $2.00."),
+        (CREDIT, 4, 6, "This request needs more than is left of the credit balance.", "needs at least $6.00."),
+    ],
+)
+def test_a_limit_is_said_to_be_reached_only_if_it_is(
+    charge: BudgetCharge, spent: int, needed: int, summary: str, end: str
+) -> None:
+    error = budget_refusal(charge.code, [AccountState(charge, spent * NANO, 0)], charge.account, needed * NANO)
+    assert error.message.startswith(f"{summary} ")
+    assert error.message.endswith(end)
 
 
 def test_what_running_requests_hold_may_be_given_back_soon() -> None:

@@ -65,11 +65,11 @@ def budget_refusal(code: str, states: Sequence[AccountState], limited_by: str | 
     resets_at = None if is_credit else _resets_at(account)
     scope = _scope_of(account)
     is_held = state.spent + needed <= limit
-    is_rule = scope not in ("key", "workspace")
-    message = f'The spend limit "{scope}" is reached.' if is_rule else _MESSAGES[state.charge.code]
-    message = f"{message} {', '.join(parts).capitalize()}."
+    message = f"{_summary(state, scope)} {', '.join(parts).capitalize()}."
     if is_held:
         message += " Running requests hold what is missing: try again when they have ended."
+    elif needed > limit and not is_credit:
+        message += " That is more than the whole limit, so waiting does not help: send a shorter request."
     elif resets_at is not None:
         message += f" It resets at {resets_at}."
     error = CallerError(state.charge.code, message, retry_after_s=_RUNNING_RETRY_S if is_held else None)
@@ -84,6 +84,16 @@ def budget_refusal(code: str, states: Sequence[AccountState], limited_by: str | 
         }
     }
     return error
+
+
+def _summary(state: AccountState, scope: str) -> str:
+    """A limit is only said to be reached if it is: this request may need more than is left, and a smaller one not."""
+    is_used_up, is_rule = state.spent >= state.charge.limit, scope not in ("key", "workspace")
+    if is_used_up and not is_rule:
+        return _MESSAGES[state.charge.code]
+    name = "credit balance" if scope == "workspace" else "spend limit of this API key"
+    name = f'spend limit "{scope}"' if is_rule else name
+    return f"The {name} is reached." if is_used_up else f"This request needs more than is left of the {name}."
 
 
 def _scope_of(account: str) -> str:
