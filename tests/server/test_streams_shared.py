@@ -332,3 +332,24 @@ async def peek(gate: Gate, id: str) -> Reply:
     async with await gate.connect() as client:
         await client.send(read_request(id))
         return await client.head()
+
+
+@pytest.mark.parametrize("setting", [("save", "3600 1"), ("appendonly", "yes")])
+async def test_answers_reach_the_disk_of_valkey_only_for_keys_that_store_content(
+    setting: tuple[str, str], tmp_path: Path, own_valkey: ValkeyServer
+) -> None:
+    assert own_valkey.execute("CONFIG", "SET", *setting) == b"+OK\r\n"
+    pause, name = Pause(), f'name = "test"\nkey = "{KEY}"\n'
+    for more, status in (("", 404), ("log_content = true\n", 200)):
+        pause.goes_on.clear()
+        toml = KEYS.replace(name, name + more)
+        folder = tmp_path / str(status)
+        folder.mkdir()
+        async with fleet(pause.script, folder, count=2, valkey=own_valkey, toml=toml, named=True) as ships:
+            here, there = ships.gates
+            async with await here.connect() as client:
+                id, _ = await begin(client)
+                assert (await peek(there, id)).status == status
+                assert (await peek(here, id)).status == 200
+                pause.goes_on.set()
+                await client.rest()

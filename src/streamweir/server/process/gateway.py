@@ -246,7 +246,7 @@ class Gateway:
         self._lag.start()
         self._reporting.start()
         self.on_close.append(refresh_models(lambda: self._runtime, self.background))
-        self._streams.start()
+        await self._streams.start()
         if self._maintenance is not None:
             self._maintenance.start()
 

@@ -110,10 +110,12 @@ class RemoteStreams:
         """With the owner of the stream, and the word by which the owner knows the reader."""
         self._task: BackgroundTask | None = None
 
-    def start(self) -> None:
-        """Streams are followed from now on, and messages read."""
+    async def start(self, timeout_s: float) -> None:
+        """Streams are followed from now on, and messages read. Returns when Valkey is connected, or this time is
+        over."""
         self._follower.start()
         self._task = self._background.start("stream presence", self._announce)
+        await self._follower.connected(timeout_s)
 
     async def close(self) -> None:
         self.interrupt()

@@ -58,9 +58,9 @@ class Streams:
         remote = self.shared.reads(self.table, lambda: self._keepalive_s) if self.shared is not None else None
         return StreamReading(self.table, remote, start)
 
-    def start(self) -> None:
+    async def start(self) -> None:
         if self.shared is not None:
-            self.shared.start(self.table)
+            await self.shared.start(self.table)
 
     def hand_over(self) -> None:
         """The process takes no more requests."""

@@ -10,12 +10,13 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from streamweir.background import BackgroundTask, BackgroundTasks
-from streamweir.server.streams.frames import GivenUp, Process, StreamSettings
+from streamweir.server.streams.frames import GivenUp, Process, StreamHead, StreamSettings
 from streamweir.server.streams.remote import RemoteStreams
 from streamweir.server.streams.remote_readers import RemoteReaders
 from streamweir.server.streams.remote_reading import RemoteReads
 from streamweir.server.streams.shared_memory import SharedMemoryFrameStore
 from streamweir.server.streams.table import StreamTable
+from streamweir.server.telemetry.log import logger
 from streamweir.store.limits.errors import SharedUnavailable
 from streamweir.store.limits.shared import server_url
 from streamweir.store.streams.follower import FrameFollower, Message
@@ -26,6 +27,7 @@ KNOWN_S = 600.0
 """How long after its frames the head of a stream is kept."""
 _MIN_KEEP_S = 10.0
 """Readers at other nodes need a moment for the end of a stream."""
+_CONNECT_S = 1.0
 _CLOSE_S = 2.0
 _HAND_OVER_S = 0.2
 _RENEWALS = 4
@@ -39,25 +41,26 @@ class SharedStreams:
         self._frames = open_shared_frames(url, process.instance, process.node, lives, process.timeout_s)
         self._background = background
         self.publisher = FramePublisher(self._frames, total_bytes=settings.total_bytes, background=background)
-        follower = FrameFollower(
+        self._follower = FrameFollower(
             self._frames,
             server_url(url),
             background=background,
             on_message=self._take_message,
-            on_connected=self.publisher.check,
+            on_connected=self._connected,
         )
-        self.remote = RemoteStreams(self._frames, follower, background)
+        self._has_warned = False
+        self.remote = RemoteStreams(self._frames, self._follower, background)
         self._readers: RemoteReaders | None = None
         self._table: StreamTable | None = None
         self._tasks: list[BackgroundTask] = []
         self._is_draining = False
 
     def make_store(self, settings: StreamSettings, given_up: Callable[[GivenUp], None]) -> SharedMemoryFrameStore:
-        return SharedMemoryFrameStore(settings, given_up, self.publisher)
+        return SharedMemoryFrameStore(settings, given_up, self.publisher, self._may_share)
 
-    def start(self, table: StreamTable) -> None:
+    async def start(self, table: StreamTable) -> None:
         self._table, self._readers = table, RemoteReaders(table.own)
-        self.remote.start()
+        await self.remote.start(_CONNECT_S)
         self._tasks.append(self._background.start("stream node", self._serve))
 
     def reads(self, table: StreamTable, keepalive_s: Callable[[], float]) -> RemoteReads:
@@ -80,6 +83,16 @@ class SharedStreams:
         await self.publisher.close(_CLOSE_S)
         await self.remote.close()
         await self._frames.close()
+
+    def _may_share(self, head: StreamHead) -> bool:
+        """Answers go to a disk only if their key stores content."""
+        return head.keeps_content or self._follower.writes_to_disk is False
+
+    def _connected(self) -> None:
+        self.publisher.check()
+        if self._follower.writes_to_disk and not self._has_warned:
+            self._has_warned = True
+            logger.warning("Valkey writes to its disk: resumable streams are shared only for keys with log_content")
 
     def _take_message(self, message: Message) -> None:
         if self._readers is not None:

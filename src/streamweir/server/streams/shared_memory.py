@@ -42,16 +42,24 @@ class SharedMemoryFrameStore(MemoryFrameStore):
     """See `FrameStore`."""
 
     def __init__(
-        self, settings: StreamSettings, given_up: Callable[[GivenUp], None], publisher: FramePublisher
+        self,
+        settings: StreamSettings,
+        given_up: Callable[[GivenUp], None],
+        publisher: FramePublisher,
+        may_share: Callable[[StreamHead], bool],
     ) -> None:
+        """`may_share`: whether Valkey may have the events of this stream."""
         self._publisher = publisher
+        self._may_share = may_share
         super().__init__(settings, given_up)
 
     def use(self, settings: StreamSettings) -> None:
         super().use(settings)
         self._publisher.total_bytes = settings.total_bytes
 
-    def make(self, head: StreamHead, unread: Callable[[], int]) -> SharedMemoryFrames:
+    def make(self, head: StreamHead, unread: Callable[[], int]) -> MemoryFrames:
+        if not self._may_share(head):
+            return super().make(head, unread)
         frames = SharedMemoryFrames(self, head, unread)
         repeated = idempotency_key(head.key_id, head.idempotency) if head.idempotency is not None else ""
         meta = msgspec.json.encode(head).decode()

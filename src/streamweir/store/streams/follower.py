@@ -18,7 +18,7 @@ from itertools import pairwise
 from typing import Any
 
 from redis.asyncio.connection import AbstractConnection
-from redis.exceptions import RedisError
+from redis.exceptions import RedisError, ResponseError
 
 from streamweir.background import BackgroundTask, BackgroundTasks
 from streamweir.store.limits.errors import SharedUnavailable
@@ -125,7 +125,7 @@ class FrameFollower:
         on_connected: Callable[[], None] = lambda: None,
     ) -> None:
         """Does not connect yet. `url`: as the library knows it. `on_message` is called with each message to this
-        process, `on_connected` whenever it has connected."""
+        process, `on_connected` whenever it has connected, with `writes_to_disk`."""
         self._shared = shared
         self._connection: AbstractConnection = pool_of(url, CONNECT_S).make_connection()  # type: ignore[no-untyped-call]
         self._background = background
@@ -135,6 +135,9 @@ class FrameFollower:
         self._inbox_at = b"0-0"
         self._is_waiting = False
         self._tasks: list[BackgroundTask] = []
+        self.writes_to_disk: bool | None = None
+        """Valkey keeps its data there. None: not known yet."""
+        self._connected = asyncio.Event()
         self.lost_at = float("-inf")
         """When the connection was last found broken, by the monotonic clock."""
 
@@ -143,6 +146,12 @@ class FrameFollower:
         if not self._tasks:
             start = self._background.start
             self._tasks = [start("stream follower", self._run), start("stream check", self._check)]
+
+    async def connected(self, timeout_s: float) -> None:
+        """Until it has connected for the first time, or this time is over."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(timeout_s):
+                await self._connected.wait()
 
     def follow(self, stream_id: str, after: int, known: int) -> Following:
         """`known`: how many events there were when it was found. A caller may have more, which were not shared yet."""
@@ -185,6 +194,8 @@ class FrameFollower:
                 if not self._connection.is_connected:
                     async with asyncio.timeout(CONNECT_S):
                         await self._connection.connect()  # type: ignore[no-untyped-call]
+                        self.writes_to_disk = await self._ask_persistence()
+                    self._connected.set()
                     self._on_connected()
                 has_more = await self._read()
                 await asyncio.sleep(0.0 if has_more else LINGER_S)
@@ -220,6 +231,21 @@ class FrameFollower:
             else:
                 _give(readers[name], entries)
         return any(len(entries) == count for _, entries in found or ())
+
+    async def _ask_persistence(self) -> bool:
+        """A server that does not show its configuration is asked for its state, which does not tell everything."""
+        try:
+            save, append = [await self._ask("CONFIG", "GET", name) for name in ("save", "appendonly")]
+        except ResponseError:
+            try:
+                return b"aof_enabled:1" in await self._ask("INFO", "persistence")
+            except ResponseError:
+                return False
+        return bool(save and save[1]) or append[1:] == [b"yes"]
+
+    async def _ask(self, *words: str) -> Any:
+        await self._connection.send_command(*words)
+        return await self._connection.read_response()
 
     def _take_messages(self, entries: Iterable[Any]) -> None:
         for place, members in entries:
