@@ -5,7 +5,7 @@ from itertools import product
 import pytest
 
 from support import soak
-from support.soak import _is_on_diagonal, one_of_each, part_of
+from support.soak import _is_on_diagonal, in_turn, one_of_each, part_of
 
 
 @pytest.mark.parametrize("sizes", [(3, 4), (2, 2), (4, 3, 2), (1, 5), (5,), ()])
@@ -39,3 +39,19 @@ def test_each_case_meets_each_of_the_others_in_time(monkeypatch: pytest.MonkeyPa
     assert sorted(found) == list(product(range(6), "abcd"))
     monkeypatch.setattr(soak, "SOAKS", True)
     assert one_of_each(range(6), "abcd") == list(product(range(6), "abcd"))
+
+
+def test_each_test_has_each_case_in_time_and_not_all_have_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    names = [f"test_{number}" for number in range(20)]
+    monkeypatch.setattr(soak, "SOAKS", False)
+    found: dict[str, set[str]] = {name: set() for name in names}
+    for number in range(2):
+        monkeypatch.setattr(soak, "_number", lambda number=number: number)
+        chosen = {name: in_turn(name, "ab") for name in names}
+        assert all(len(cases) == 1 for cases in chosen.values())
+        assert {case for cases in chosen.values() for case in cases} == {"a", "b"}
+        for name, cases in chosen.items():
+            found[name].update(cases)
+    assert all(cases == {"a", "b"} for cases in found.values())
+    monkeypatch.setattr(soak, "SOAKS", True)
+    assert in_turn("test_0", "ab") == ["a", "b"]

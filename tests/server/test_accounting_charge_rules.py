@@ -24,7 +24,7 @@ from support.answers import TEXTS, openai_frames
 from support.gateway import chat_request
 from support.raw_client import RawClient
 from support.script import End, Hang, Head, Seen, Send, Step, Wait
-from support.stores import each_database
+from support.stores import one_database
 
 RULES: tuple[str, ...] = get_args(Rule)
 CASES: tuple[Case, ...] = get_args(Case)
@@ -94,7 +94,7 @@ def expected_price(rule: str, case: Case, row: RequestRow) -> int | None:
     return prices[rule]
 
 
-@each_database
+@one_database
 @pytest.mark.parametrize("case", CASES)
 async def test_a_rule_says_what_is_charged(case: Case, database: str, tmp_path: Path) -> None:
     trouble, go_on = TROUBLES[case], [asyncio.Event() for _ in RULES]

@@ -43,7 +43,7 @@ from support.answers import (
 )
 from support.gateway import KEY, chat_request, configured, frames_of, providers, text_of
 from support.script import End, Head, Send, Step, Wait, in_turn, stream, whole
-from support.stores import each_database
+from support.stores import one_database
 
 BUDGET = 1000 * MILLI
 HELD = (max_prompt(model="m", max_tokens=9) + 9) * MILLI
@@ -118,7 +118,7 @@ api_keys = [{{ name = "full", key = "sk-full" }}, {{ name = "half", key = "sk-ha
 """
 
 
-@each_database
+@one_database
 async def test_a_request_costs_what_the_target_and_the_account_cost(
     database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

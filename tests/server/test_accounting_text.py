@@ -28,7 +28,7 @@ from support.raw_client import Reply
 from support.script import End, Head, Seen, Send, Step, stream, whole
 from support.scripted_upstream import ScriptedUpstream
 from support.soak import part_of
-from support.stores import DATABASES, each_database, migrated_url
+from support.stores import DATABASES, migrated_url, one_database
 from support.untrusted_texts import FOREIGN
 
 SQL = (
@@ -201,7 +201,7 @@ async def test_any_text_in_a_log_for_people(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("no_jitter")
-@each_database
+@one_database
 async def test_a_megabyte_of_it(database: str, tmp_path: Path) -> None:
     async with reading(database, tmp_path) as (reader, lines):
         for text in (MEGABYTE, MEGABYTE.replace("\0", "")):
@@ -209,7 +209,7 @@ async def test_a_megabyte_of_it(database: str, tmp_path: Path) -> None:
     assert [json.loads(line)["event"] for line in lines] == ["request"] * reader.sent
 
 
-@each_database
+@one_database
 async def test_a_statement_is_no_key(database: str, tmp_path: Path) -> None:
     """S2: it is hashed before anybody looks for it."""
     async with reading(database, tmp_path) as (reader, _):

@@ -36,10 +36,10 @@ from support.gateway import nothing_left, until
 from support.script import Hang, Head, Rst, Send, Wait, in_turn, stream, whole
 from support.scripted_upstream import ForbiddenServer, ScriptedUpstream, closed_port
 from support.soak import part_of
-from support.stores import DATABASES, each_database, migrated_url, store_on
+from support.stores import DATABASES, migrated_url, one_database, store_on
 
 
-@each_database
+@one_database
 async def test_a_receiver_that_fails_hangs_redirects_and_comes_back(database: str, tmp_path: Path) -> None:
     (tmp_path / "first").mkdir()
     await migrated_url(database, tmp_path / "first")  # the server is started once for all tests
@@ -235,7 +235,7 @@ error_requests = 2
 """
 
 
-@each_database
+@one_database
 async def test_thresholds_of_a_budget_reach_the_receiver_in_order(database: str, tmp_path: Path) -> None:
     """And the last of them when a request is refused, although a little is left."""
     script = stream(openai_stream(usage=(200, 100)))
@@ -259,7 +259,7 @@ async def test_thresholds_of_a_budget_reach_the_receiver_in_order(database: str,
         assert (data["key"]["name"], data["workspace"]["name"]) == ("agent", "default")
 
 
-@each_database
+@one_database
 async def test_the_budgets_of_rules(database: str, tmp_path: Path) -> None:
     """Those per end user are reported if the rule says so."""
     script = stream(openai_stream(usage=(500, 300)))
@@ -297,7 +297,7 @@ alert_percent = [40]
         assert (found[2]["limit_usd"], found[2]["spent_usd"], found[2]["period"]) == ("2", "0.8", "month")
 
 
-@each_database
+@one_database
 async def test_a_provider_that_fails_and_answers_again(database: str, tmp_path: Path) -> None:
     script = in_turn(*[whole(b"{}", status=500)] * 2, *[stream(openai_stream())] * 7)
     async with ScriptedUpstream(OK) as receiver:

@@ -8,7 +8,7 @@ from sqlalchemy import Connection
 from streamweir.policy.alert import Alert
 from streamweir.store.alerts.outbox import Delivery, Subscription, append, mark_delivered, mark_failed
 from support.api import TOML, Api, Role, api_on, bearer
-from support.stores import each_database
+from support.stores import one_database
 
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"  # noqa: S105 (of the specification)
 HOOKS = "".join(
@@ -30,7 +30,7 @@ async def fetch(api: Api, role: Role, status: int = 200, **params: Any) -> Any:
     return reply.json()
 
 
-@each_database
+@one_database
 async def test_who_sees_which_alerts_and_deliveries(database: str, tmp_path: Path) -> None:
     async with api_on(database, tmp_path, TOML + HOOKS) as api:
         one, two = api.one.workspace.id, api.two.workspace.id

@@ -21,7 +21,7 @@ from support.api import TOML, Api, api_on, bearer
 from support.api_calls import is_for_keys, make_call, name_of
 from support.common_entries import hold
 from support.entries import progress
-from support.stores import each_database
+from support.stores import one_database
 
 USD = 10**9
 COST, PRICE = 1_234_567_891, 2 * USD
@@ -80,7 +80,7 @@ def secrets_in(reply: Any) -> list[str]:
     return [*found, *sorted(name for name in names - SETTINGS if re.search("cost|margin|charge_rule", name))]
 
 
-@each_database
+@one_database
 async def test_no_operation_tells_a_workspaces_admin_a_cost(database: str, tmp_path: Path) -> None:
     async with api_on(database, tmp_path) as api:
         await filled(api)
@@ -133,7 +133,7 @@ async def test_the_operator_is_told_by_the_same_operations(tmp_path: Path) -> No
         assert overview["total"] == total == overview["series"][0]["usage"] == overview["groups"][0]["usage"]
 
 
-@each_database
+@one_database
 async def test_the_margin_of_a_sum_is_of_requests_whose_price_and_cost_are_known(database: str, tmp_path: Path) -> None:
     async with api_on(database, tmp_path) as api:
         for cost, price in ((2, 5), (9, 8), (None, 700), (60, None), (None, None), (0, 4)):
@@ -149,7 +149,7 @@ async def test_the_margin_of_a_sum_is_of_requests_whose_price_and_cost_are_known
             assert (total["uncosted"], total["unpriced"]) == (2, 2)
 
 
-@each_database
+@one_database
 async def test_only_the_operator_may_filter_by_cost(database: str, tmp_path: Path) -> None:
     async with api_on(database, tmp_path) as api:
         await filled(api)
@@ -223,7 +223,7 @@ async def test_prices_are_those_of_the_workspaces_own_group(tmp_path: Path) -> N
         assert found == {"one": {"3"}, "two": {"2.5"}, "operator": {"2.5"}}
 
 
-@each_database
+@one_database
 async def test_what_a_provider_sent_does_not_tell_what_it_charges(database: str, tmp_path: Path) -> None:
     """A workspace's admin may keep the content of its keys, with the frames of the provider. They are cut anywhere."""
     said = 'data: {"choices":[{"delta":{"content":"It costs 7"}}],"usage":{"total_tokens":12,"co'
@@ -244,7 +244,7 @@ async def test_what_a_provider_sent_does_not_tell_what_it_charges(database: str,
         assert text == said + told + ends
 
 
-@each_database
+@one_database
 async def test_the_rule_that_charges_the_cost_is_the_operators(database: str, tmp_path: Path) -> None:
     """It would say that the price of this request is its cost."""
     async with api_on(database, tmp_path) as api:

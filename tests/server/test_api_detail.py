@@ -14,7 +14,7 @@ from streamweir.store.ledger.posting import apply
 from support.api import Api, api_on
 from support.common_entries import hold, settle
 from support.entries import progress
-from support.stores import each_database
+from support.stores import one_database
 
 USD = 1_000_000_000
 RATES = Rates(
@@ -42,7 +42,7 @@ def summed(detail: Any) -> Decimal:
     return sum((Decimal(line["amount_usd"]) for line in detail["bill"]), Decimal(0))
 
 
-@each_database
+@one_database
 async def test_images_and_searches_have_lines(database: str, tmp_path: Path) -> None:
     rates = Rates(input=USD, output=2 * USD, image_output=30 * USD, per_search=10_000_000)
     usage = Usage(image_input=1000, image_output=1000, searches=3)
@@ -58,7 +58,7 @@ async def test_images_and_searches_have_lines(database: str, tmp_path: Path) -> 
         ]
 
 
-@each_database
+@one_database
 async def test_the_way_and_the_bill(database: str, tmp_path: Path) -> None:
     async with api_on(database, tmp_path) as api:
         attempts = '[{"target":"sim/m","error":null,"start_s":0.004,"duration_s":1.5,"resends":0}]'
@@ -175,7 +175,7 @@ async def test_a_damaged_row_is_shown_without_the_value(tmp_path: Path) -> None:
             assert detail["strip"] is None, strip
 
 
-@each_database
+@one_database
 async def test_running_requests_show_the_times_of_pieces_and_the_price_so_far(database: str, tmp_path: Path) -> None:
     sold = Rates(input=0, output=20 * USD)
     quote = encode_quote(Quote("v", {"up/m": RATES, "up/odd": None}, {"up/m": sold, "up/odd": sold}))

@@ -26,7 +26,7 @@ from support.common_entries import settle
 from support.flaky_store import FlakyStore
 from support.http_app import Serving, SmallApp, get, serving
 from support.raw_client import CutShort, RawClient
-from support.stores import each_database
+from support.stores import one_database
 
 T = TypeVar("T")
 
@@ -53,7 +53,7 @@ async def fill(api: Api, count: int) -> None:
     await api.storage.store.write(lambda conn: apply(conn, [Refused(row=each) for each in rows]))
 
 
-@each_database
+@one_database
 async def test_the_rows_of_the_list_in_either_form(database: str, tmp_path: Path) -> None:
     async with api_on(database, tmp_path) as api:
         await api.new_request(api.one, usage='{"output":4}', flags='["usage_anomaly"]', model='a,"b"\nc')

@@ -25,7 +25,7 @@ from streamweir.wire.sse import Splitter
 from support.api import Api, api_on, app_of, bearer
 from support.deadlines import WAIT_TIMEOUT_S
 from support.gateway import until
-from support.stores import each_database
+from support.stores import one_database
 
 T = TypeVar("T")
 QUICK = Intervals(live_interval_s=0.001, live_check_s=1000.0)
@@ -145,7 +145,7 @@ async def feeding(
         await until(lambda: not asyncio.all_tasks() - tasks)
 
 
-@each_database
+@one_database
 async def test_running_requests_are_sent_at_once_and_on_changes(database: str, tmp_path: Path) -> None:
     async with feeding(tmp_path, database=database) as (api, feed, store):
         first = await api.new_open(api.one)

@@ -12,7 +12,7 @@ from streamweir.store.ledger.posting import apply
 from support.api import Api, Role, api_on, bearer
 from support.common_entries import hold, settle
 from support.key_store import dump
-from support.stores import each_database
+from support.stores import one_database
 
 EVERYTHING: dict[str, Any] = {
     "scopes": ["chat"],
@@ -43,7 +43,7 @@ def code_of(reply: httpx2.Response) -> tuple[int, str, str | None]:
     return reply.status_code, error["code"], error["param"]
 
 
-@each_database
+@one_database
 async def test_the_lifecycle_of_a_key(database: str, tmp_path: Path) -> None:
     async with api_on(database, tmp_path) as api:
         admin, space = bearer(api.one.admin.secret), api.one.workspace
@@ -107,7 +107,7 @@ async def test_the_lifecycle_of_a_key(database: str, tmp_path: Path) -> None:
         assert await api.storage.store.read(audit.verify) is None
 
 
-@each_database
+@one_database
 async def test_lists_of_keys(database: str, tmp_path: Path) -> None:
     async with api_on(database, tmp_path) as api:
 
@@ -327,7 +327,7 @@ async def test_all_that_was_kept_of_a_key_is_erased(tmp_path: Path) -> None:
         assert (newest["action"], newest["object"]) == ("content.erase", row["key_id"])
 
 
-@each_database
+@one_database
 async def test_what_is_spent_of_a_budget(database: str, tmp_path: Path) -> None:
     async with api_on(database, tmp_path) as api:
         admin = bearer(api.one.admin.secret)
@@ -359,7 +359,7 @@ async def test_what_is_spent_of_a_budget(database: str, tmp_path: Path) -> None:
         assert (await api.ask("POST", f"{path}/revoke", **admin)).json()["spent_usd"] == "1.5"
 
 
-@each_database
+@one_database
 async def test_only_the_operator_chooses_price_groups_and_only_those_of_the_file(database: str, tmp_path: Path) -> None:
     async with api_on(database, tmp_path) as api:
         admin, operator = bearer(api.one.admin.secret), api.operator

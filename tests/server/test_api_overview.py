@@ -7,7 +7,7 @@ from streamweir.server.control.api.overview import MAX_GROUPS, MAX_TOP
 from support.api import Api, Role, api_on, bearer
 from support.key_store import HOUR
 from support.request_rows import insert_rows, request_row
-from support.stores import each_database
+from support.stores import one_database
 
 MINUTE, DAY = HOUR // 60, 24 * HOUR
 STEPS = {"hour": MINUTE, "day": 15 * MINUTE, "week": 2 * HOUR, "month": DAY}
@@ -24,7 +24,7 @@ def requests_of(points: list[Any]) -> int:
     return sum(point["usage"]["requests"] for point in points)
 
 
-@each_database
+@one_database
 async def test_a_period_is_made_of_whole_steps_and_ends_with_the_one_that_runs(database: str, tmp_path: Path) -> None:
     async with api_on(database, tmp_path) as api:
         now = api.clock.at_ms
@@ -41,7 +41,7 @@ async def test_a_period_is_made_of_whole_steps_and_ends_with_the_one_that_runs(d
             assert (empty["open_streams"], empty["has_requests"]) == (0, False)
 
 
-@each_database
+@one_database
 async def test_all_of_a_period_is_counted_and_no_more(database: str, tmp_path: Path) -> None:
     async with api_on(database, tmp_path) as api:
         for period in STEPS:
@@ -63,7 +63,7 @@ async def test_all_of_a_period_is_counted_and_no_more(database: str, tmp_path: P
             assert found["has_requests"]
 
 
-@each_database
+@one_database
 async def test_groups_have_names_and_the_smaller_ones_are_one(database: str, tmp_path: Path) -> None:
     async with api_on(database, tmp_path) as api:
         models = [f"model {number:02}" for number in range(MAX_GROUPS + 3)]
@@ -102,7 +102,7 @@ async def test_the_share_of_cache_reads_is_known_for_each_model_and_key(tmp_path
         assert sorted(each["usage"]["cache_read_share"] for each in by_key["groups"]) == [0.0, 0.9]
 
 
-@each_database
+@one_database
 async def test_an_admin_sees_only_its_own_workspace(database: str, tmp_path: Path) -> None:
     async with api_on(database, tmp_path) as api:
         await api.new_request(api.one, model="a")
@@ -128,7 +128,7 @@ async def test_what_is_asked_is_checked(tmp_path: Path) -> None:
             assert (reply.status_code, reply.json()["error"]["param"]) == (400, name)
 
 
-@each_database
+@one_database
 async def test_refused_requests_are_counted_beside_the_usage(database: str, tmp_path: Path) -> None:
     async with api_on(database, tmp_path) as api:
         await api.new_request(api.one, model="a")
@@ -170,7 +170,7 @@ async def test_refused_requests_are_counted_beside_the_usage(database: str, tmp_
         }
 
 
-@each_database
+@one_database
 async def test_the_period_that_holds_the_requests_is_the_default(database: str, tmp_path: Path) -> None:
     async with api_on(database, tmp_path) as api:
         now = api.clock.at_ms
@@ -204,7 +204,7 @@ async def test_a_gateway_that_has_refused_everything_shows_the_hour(tmp_path: Pa
         assert (found["period"], found["refused"]["total"], found["has_requests"]) == ("hour", 1, True)
 
 
-@each_database
+@one_database
 async def test_the_dearest_keys_are_named_whatever_the_groups_are(database: str, tmp_path: Path) -> None:
     async with api_on(database, tmp_path) as api:
         await api.new_request(api.two)

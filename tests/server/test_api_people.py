@@ -10,14 +10,14 @@ from streamweir.policy.permission import Role
 from streamweir.policy.secret import INVITATION, is_well_formed
 from support.api import Api, api_on
 from support.key_store import dump
-from support.stores import each_database
+from support.stores import one_database
 
 
 async def invite(api: Api, caller: Any, **body: Any) -> httpx2.Response:
     return await api.ask("POST", "/api/people", body=body, **caller)
 
 
-@each_database
+@one_database
 async def test_a_person_from_the_invitation_to_the_removal(database: str, tmp_path: Path) -> None:
     async with api_on(database, tmp_path) as api:
         owner = await api.person_session(await api.new_person(Role.OWNER))

@@ -19,7 +19,7 @@ from streamweir.server.control.api.playground import MAX_KEYS, PlayedChat, read_
 from streamweir.server.request.body_parsing import MAX_BYTES_ON_LOOP
 from streamweir.store.keys import audit
 from support.api import Api, Role, api_on, bearer
-from support.stores import each_database
+from support.stores import one_database
 
 CHAT = {"model": "smart", "messages": [{"role": "user", "content": "Say hello."}]}
 
@@ -71,7 +71,7 @@ async def test_not_all_of_many_keys(tmp_path: Path) -> None:
         assert [key["name"] for key in keys] == sorted(key["name"] for key in keys)
 
 
-@each_database
+@one_database
 async def test_a_use_is_recorded_in_the_audit_log(database: str, tmp_path: Path) -> None:
     async with api_on(database, tmp_path) as api:
         key_id = api.one.chat.key.id

@@ -9,7 +9,7 @@ from streamweir.store.requests.requests import RequestFilter
 from support.api import Api, Role, api_on, bearer
 from support.common_entries import hold, settle
 from support.key_store import HOUR
-from support.stores import each_database
+from support.stores import one_database
 
 
 async def fetch(api: Api, path: str, role: Role, **params: Any) -> Any:
@@ -33,7 +33,7 @@ def test_every_filter_can_be_asked_for() -> None:
     assert set(RequestQuery.__struct_fields__) == wanted | {"cursor", "limit"}
 
 
-@each_database
+@one_database
 async def test_one_request_by_either_id(database: str, tmp_path: Path) -> None:
     async with api_on(database, tmp_path) as api:
         admin = bearer(api.one.admin.secret)
@@ -140,7 +140,7 @@ async def test_pages_and_filters(tmp_path: Path) -> None:
             assert reply.status_code == 400, sent
 
 
-@each_database
+@one_database
 async def test_a_key_is_found_by_its_name_or_a_part_of_it(database: str, tmp_path: Path) -> None:
     async with api_on(database, tmp_path) as api:
         one, two = await api.new_request(api.one), await api.new_request(api.two)
@@ -160,7 +160,7 @@ async def test_a_key_is_found_by_its_name_or_a_part_of_it(database: str, tmp_pat
         assert "completed" in reply.json()["error"]["message"]
 
 
-@each_database
+@one_database
 async def test_content_is_shown_and_deleted_and_both_are_recorded(database: str, tmp_path: Path) -> None:
     async with api_on(database, tmp_path) as api:
         id, admin = await api.new_request(api.one), bearer(api.one.admin.secret)
@@ -230,7 +230,7 @@ async def test_usage(tmp_path: Path) -> None:
             assert (reply.status_code, reply.json()["error"]["param"]) == (400, name)
 
 
-@each_database
+@one_database
 async def test_a_request_that_runs_is_stopped(database: str, tmp_path: Path) -> None:
     async with api_on(database, tmp_path) as api:
         id, other = await api.new_open(api.one, end_user="ann", session="s"), await api.new_open(api.two)

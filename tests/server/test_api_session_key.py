@@ -15,7 +15,7 @@ from support.api import TOML, WRONG_KEY, Role, api_on, bearer
 from support.api_session import ORIGIN, log_in, make_workspace, page, token_of
 from support.gateway import KEY
 from support.key_store import dump
-from support.stores import each_database
+from support.stores import one_database
 
 WRONG = make_admin_secret(bytes(32))
 
@@ -66,7 +66,7 @@ async def test_what_a_keys_page_must_send_to_change_something(tmp_path: Path) ->
         assert await dump(api.storage.store) == before
 
 
-@each_database
+@one_database
 async def test_a_keys_session_ends_with_the_key(database: str, tmp_path: Path) -> None:
     async with api_on(database, tmp_path) as api:
 

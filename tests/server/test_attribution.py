@@ -11,7 +11,7 @@ from streamweir.server.telemetry.log_line import line_of
 from support.accounting_gateway import MODEL, answers, keeping
 from support.api import Api, Role, api_on, bearer
 from support.common_entries import hold, settle
-from support.stores import each_database
+from support.stores import one_database
 
 SAID: dict[str, dict[str, Any]] = {
     "chat/completions": {"user": "ann"},
@@ -57,7 +57,7 @@ async def fetch(api: Api, path: str, role: Role, status: int = 200, **params: An
     return reply.json() if path != "/api/requests/export" else reply.text
 
 
-@each_database
+@one_database
 async def test_the_api_filters_and_sums(database: str, tmp_path: Path) -> None:
     async with api_on(database, tmp_path) as api:
         admin, other = bearer(api.one.admin.secret), bearer(api.two.admin.secret)

@@ -9,7 +9,7 @@ from streamweir.store.db.clock import now_ms
 from support.accounting_gateway import MILLI, AccountingSetup, keeping
 from support.answers import openai_whole
 from support.script import whole
-from support.stores import each_database
+from support.stores import one_database
 
 TEN = whole(openai_whole("42", usage=(6, 4)))
 """An answer that costs ten thousandths of a dollar."""
@@ -27,7 +27,7 @@ async def ratios(setup: AccountingSetup) -> dict[tuple[str, ...], float]:
     }
 
 
-@each_database
+@one_database
 async def test_the_part_of_budgets_and_credits_that_is_spent(database: str, tmp_path: Path) -> None:
     """On PostgreSQL the sums are those of the database, which other nodes have changed, too."""
     async with keeping(TEN, tmp_path, database=database) as setup:

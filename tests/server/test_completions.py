@@ -16,7 +16,7 @@ from support.fleet import fleet
 from support.gateway import chat_request, frames_of, gateway, gateway_to, nothing_left, providers
 from support.script import End, Fin, Hang, Head, Script, Seen, Send, Step, in_turn, stream, whole
 from support.scripted_upstream import ScriptedUpstream
-from support.stores import each_database
+from support.stores import one_database
 
 TEXT = "".join(TEXTS)
 each_form = pytest.mark.parametrize("is_streamed", [True, False], ids=["streamed", "whole"])
@@ -266,7 +266,7 @@ async def test_the_limit_is_reserved_for_every_choice(tmp_path: Path, is_streame
         assert [request.json["max_completion_tokens"] for request in setup.up.requests] == [50, 50]
 
 
-@each_database
+@one_database
 async def test_no_race_spends_more_than_the_budget(database: str, tmp_path: Path) -> None:
     async with fleet(whole(openai_whole(usage=(10, 16))), tmp_path, database=database, toml=PRICED) as ships:
         (setup,) = ships.setups

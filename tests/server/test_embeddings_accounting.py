@@ -19,7 +19,7 @@ from support.fleet import fleet
 from support.gateway import KEY, chat_request, until
 from support.messages import ask
 from support.script import Seen, whole
-from support.stores import each_database
+from support.stores import one_database
 
 MODEL = """
 [[models]]
@@ -84,7 +84,7 @@ async def test_a_budget_that_is_too_small(tmp_path: Path) -> None:
         assert (await setup.row()).verdict == "rejected"
 
 
-@each_database
+@one_database
 async def test_no_race_spends_more_than_the_budget(database: str, tmp_path: Path) -> None:
     async with fleet(whole(openai_vectors(VECTORS, 100)), tmp_path, database=database, toml=MODEL) as ships:
         (setup,) = ships.setups

@@ -17,7 +17,7 @@ from support.answers import openai_frames, openai_stream, openai_whole
 from support.fleet import fleet
 from support.script import End, Head, Rst, Seen, Send, Step, stream, whole
 from support.soak import SOAKS
-from support.stores import each_database
+from support.stores import one_database
 from support.variants import VARIANTS, fleet_of
 
 WORD = " information"
@@ -43,7 +43,7 @@ class Hiding:
 
 
 @pytest.mark.diagonal
-@each_database
+@one_database
 @pytest.mark.parametrize("limit", [{}, {"max_tokens": None}], ids=["with a limit", "without"])
 async def test_a_model_that_hides_what_it_showed_before_overspends_nothing(
     limit: dict[str, Any], database: str, tmp_path: Path

@@ -19,7 +19,7 @@ from support.console_session import Page, sign_in
 from support.gateway import until
 from support.messages import QUESTION, ask, read_stream
 from support.script import Script, stream, whole
-from support.stores import each_database
+from support.stores import one_database
 
 CLAUDE = "claude-sonnet-4-6"
 USAGE = {
@@ -88,7 +88,7 @@ async def test_caches_are_billed_by_the_price_list(tmp_path: Path, is_streamed: 
         }
 
 
-@each_database
+@one_database
 @each_form
 async def test_searches_are_reserved_and_billed(tmp_path: Path, is_streamed: bool, database: str) -> None:
     """As many as the request allows are reserved, and those that the provider reports are billed."""

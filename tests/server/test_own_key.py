@@ -28,7 +28,7 @@ from support.program_deadlines import LONG_INTERVALS
 from support.raw_client import Reply
 from support.script import End, Head, Script, Seen, Send, Step, Wait, stream, whole
 from support.scripted_upstream import ScriptedUpstream
-from support.stores import each_database, migrated_url
+from support.stores import migrated_url, one_database
 from support.valkey import ValkeyServer
 
 NOON = 1_793_793_600_000
@@ -77,7 +77,7 @@ async def shown(setup: AccountingSetup, path: str, secret: str) -> dict[str, Any
     return document
 
 
-@each_database
+@one_database
 async def test_a_key_sees_its_limits_and_what_is_left(
     database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -139,7 +139,7 @@ async def test_a_key_sees_its_limits_and_what_is_left(
         assert document["spent"] == {"day_usd": "0.012", "month_usd": "0.012"}
 
 
-@each_database
+@one_database
 async def test_rules_are_budgets_of_the_keys_that_they_apply_to(database: str, tmp_path: Path) -> None:
     rules = """
 [[limits]]
@@ -174,7 +174,7 @@ budget_usd = 1.0
         assert document["left_usd"] == "1.976"
 
 
-@each_database
+@one_database
 async def test_a_request_is_found_by_every_id(database: str, tmp_path: Path) -> None:
     async with keeping(database, tmp_path, answer) as setup:
         secret = await setup.new_key()
@@ -218,7 +218,7 @@ async def test_a_request_is_found_by_every_id(database: str, tmp_path: Path) -> 
         assert len(rows) == len(PATHS), "looking leaves no row"
 
 
-@each_database
+@one_database
 async def test_a_caller_sees_requests_of_its_own_key_only(database: str, tmp_path: Path) -> None:
     async with keeping(database, tmp_path, answer) as setup:
         secret, sibling = await setup.new_key(), await setup.new_key("sibling")
@@ -261,7 +261,7 @@ async def test_neither_cost_nor_routing_is_shown(tmp_path: Path) -> None:
         assert (document["target"], document["attempts"]) == ("up/gpt-4o", 1)
 
 
-@each_database
+@one_database
 async def test_a_running_request_is_shown(database: str, tmp_path: Path) -> None:
     goes_on = asyncio.Event()
     frames = openai_frames()

@@ -35,7 +35,7 @@ from support.program_deadlines import LONG_INTERVALS
 from support.raw_client import Reply
 from support.script import Hang, Script, Step, stream, whole
 from support.scripted_upstream import ScriptedUpstream
-from support.stores import each_database, migrated_url
+from support.stores import migrated_url, one_database
 
 SECRET = "whsec_0123456789abcdef0123456789abcdef"  # noqa: S105 (of no use anywhere)
 PAYMENTS = f'[payments]\nwebhook_secret = "{SECRET}"\n'
@@ -119,7 +119,7 @@ async def actions(setup: AccountingSetup) -> list[tuple[str, str]]:
     return [each for each in found if each[1].startswith(("payment.", "credit."))]
 
 
-@each_database
+@one_database
 async def test_a_paid_session_gives_credit_once(database: str, tmp_path: Path) -> None:
     async with receiving(database, tmp_path) as setup:
         payment = await asked(setup, "cs_test_1")
@@ -139,7 +139,7 @@ async def test_a_paid_session_gives_credit_once(database: str, tmp_path: Path) -
         await setup.assert_sound()
 
 
-@each_database
+@one_database
 async def test_one_event_that_arrives_often_at_once_has_one_effect(database: str, tmp_path: Path) -> None:
     async with receiving(database, tmp_path) as setup:
         payment = await asked(setup)
@@ -152,7 +152,7 @@ async def test_one_event_that_arrives_often_at_once_has_one_effect(database: str
         await setup.assert_sound()
 
 
-@each_database
+@one_database
 @pytest.mark.parametrize(
     "change",
     [{"amount_total": 2499}, {"amount_total": 2501}, {"currency": "jpy"}, {"id": "cs_other"}, {"amount_total": None}],
@@ -232,7 +232,7 @@ async def test_only_genuine_reports_are_read(tmp_path: Path, caplog: pytest.LogC
             assert (await client.response()).status == 405
 
 
-@each_database
+@one_database
 async def test_a_report_that_was_not_answered_comes_again(database: str, tmp_path: Path) -> None:
     """The answer of the database is lost before the credit, and after it: there is one credit in the end."""
     async with api_on(database, tmp_path) as api:
@@ -275,7 +275,7 @@ async def stripe(script: Script) -> AsyncIterator[tuple[ScriptedUpstream, str]]:
         yield up, up.base_url.removesuffix("/v1")
 
 
-@each_database
+@one_database
 async def test_a_payment_is_asked_for_at_stripe(database: str, tmp_path: Path) -> None:
     session = {"id": "cs_test_a1", "object": "checkout.session", "url": "https://checkout.stripe.test/c/pay/cs_test_a1"}
     async with (

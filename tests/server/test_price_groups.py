@@ -11,7 +11,7 @@ from streamweir.store.db.clock import now_ms
 from streamweir.store.keys.workspaces import WorkspaceChange, change_workspace
 from support.accounting_gateway import MILLI, MODEL, AccountingSetup, answers, error_of, keeping
 from support.gateway import KEY, configured, providers
-from support.stores import each_database
+from support.stores import one_database
 
 
 def group(name: str, dollars: int, more: str = "") -> str:
@@ -34,7 +34,7 @@ async def models(setup: AccountingSetup, path: str, key: str) -> Any:
         return json.loads((await client.response()).body)
 
 
-@each_database
+@one_database
 async def test_the_groups_of_key_and_workspace_and_the_default(database: str, tmp_path: Path) -> None:
     async with keeping(answers(is_streamed=False, usage=(7, 5)), tmp_path, MODEL + BOTH, database=database) as setup:
         workspace = await setup.new_workspace("paid", 10**15)
@@ -65,7 +65,7 @@ async def test_the_groups_of_key_and_workspace_and_the_default(database: str, tm
         assert await price_of() == (48 * MILLI, "group:default")
 
 
-@each_database
+@one_database
 async def test_a_group_that_the_file_lacks_refuses_and_says_so(database: str, tmp_path: Path) -> None:
     async with keeping(answers(is_streamed=False), tmp_path, MODEL, database=database) as setup:
         secret = await setup.new_key(price_group="resale")
@@ -86,7 +86,7 @@ async def test_a_group_that_the_file_lacks_refuses_and_says_so(database: str, tm
         assert (await setup.gate.ask(key=secret, model="m")).status == 200
 
 
-@each_database
+@one_database
 async def test_callers_see_what_models_are_sold_to_them_for(database: str, tmp_path: Path) -> None:
     async with keeping(answers(is_streamed=False), tmp_path, MODEL + BOTH, database=database) as setup:
         found = {}
@@ -95,7 +95,7 @@ async def test_callers_see_what_models_are_sold_to_them_for(database: str, tmp_p
         assert found == {"own": 1000, "two": 3000}
 
 
-@each_database
+@one_database
 async def test_a_price_that_begins_later_and_a_markup(database: str, tmp_path: Path) -> None:
     toml = MODEL.replace("price = {", "price = [{ from = 2099-01-01, input = 5.0, output = 5.0 }, {").replace(
         "1000.0 }\n", "1000.0 }]\n"

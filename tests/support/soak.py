@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from typing import TypeVar
+from zlib import crc32
 
 import pytest
 
@@ -29,6 +30,11 @@ def one_of_each(cases: Sequence[T], others: Sequence[U]) -> list[tuple[T, U]]:
     if SOAKS:
         return [(case, other) for case in cases for other in others]
     return [(case, others[(place + _number()) % len(others)]) for place, case in enumerate(cases)]
+
+
+def in_turn(name: str, cases: Sequence[T]) -> list[T]:
+    """One of them for the test of this name, and with the next commit another one; in `make soak` all."""
+    return list(cases) if SOAKS else [cases[(crc32(name.encode()) + _number()) % len(cases)]]
 
 
 @cache

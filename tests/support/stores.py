@@ -11,9 +11,10 @@ the data folder, it is that of the store above.
 """
 
 import tempfile
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import TypeVar
 
 import pytest
 
@@ -24,9 +25,19 @@ from streamweir.store.db.sqlite import SqliteStore
 from support.deadlines import PROGRAM_TIMEOUT_S, replace_default
 from support.postgres import shared_postgres
 from support.postgres_dialect import shares_compiled_statements
+from support.soak import in_turn
 
 DATABASES = ("sqlite", "postgres")
 each_database = pytest.mark.parametrize("database", DATABASES)
+F = TypeVar("F", bound=Callable[..., object])
+
+
+def one_database(test: F) -> F:
+    """For tests of the gateway, whose statements have tests of their own on both databases: it runs on one of them, in
+    turn with every commit, and in `make soak` on both."""
+    marked: F = pytest.mark.parametrize("database", in_turn(test.__name__, DATABASES))(test)
+    return marked
+
 
 for each in (SqliteStore, PostgresStore):
     for method in (each.read, each.write, each.write_content):
