@@ -1,5 +1,5 @@
 """A real Prometheus that reads a real gateway with traffic: every query of the dashboards has data, or is empty for a
-reason, and every rule can be evaluated.
+reason, and every rule can be evaluated. In `make soak`: `test_queries` holds every query to the metrics that there are.
 """
 
 from pathlib import Path
@@ -18,7 +18,7 @@ from support.script import Seen, Step, stream, whole
 from support.scripted_upstream import ScriptedUpstream
 from support.serve_process import Program, served
 
-pytestmark = pytest.mark.skipif(why_absent() is not None, reason=why_absent() or "")
+pytestmark = [pytest.mark.soak, pytest.mark.skipif(why_absent() is not None, reason=why_absent() or "")]
 
 OPEN, LIMITED, PREPAID = "sk-sw-4f9a0c7be2d85163", "sk-sw-5a0b1d8cf3e96274", "sk-sw-6b1c2e9d04fa7385"
 TOML = f"""
