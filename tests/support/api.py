@@ -9,11 +9,12 @@ an open request. The clock is the test's own, and stands still.
 """
 
 import json
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
+from functools import partial
 from itertools import count
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 from urllib.parse import quote
 
 import httpx2
@@ -45,6 +46,7 @@ from streamweir.server.request.admission import Admission
 from streamweir.server.request.playground import Playground
 from streamweir.server.request.runtime.config import build_runtime_config
 from streamweir.store.db.clock import now_ms
+from streamweir.store.db.engine import open_store
 from streamweir.store.keys.credit import add_credit
 from streamweir.store.keys.keys import NewSecret, create_key, revoke_key
 from streamweir.store.keys.people import Person, PersonSpec, accept_invitation, create_person
@@ -58,7 +60,7 @@ from support.asgi_client import bridged
 from support.common_entries import hold, settle
 from support.contents import make_content
 from support.gateway import configured
-from support.stores import migrated_url
+from support.stores import copy_url
 
 HOST = "gateway.test"
 PEER = "192.0.2.7"
@@ -133,7 +135,7 @@ class Api:
         self.app = app_of(context)
         self.one: Space
         self.two: Space
-        self._numbers = count(1)
+        self._numbers = count(11)
         self._clients: dict[str, httpx2.AsyncClient] = {}
 
     async def ask(
@@ -213,7 +215,7 @@ class Api:
         return await self._page(person.actor, holder, with_csrf=with_csrf, origin=origin)
 
     async def new_key(self, space: Space, **more: Any) -> NewSecret:
-        return await self._made(lambda conn: self._key(conn, space.workspace, **more))
+        return await self._made(lambda conn: _key(conn, space.workspace, next(self._numbers), self.clock.at_ms, **more))
 
     async def new_request(self, space: Space, **more: Any) -> str:
         """One that is over, and of which the content is kept. Its id."""
@@ -252,34 +254,61 @@ class Api:
         spec = WorkspaceSpec(name=f"space {next(self._numbers)}")
         return await self._made(lambda conn: create_workspace(conn, spec, actor="cli", at_ms=self.clock.at_ms))
 
-    async def furnish(self) -> None:
-        self.one = await self._made(lambda conn: self._space(conn, "one"))
-        self.two = await self._made(lambda conn: self._space(conn, "two"))
-
     async def _made(self, work: Callable[[Connection], T]) -> T:
         made = await self.storage.store.write(work)
         await self.context.refresh()
         return made
 
-    def _space(self, conn: Connection, name: str) -> Space:
-        at_ms = self.clock.at_ms
-        workspace = create_workspace(conn, WorkspaceSpec(name=name), actor="cli", at_ms=at_ms)
-        add_credit(conn, workspace.id, 5_000_000_000, note=f"for {name}", actor="cli", at_ms=at_ms)
-        admin = ("chat", "models", "admin")
-        space = Space(
-            workspace=workspace,
-            chat=self._key(conn, workspace, scopes=("chat",)),
-            models=self._key(conn, workspace, scopes=("models",)),
-            admin=self._key(conn, workspace, scopes=admin),
-            expired=self._key(conn, workspace, at_ms - 1000, scopes=admin, expires_ms=at_ms - 1),
-            revoked=self._key(conn, workspace, scopes=admin),
-        )
-        revoke_key(conn, space.revoked.key.id, actor="cli", at_ms=at_ms)
-        return space
 
-    def _key(self, conn: Connection, workspace: Workspace, at_ms: int | None = None, **more: Any) -> NewSecret:
-        spec = KeySpec(name=f"{workspace.name}'s key {next(self._numbers)}", **more)
-        return create_key(conn, workspace.id, spec, actor="cli", at_ms=at_ms or self.clock.at_ms)
+class Furniture(NamedTuple):
+    """What is in each of these databases."""
+
+    secret: str
+    one: Space
+    two: Space
+
+
+_furniture: dict[str, Furniture] = {}
+
+
+async def furnished_url(database: str, folder: Path) -> str:
+    """Of a new database with the admin secret and both workspaces, as `migrated_url`."""
+
+    async def furnish(url: str, folder: Path) -> None:
+        secret = await prepare_accounting(configured(f'[store]\nurl = "{url}"\n'), folder)
+        assert secret is not None
+        store = await open_store(url, folder)
+        one, two = [await store.write(partial(_space, name, numbers)) for name, numbers in _NUMBERS.items()]
+        await store.close()
+        _furniture[database] = Furniture(secret, one, two)
+
+    return await copy_url(database, folder, "furnished", furnish)
+
+
+_NUMBERS = {"one": range(1, 6), "two": range(6, 11)}
+"""In the names of the keys of each workspace."""
+
+
+def _space(name: str, numbers: Iterable[int], conn: Connection) -> Space:
+    at_ms, number = now_ms(), iter(numbers)
+    workspace = create_workspace(conn, WorkspaceSpec(name=name), actor="cli", at_ms=at_ms)
+    add_credit(conn, workspace.id, 5_000_000_000, note=f"for {name}", actor="cli", at_ms=at_ms)
+    admin = ("chat", "models", "admin")
+    space = Space(
+        workspace=workspace,
+        chat=_key(conn, workspace, next(number), at_ms, scopes=("chat",)),
+        models=_key(conn, workspace, next(number), at_ms, scopes=("models",)),
+        admin=_key(conn, workspace, next(number), at_ms, scopes=admin),
+        expired=_key(conn, workspace, next(number), at_ms - 1000, scopes=admin, expires_ms=at_ms - 1),
+        revoked=_key(conn, workspace, next(number), at_ms, scopes=admin),
+    )
+    revoke_key(conn, space.revoked.key.id, actor="cli", at_ms=at_ms)
+    return space
+
+
+def _key(conn: Connection, workspace: Workspace, number: int, at_ms: int, **more: Any) -> NewSecret:
+    spec = KeySpec(name=f"{workspace.name}'s key {number}", **more)
+    return create_key(conn, workspace.id, spec, actor="cli", at_ms=at_ms)
 
 
 def app_of(context: Context, *more: BaseRoute, gates: Mapping[Access | Permission, Gate] | None = None) -> Starlette:
@@ -305,10 +334,8 @@ async def api_on(
     database: str, folder: Path, toml: str = TOML, *, is_secure: bool = False, is_worker: bool = False
 ) -> AsyncIterator[Api]:
     """`is_worker`: as one of several."""
-    url = await migrated_url(database, folder)
+    url = await furnished_url(database, folder)
     config = configured(f'{toml}\n[store]\nurl = "{url}"\n')
-    secret = await prepare_accounting(config, folder)
-    assert secret is not None
     storage = await open_accounting(config, folder, is_worker=is_worker)
     runtime = build_runtime_config(config, _no_local)
     stopped: list[str] = []
@@ -343,9 +370,10 @@ async def api_on(
         refresh=maintenance.load_changes,
         clock_ms=clock,
     )
-    api = Api(storage, secret, context, clock, stopped)
+    furniture = _furniture[database]
+    api = Api(storage, furniture.secret, context, clock, stopped)
+    api.one, api.two = furniture.one, furniture.two
     try:
-        await api.furnish()
         yield api
     finally:
         await api.close()

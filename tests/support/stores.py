@@ -11,7 +11,7 @@ the data folder, it is that of the store above.
 """
 
 import tempfile
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TypeVar
@@ -45,8 +45,10 @@ for each in (SqliteStore, PostgresStore):
 shares_compiled_statements()
 _FILE = "streamweir.db"
 _SQLITE_URL = f"sqlite:///{_FILE}"
-_migrated: dict[str, bytes | str] = {}
-"""A file's bytes, and the name of a database to be copied."""
+_kept: dict[tuple[str, str], bytes | str] = {}
+"""By kind and contents: a file's bytes, or the name of a database to be copied."""
+Fill = Callable[[str, Path], Awaitable[object]]
+"""Gets the address and the data folder of an empty database."""
 
 
 @asynccontextmanager
@@ -61,9 +63,14 @@ async def store_on(database: str, folder: Path) -> AsyncIterator[Store]:
 
 async def migrated_url(database: str, folder: Path) -> str:
     """Of a new database without rows. On SQLite it is in `folder`, where there must be none yet."""
-    if database not in _migrated:
-        _migrated[database] = await _migrate(database)
-    found = _migrated[database]
+    return await copy_url(database, folder, "nothing", _migrate)
+
+
+async def copy_url(database: str, folder: Path, name: str, fill: Fill) -> str:
+    """Of a new database with the contents of this name, which `fill` makes once in this process."""
+    if (database, name) not in _kept:
+        _kept[database, name] = await _filled(database, fill)
+    found = _kept[database, name]
     if isinstance(found, str):
         return shared_postgres().make_database(template=found)
     path = folder / _FILE
@@ -73,10 +80,14 @@ async def migrated_url(database: str, folder: Path) -> str:
     return _SQLITE_URL
 
 
-async def _migrate(database: str) -> bytes | str:
+async def _migrate(url: str, folder: Path) -> None:
+    await (await open_store(url, folder)).close()
+
+
+async def _filled(database: str, fill: Fill) -> bytes | str:
     with tempfile.TemporaryDirectory() as folder:
         url = _SQLITE_URL if database == "sqlite" else shared_postgres().make_database()
-        await (await open_store(url, Path(folder))).close()
+        await fill(url, Path(folder))
         if database == "sqlite":
             return (Path(folder) / _FILE).read_bytes()
         return url.partition("?")[0].rpartition("/")[2]
