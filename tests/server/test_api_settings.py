@@ -42,6 +42,7 @@ async def test_what_is_configured(tmp_path: Path) -> None:
             "models.own",
             "price_groups.resale",
             "keys.test",
+            "streams",
             "alerts",
             "telemetry",
         ]
