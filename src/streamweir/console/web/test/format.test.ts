@@ -8,10 +8,10 @@ test("an exact amount keeps every digit, and has two of cents at least", () => {
   assert.deepEqual(amounts.map(exactDollars), ["$0", "$1.00", "$12.50", "−$0.000000001", "$1,234,567.125", NONE]);
 });
 
-test("an amount is cents where there are dollars, and three figures where there are none", () => {
-  const amounts = ["0", "0.00000405", "0.1", "2.819", "-7", "1250000", null] as const;
-  assert.deepEqual(amounts.map((amount) => dollars(amount)), ["$0", "$0.00000405", "$0.10", "$2.82", "−$7.00", "$1.3M", NONE]);
-  assert.equal(dollars("1250000", false), "$1,250,000.00");
+test("an amount is cents where there are dollars, three figures where there are none, and whole where there are many", () => {
+  const amounts = ["0", "0.00000405", "0.1", "0.9996", "2.819", "-7", "9999.99", "12345.67", "1250000", null] as const;
+  const rounded = ["$0", "$0.00000405", "$0.10", "$1.00", "$2.82", "−$7.00", "$9,999.99", "$12,346", "$1,250,000", NONE];
+  assert.deepEqual(amounts.map(dollars), rounded);
 });
 
 test("amounts of one column have the same decimals, and lose no digit", () => {

@@ -4,6 +4,7 @@ export const NONE = "–";
 
 const grouped = new Intl.NumberFormat("en-US");
 const cents = new Intl.NumberFormat("en-US", { minimumFractionDigits: 2, maximumFractionDigits: 2 });
+const whole = new Intl.NumberFormat("en-US", { maximumFractionDigits: 0 });
 const compact = new Intl.NumberFormat("en-US", { notation: "compact", maximumFractionDigits: 1 });
 
 export function count(value: number | null | undefined): string {
@@ -21,15 +22,15 @@ export function percent(part: number, whole: number): string {
   return value === 0 ? "0 %" : value < 0.1 ? "< 0.1 %" : `${value < 10 ? value.toFixed(1) : Math.round(value)} %`;
 }
 
-// An amount is text, exact to the nano-dollar. Cents where there are dollars, three figures where there are none.
-export function dollars(usd: string | number | null | undefined, isShort = true): string {
+// An amount is text, exact to the nano-dollar. All of them are rounded here, and nowhere else: cents where there are dollars,
+// none where there are very many, three figures where there is less than a dollar. `exactDollars` is for what is added up.
+export function dollars(usd: string | number | null | undefined): string {
   if (usd === null || usd === undefined) return NONE;
   const value = Number(usd);
   const size = Math.abs(value);
   const sign = value < 0 ? "−" : "";
   if (size === 0) return "$0";
-  if (size >= 10_000 && isShort) return `${sign}$${compact.format(size)}`;
-  if (size >= 1) return `${sign}$${cents.format(size)}`;
+  if (size >= 1) return `${sign}$${(size < 10_000 ? cents : whole).format(size)}`;
   const digits = Math.min(9, 2 - Math.floor(Math.log10(size)));
   return `${sign}$${size.toFixed(digits).replace(/(\.\d\d+?)0+$/, "$1")}`;
 }

@@ -2,12 +2,12 @@
 // are in the address; a secret never is.
 import { useState } from "preact/hooks";
 import { get, session } from "../lib/api";
-import { day, dollars, exactDollars, moment, short } from "../lib/format";
+import { day, moment, short } from "../lib/format";
 import { useLoad } from "../lib/load";
 import { go, href, query } from "../lib/route";
 import { LIMITS } from "../lib/limits";
 import type { KeyView as Key, NewKeyView as NewKey, Page as Rows } from "../lib/types";
-import { Button, Choice, Empty, Page, Panel, Problem, Waiting } from "../ui/parts";
+import { Button, Choice, Empty, Money, Page, Panel, Problem, Waiting } from "../ui/parts";
 import { Table } from "../ui/table";
 import { useWorkspaces, WorkspaceSelect } from "../ui/workspaces";
 import { Erase, KeyDetail, Revoke, Rotate, whyFixed, type Deed } from "./keys/detail";
@@ -154,7 +154,7 @@ function KeyTable(props: { rows: readonly Key[]; nameOf: (id: string) => string;
         { name: "Models", class: "clip", show: (key) => <May apiKey={key} /> },
         { name: "Limits", class: "nowrap", show: (key) => <Limits apiKey={key} /> },
         { name: "Budget", show: (key) => <Spend apiKey={key} /> },
-        { name: "Spend in 30 days", head: <ThirtyDays what="Spend" />, isNumber: true, show: (key) => <span title={exactDollars(key.recent_price_usd)}>{dollars(key.recent_price_usd)}</span> },
+        { name: "Spend in 30 days", head: <ThirtyDays what="Spend" />, isNumber: true, show: (key) => <Money usd={key.recent_price_usd} /> },
         {
           name: "Requests in 30 days",
           head: <ThirtyDays what="Requests" />,

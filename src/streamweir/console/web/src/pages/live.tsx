@@ -8,7 +8,7 @@ import { useNow } from "../lib/load";
 import { calmOf, rate, tokensPerSecond } from "../lib/pace";
 import { href } from "../lib/route";
 import type { LiveView as Stream, LiveEvent } from "../lib/types";
-import { Badge, Button, Empty, Page, Panel, Waiting } from "../ui/parts";
+import { Badge, Button, Empty, Money, Page, Panel, Waiting } from "../ui/parts";
 import { Table } from "../ui/table";
 import { StopDialog } from "./live/stop";
 
@@ -94,7 +94,7 @@ function Streams(props: { snapshot: LiveEvent; isStale: boolean; now: number; st
               name: "Price so far",
               head: "Price",
               isNumber: true,
-              show: (row) => <span title={`${exactDollars(row.price_usd)}${row.cost_usd === undefined ? "" : `, cost ${exactDollars(row.cost_usd)}`}`}>{dollars(row.price_usd)}</span>,
+              show: (row) => <Money usd={row.price_usd} more={row.cost_usd === undefined ? "" : `, cost ${exactDollars(row.cost_usd)}`} />,
             },
             { name: "State", show: (row) => <State row={row} isStopping={isStopping(row)} now={now} /> },
             {

@@ -5,7 +5,7 @@ import { dollars, exactDollars } from "../lib/format";
 import { useLoad } from "../lib/load";
 import { go, href, query } from "../lib/route";
 import type { BalanceView as Balance, Page as Rows } from "../lib/types";
-import { Badge, Button, Empty, Meter, Page, Panel, Problem, Waiting } from "../ui/parts";
+import { Badge, Button, Empty, Meter, Money, Page, Panel, Problem, Waiting } from "../ui/parts";
 import { Table } from "../ui/table";
 import { useWorkspaces } from "../ui/workspaces";
 import { TopUp, WorkspaceForm } from "./workspaces/forms";
@@ -66,7 +66,7 @@ export function Workspaces() {
 }
 
 function Balances(props: { rows: readonly Balance[]; isOperator: boolean; onDeed: (deed: Deed) => void }) {
-  const amount = (usd: string) => <span title={exactDollars(usd)}>{dollars(usd, false)}</span>;
+  const amount = (usd: string) => <Money usd={usd} />;
   return (
     <Table<Balance>
       label="Balances"
@@ -121,7 +121,7 @@ function Left(props: { row: Balance }) {
   const isGone = row.prepaid && Number(row.balance_usd) <= 0;
   return (
     <span class={isGone ? "bad" : ""} title={exactDollars(row.balance_usd)}>
-      {dollars(row.balance_usd, false)}
+      {dollars(row.balance_usd)}
       {isGone && <div class="small">no credit left</div>}
     </span>
   );

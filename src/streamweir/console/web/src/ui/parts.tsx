@@ -2,7 +2,7 @@
 import type { ComponentChildren, JSX } from "preact";
 import { useEffect, useId, useRef, useState } from "preact/hooks";
 import type { ApiError } from "../lib/api";
-import { ago, moment, preciseMoment, words } from "../lib/format";
+import { ago, dollars, exactDollars, moment, preciseMoment, words } from "../lib/format";
 import { useNow } from "../lib/load";
 
 export type Tone = "plain" | "good" | "warn" | "bad" | "accent";
@@ -103,6 +103,15 @@ export function Meter(props: { used: number; held?: number; most: number; label:
       <span style={{ width: `${100 * share}%` }} />
       <span class="held" style={{ width: `${100 * heldShare}%` }} />
     </div>
+  );
+}
+
+// An amount, rounded as all are, and to the last digit on hovering.
+export function Money(props: { usd: string | null | undefined; more?: string; class?: string | undefined }) {
+  return (
+    <span class={props.class} title={`${exactDollars(props.usd)}${props.more ?? ""}`}>
+      {dollars(props.usd)}
+    </span>
   );
 }
 

@@ -2,12 +2,12 @@
 // there alone; those with the scope admin by the operator alone.
 import { useState } from "preact/hooks";
 import { get, post, remove, session, type ApiError } from "../../lib/api";
-import { count, exactDollars, moment, plural } from "../../lib/format";
+import { count, moment, plural } from "../../lib/format";
 import { asError, useLoad } from "../../lib/load";
 import { href } from "../../lib/route";
 import { LIMITS } from "../../lib/limits";
 import type { KeyView as Key, NewKeyView as NewKey } from "../../lib/types";
-import { At, Button, Confirm, Dialog, Facts, Field, Problem, Select, Waiting } from "../../ui/parts";
+import { At, Button, Confirm, Dialog, Facts, Field, Money, Problem, Select, Waiting } from "../../ui/parts";
 import { LastUsed, Spend, State } from "./show";
 
 export type Deed = "edit" | "rotate" | "revoke" | "erase";
@@ -41,7 +41,7 @@ export function KeyDetail(props: { id: string; nameOf: (workspace: string) => st
               ["Dialect", key.dialect ?? "the server's default"],
               ...LIMITS.map(({ name, label }): [string, string] => [label, key[name] === null ? "no limit" : count(key[name])]),
               ["Budget", <Spend apiKey={key} />],
-              ["Spend in 30 days", exactDollars(key.recent_price_usd)],
+              ["Spend in 30 days", <Money usd={key.recent_price_usd} />],
               ["Requests in 30 days", count(key.recent_requests)],
               ["Last used", <LastUsed apiKey={key} />],
               ["Price group", key.price_group ?? "the workspace's"],

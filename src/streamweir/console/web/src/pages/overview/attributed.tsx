@@ -2,11 +2,11 @@
 import { useState } from "preact/hooks";
 import { get } from "../../lib/api";
 import { nameOfApi } from "../../lib/apis";
-import { count, dollars, exactDollars, percent, short } from "../../lib/format";
+import { count, percent, short } from "../../lib/format";
 import { useLoad } from "../../lib/load";
 import { href } from "../../lib/route";
 import type { GroupView, Overview, UsageSeries } from "../../lib/types";
-import { Choice, Panel, Problem } from "../../ui/parts";
+import { Choice, Money, Panel, Problem } from "../../ui/parts";
 import { Table } from "../../ui/table";
 import type { Narrowing } from "./address";
 import { Margin } from "./groups";
@@ -48,8 +48,8 @@ export function Attributed(props: { view: Overview; within: Narrowing }) {
             { name: "Errors", isNumber: true, show: ({ usage }) => (usage.errors ? `${count(usage.errors)} (${percent(usage.errors, usage.requests)})` : "0") },
             { name: "Tokens in", isNumber: true, show: ({ usage }) => short(usage.prompt_tokens) },
             { name: "Tokens out", isNumber: true, show: ({ usage }) => short(usage.completion_tokens) },
-            { name: "Price", isNumber: true, show: ({ usage }) => <span title={exactDollars(usage.price_usd)}>{dollars(usage.price_usd)}</span> },
-            view.total.cost_usd !== undefined && { name: "Cost", isNumber: true, show: ({ usage }: GroupView) => <span title={exactDollars(usage.cost_usd)}>{dollars(usage.cost_usd)}</span> },
+            { name: "Price", isNumber: true, show: ({ usage }) => <Money usd={usage.price_usd} /> },
+            view.total.cost_usd !== undefined && { name: "Cost", isNumber: true, show: ({ usage }: GroupView) => <Money usd={usage.cost_usd} /> },
             view.total.margin_usd !== undefined && { name: "Margin", isNumber: true, show: ({ usage }: GroupView) => <Margin usage={usage} /> },
           ]}
         />

@@ -4,7 +4,7 @@ import { count, dollars, duration, exactDollars, percent, plural, short } from "
 import { colourOf, GROUPINGS, groupLabel, marginShare, shownGroups } from "../../lib/overview";
 import { href } from "../../lib/route";
 import type { Overview, UsageView as Usage, NamedGroup } from "../../lib/types";
-import { Button, Empty, Panel } from "../../ui/parts";
+import { Button, Empty, Money, Panel } from "../../ui/parts";
 import { Table } from "../../ui/table";
 import { adjust, type Narrowing } from "./address";
 
@@ -51,7 +51,7 @@ export function Groups(props: { view: Overview; within: Narrowing }) {
           { name: "Cache reads", isNumber: true, show: ({ usage }) => <CacheReads usage={usage} /> },
           { name: "Tokens out", isNumber: true, show: (group) => link(group, short(group.usage.completion_tokens)) },
           { name: "Price", isNumber: true, show: (group) => link(group, <Share of={Number(group.usage.price_usd)} all={Number(total.price_usd)} text={dollars(group.usage.price_usd)} />) },
-          total.cost_usd !== undefined && { name: "Cost", isNumber: true, show: ({ usage }: NamedGroup) => <span title={exactDollars(usage.cost_usd)}>{dollars(usage.cost_usd)}</span> },
+          total.cost_usd !== undefined && { name: "Cost", isNumber: true, show: ({ usage }: NamedGroup) => <Money usd={usage.cost_usd} /> },
           total.margin_usd !== undefined && { name: "Margin", isNumber: true, show: ({ usage }: NamedGroup) => <Margin usage={usage} /> },
           { name: "First token p50", isNumber: true, show: ({ usage }) => duration(usage.ttft_p50_ms) },
           { name: "p95", isNumber: true, show: ({ usage }) => duration(usage.ttft_p95_ms) },

@@ -1,9 +1,9 @@
 // What was used, what it is sold for and, for the operator, what it costs, with the arithmetic: the lines are the server's,
 // which add up exactly.
 import { explainRule, explainSource, nameOfBucket } from "../../lib/explain";
-import { alignedDollars, count, decimalsOf, exactDollars } from "../../lib/format";
+import { alignedDollars, count, decimalsOf } from "../../lib/format";
 import type { BillLineView, RequestDetail } from "../../lib/types";
-import { Badge, Facts, Panel } from "../../ui/parts";
+import { Badge, Facts, Money, Panel } from "../../ui/parts";
 
 // What was not used is not worth a line, but for these.
 const ALWAYS = new Set(["input_uncached", "output"]);
@@ -59,13 +59,13 @@ export function Price(props: { row: RequestDetail }) {
         )}
         {row.price_usd !== null && !row.bill && (
           <p>
-            Charged: <span class="num">{exactDollars(row.price_usd)}</span>. {!row.charge_rule && "There is no calculation that adds up to it."}
+            Charged: <Money usd={row.price_usd} />. {!row.charge_rule && "There is no calculation that adds up to it."}
           </p>
         )}
         {row.charge_rule && <p>{explainRule(row.charge_rule)}</p>}
         {Number(row.held_usd) > 0 && (
           <p>
-            <span class="num">{exactDollars(row.held_usd)}</span> was reserved while it ran. The unused part was released.
+            <Money usd={row.held_usd} /> was reserved while it ran. The unused part was released.
           </p>
         )}
       </div>
@@ -84,9 +84,9 @@ export function Cost(props: { row: RequestDetail }) {
       <div class="panel-note">
         <Facts
           rows={[
-            ["Price", <span class="num">{exactDollars(row.price_usd)}</span>],
-            ["Cost", <span class="num">{exactDollars(cost_usd)}</span>],
-            ["Margin", <span class={margin_usd?.startsWith("-") ? "num bad" : "num"}>{exactDollars(margin_usd)}</span>],
+            ["Price", <Money usd={row.price_usd} />],
+            ["Cost", <Money usd={cost_usd} />],
+            ["Margin", <Money usd={margin_usd} class={margin_usd?.startsWith("-") ? "bad" : ""} />],
           ]}
         />
         {cost_usd === null && row.usage !== null && <p class="muted small">The cost is not known: neither its target nor the price list has one.</p>}

@@ -2,12 +2,12 @@
 import { useState } from "preact/hooks";
 import type { ApiError } from "../../lib/api";
 import { nameOfApi } from "../../lib/apis";
-import { count, dollars, duration, exactDollars } from "../../lib/format";
+import { count, duration } from "../../lib/format";
 import { useNow } from "../../lib/load";
 import { calmOf, rate, tokensPerSecond } from "../../lib/pace";
 import { href } from "../../lib/route";
 import type { LiveView as Live } from "../../lib/types";
-import { At, Badge, Button, CopyButton, Facts, Page, Panel, Problem } from "../../ui/parts";
+import { At, Badge, Button, CopyButton, Facts, Money, Page, Panel, Problem } from "../../ui/parts";
 import { useWorkspaces } from "../../ui/workspaces";
 import { StopDialog } from "../live/stop";
 
@@ -48,9 +48,9 @@ export function Running(props: { live: Live; error: ApiError | null; onStopped: 
             ["Tokens out (estimate)", count(live.output_tokens)],
             ["Tokens per second", rate(speed)],
             ["Idle for", silent_ms === null ? "–" : <span class={CALM[calmOf(silent_ms)]}>{duration(silent_ms)}</span>],
-            ["Price so far", <span title={exactDollars(live.price_usd)}>{dollars(live.price_usd)}</span>],
-            live.cost_usd === undefined ? null : ["Cost so far", <span title={exactDollars(live.cost_usd)}>{dollars(live.cost_usd)}</span>],
-            ["Reserved", <span title={exactDollars(live.held_usd)}>{dollars(live.held_usd)}</span>],
+            ["Price so far", <Money usd={live.price_usd} />],
+            live.cost_usd === undefined ? null : ["Cost so far", <Money usd={live.cost_usd} />],
+            ["Reserved", <Money usd={live.held_usd} />],
             ["Model", <bdi>{live.model}</bdi>],
             ["Target", live.target === null ? "–" : <bdi>{live.target}</bdi>],
             [

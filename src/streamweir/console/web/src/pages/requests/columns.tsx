@@ -7,7 +7,7 @@ import { withFilters } from "../../lib/filters";
 import { clock, count, day, dollars, duration, exactDollars, preciseMoment, short } from "../../lib/format";
 import { href } from "../../lib/route";
 import type { RequestView } from "../../lib/types";
-import { Button, Dialog, Verdict } from "../../ui/parts";
+import { Button, Dialog, Money, Verdict } from "../../ui/parts";
 import type { Column } from "../../ui/table";
 import type { Changes } from "./filters";
 
@@ -92,8 +92,8 @@ export function columnsOf({ filters, isNew }: Shown): LogColumn[] {
     text("Tags", (row) => row.tags.join(", ")),
     { name: "Tokens in", head: "In", isUsual: true, isNumber: true, show: (row) => tokens(row, row.prompt_tokens) },
     { name: "Tokens out", head: "Out", isUsual: true, isNumber: true, show: (row) => tokens(row, row.completion_tokens) },
-    { name: "Price", isUsual: true, isNumber: true, show: (row) => <span title={exactDollars(row.price_usd)}>{dollars(row.price_usd)}</span> },
-    isOperator && { name: "Cost", isNumber: true, show: (row) => <span title={exactDollars(row.cost_usd)}>{dollars(row.cost_usd)}</span> },
+    { name: "Price", isUsual: true, isNumber: true, show: (row) => <Money usd={row.price_usd} /> },
+    isOperator && { name: "Cost", isNumber: true, show: (row) => <Money usd={row.cost_usd} /> },
     isOperator && { name: "Margin", isUsual: true, isNumber: true, show: (row) => <Margin row={row} /> },
     { name: "Attempts", isNumber: true, show: (row) => count(row.attempts.length) },
     { name: "First token", isUsual: true, isNumber: true, show: (row) => duration(row.ttft_ms) },

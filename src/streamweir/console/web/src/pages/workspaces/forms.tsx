@@ -1,7 +1,7 @@
 // A workspace made or changed, and credit given to one. Amounts are text all the way: no float lies between.
 import { useState } from "preact/hooks";
 import { patch, post, type ApiError } from "../../lib/api";
-import { exactDollars } from "../../lib/format";
+import { dollars, exactDollars } from "../../lib/format";
 import { fieldOf, isAmount } from "../../lib/keyform";
 import { asError } from "../../lib/load";
 import type { BalanceView as Balance, Workspace } from "../../lib/types";
@@ -97,8 +97,8 @@ export function TopUp(props: { balance: Balance; onDone: () => void; onClose: ()
       <form class="form" onSubmit={submit}>
         <p class="muted">
           {balance.prepaid
-            ? `${exactDollars(balance.balance_usd)} left of ${exactDollars(balance.granted_usd)} granted.`
-            : `Not prepaid: ${exactDollars(balance.spent_usd)} spent, ${exactDollars(balance.granted_usd)} granted. Credit limits spending only in a prepaid workspace.`}
+            ? `${dollars(balance.balance_usd)} left of ${dollars(balance.granted_usd)} granted.`
+            : `Not prepaid: ${dollars(balance.spent_usd)} spent, ${dollars(balance.granted_usd)} granted. Credit limits spending only in a prepaid workspace.`}
         </p>
         <Field label="Amount in dollars" hint={takes ? "Takes back credit that was granted before." : "A negative amount corrects an earlier one."} error={amountError}>
           {(id, hintId) => (
