@@ -51,20 +51,29 @@ def rate_words(dialect: str, code: str) -> dict[str, object]:
 
 
 def assert_refused(
-    reply: Reply, dialect: str, code: str, message: str, wait_s: range, tokens: tuple[int, ...] = ()
+    reply: Reply,
+    dialect: str,
+    code: str,
+    message: str,
+    wait_s: range,
+    tokens: tuple[int, ...] = (),
+    requests: tuple[int, ...] = (),
 ) -> None:
-    """`tokens`: the limit, what is used of it and, if that is known, what is needed."""
+    """`tokens`: the limit, what is used of it and, if that is known, what is needed. `requests`: the first two."""
     assert reply.status == 429
-    error = error_of(reply)
-    if tokens and dialect == "openai":
-        names = ("limit_tokens", "used_tokens", "needed_tokens")
-        assert error.pop("rate_limit") == dict(zip(names, tokens, strict=False))
-    assert error == {"message": message, **rate_words(dialect, code)}
-    assert next(iter(error)) == "message"
     assert reply.header("x-should-retry") is None, "429 is what clients wait for"
     retry_after = reply.header("retry-after")
     assert retry_after is not None
     assert int(retry_after) in wait_s
+    error = error_of(reply)
+    if tokens or requests:
+        message += f" Try again in {retry_after} s."
+        if dialect == "openai":
+            names = ("limit_tokens", "used_tokens", "needed_tokens") if tokens else ("limit_requests", "used_requests")
+            expected = dict(zip(names, tokens or requests, strict=False)) | {"retry_after_s": int(retry_after)}
+            assert error.pop("rate_limit") == expected
+    assert error == {"message": message, **rate_words(dialect, code)}
+    assert next(iter(error)) == "message"
 
 
 async def assert_one_row_each(setup: AccountingSetup, refused: int, code: str) -> None:
@@ -88,8 +97,8 @@ async def test_requests_per_minute(dialect: str, is_streamed: bool, tmp_path: Pa
             assert reply.header("retry-after") is None
         for _ in range(2):
             reply = await setup.gate.ask(path=path_of(dialect), key=secret, model="m", stream=is_streamed)
-            message = "Rate limit reached: 2 requests per minute."
-            assert_refused(reply, dialect, "rate_limit_exceeded", message, range(50, 62))
+            message = "Rate limit reached: 2 requests per minute. Used in the last minute: 2."
+            assert_refused(reply, dialect, "rate_limit_exceeded", message, range(50, 62), requests=(2, 2))
             assert windows(reply) == {"requests": (2, 0)}
         await assert_one_row_each(setup, 2, "rate_limit_exceeded")
 
@@ -191,7 +200,8 @@ async def test_a_limit_is_seen_by_the_head_alone(tmp_path: Path) -> None:
         secret = await setup.new_key(rpm=1)
         assert (await setup.gate.ask(key=secret, model="m")).status == 200
         reply = await _head_only(setup.gate, secret)
-        assert_refused(reply, "openai", "rate_limit_exceeded", "Rate limit reached: 1 requests per minute.", range(62))
+        message = "Rate limit reached: 1 requests per minute. Used in the last minute: 1."
+        assert_refused(reply, "openai", "rate_limit_exceeded", message, range(62), requests=(1, 1))
         await assert_one_row_each(setup, 1, "rate_limit_exceeded")
 
 

@@ -6,6 +6,7 @@ allows them. Amounts are dollars, times RFC 3339. No state is kept here.
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from math import ceil
 
 from streamweir.core.errors import CallerError
 from streamweir.policy.access import Key
@@ -32,15 +33,20 @@ def refusal_of(code: str, decision: Decision, key: Key, needed_tokens: int | Non
     """Every refusal except those for lack of money. `needed_tokens`: None if the size of the request is not known."""
     kind = BY_COUNT.get(decision.limited_by) if decision.limited_by is not None else None
     message = kind.refusal.format(getattr(key, kind.name)) if kind is not None else _MESSAGES[code]
-    tokens = decision.tokens
     error = CallerError(code, message, retry_after_s=decision.retry_after_s or None)
-    if kind is not None and kind.counts == "tokens" and tokens is not None:
-        used = tokens.limit - tokens.remaining
-        details: dict[str, object] = {"limit_tokens": tokens.limit, "used_tokens": used}
+    window = None
+    if kind is not None:
+        window = {"requests": decision.requests, "tokens": decision.tokens}.get(kind.counts)
+    if kind is not None and window is not None:
+        used, wait_s = window.limit - window.remaining, ceil(decision.retry_after_s)
+        details: dict[str, object] = {f"limit_{kind.counts}": window.limit, f"used_{kind.counts}": used}
         error.message += f" Used in the last minute: {used}."
-        if needed_tokens is not None:
+        if kind.counts == "tokens" and needed_tokens is not None:
             details["needed_tokens"] = needed_tokens
             error.message += f" This request needs at least {needed_tokens}."
+        if wait_s:
+            details["retry_after_s"] = wait_s
+            error.message += f" Try again in {wait_s} s."
         error.details = {"rate_limit": details}
     return error
 
