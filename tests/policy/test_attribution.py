@@ -85,12 +85,22 @@ def recorded(rule: Any, members: dict[str, Any], headers: dict[str, str] | None 
 def test_what_is_kept_has_no_secret_no_control_character_and_a_bounded_length() -> None:
     key = "sk-" + "a1b2c3d4" * 4
     long = "x" * 5000
-    found = recorded("plain", {"user": f"ann {key}", "metadata": {"k": key, "card": "1234-5678", "n": "a\x00\x1b[1mb"}})
-    assert found == Attribution("ann ***", tags=("k=***", "card=***", "n=ab"))
-    found = recorded("plain", {"user": long}, {"x-streamweir-session": long, "x-streamweir-tags": f"a={long}"})
-    assert found.end_user is not None
+    found = recorded("plain", {"user": "ann", "metadata": {"k": key, "card": "1234-5678", "n": "a\x00\x1b[1mb"}})
+    assert found == Attribution("ann", tags=("k=***", "card=***", "n=ab"))
+    found = recorded("plain", {}, {"x-streamweir-session": long, "x-streamweir-tags": f"a={long}"})
     assert found.session is not None
-    assert [len(each) for each in (found.end_user, found.session, *found.tags)] == [256, 256, 256]
+    assert [len(each) for each in (found.session, *found.tags)] == [256, 256]
+
+
+def test_end_users_whose_names_cannot_be_kept_are_still_told_apart() -> None:
+    """They have a budget each."""
+    key = "sk-" + "a1b2c3d4" * 4
+    names = (key, key + "e5f6", f"ann {key}", f"bob {key}", "1234-5678", "1234-5679", "x" * 300, "x" * 301, "a\x00")
+    found = [recorded("plain", {"user": name}).end_user for name in names]
+    assert found == [hashed(name) for name in names]
+    assert len(set(found)) == len(names)
+    assert recorded("plain", {"user": " ann "}).end_user == "ann"
+    assert recorded("plain", {"user": "\x00 "}).end_user is None
 
 
 def test_a_digest_that_a_caller_sends_is_an_id_and_kept() -> None:
@@ -114,9 +124,9 @@ def test_accounts_know_an_end_user_by_whichever_text_is_kept() -> None:
 
 
 def test_the_memory_for_texts_is_bounded() -> None:
-    recorder = Recorder("plain", str.upper)
+    recorder = Recorder("plain", str.strip)
     frontend = FRONTENDS.by_name["openai"]
     for number in range(5000):
         request = frontend.parse({"model": "m", **SAID, "user": f"u{number}"}, {})
-        assert recorder.read(request, frontend, {}).end_user == f"U{number}"
+        assert recorder.read(request, frontend, {}).end_user == f"u{number}"
     assert len(recorder._known) <= 4096

@@ -99,7 +99,11 @@ class Recorder:
         return Attribution(end_user or None, session or None, tuple([tag for tag in tags if tag]))
 
     def _end_user(self, text: str) -> str:
-        return hashed(text) if self._rule == "hash" else self._recorded(text)
+        """Of a text that is masked or cut, the digest: else all whose secrets are masked had one budget together."""
+        if self._rule == "hash":
+            return hashed(text)
+        recorded = self._recorded(text)
+        return hashed(text) if recorded and recorded != text.strip() else recorded
 
     def _recorded(self, text: str) -> str:
         text = text[:_MAX_READ]
