@@ -32,7 +32,7 @@ FROZEN = """
 400 invalid_request_error  final  context_length_exceeded
 400 invalid_request_error  final  content_filter
 400 invalid_request_error  final  previous_response_not_found
-400 invalid_request_error  final  idempotency_key_reused
+400 invalid_request_error  final  invalid_after
 401 invalid_request_error  final  invalid_api_key
 401 invalid_request_error  final  missing_api_key
 401 invalid_request_error  final  expired_api_key
@@ -43,6 +43,7 @@ FROZEN = """
 404 invalid_request_error  final  model_not_found
 404 invalid_request_error  final  unknown_url
 404 invalid_request_error  final  not_found
+404 invalid_request_error  final  stream_not_found
 409 conflict_error         final  conflict
 405 invalid_request_error  final  method_not_allowed
 426 invalid_request_error  final  upgrade_required
@@ -50,6 +51,8 @@ FROZEN = """
 415 invalid_request_error  final  unsupported_content_encoding
 408 timeout_error          retry  request_timeout
 409 conflict_error         retry  idempotency_in_progress
+409 conflict_error         final  idempotency_key_reused
+410 invalid_request_error  final  stream_not_resumable
 413 invalid_request_error  final  request_too_large
 431 invalid_request_error  final  headers_too_large
 429 rate_limit_error       retry  rate_limit_exceeded
@@ -83,6 +86,8 @@ FROZEN = """
 503 overloaded_error       retry  overloaded
 503 overloaded_error       retry  server_shutting_down
 503 overloaded_error       retry  ledger_unavailable
+503 overloaded_error       retry  streams_unavailable
+503 server_error           retry  stream_lost
 503 server_error           final  stopped_by_operator
 """
 
