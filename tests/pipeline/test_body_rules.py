@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from streamweir.pipeline.body_rules import BodyRules, apply_rules, merged, rules_of, without
@@ -122,6 +122,8 @@ def test_merged_has_all_of_the_second_and_changes_neither(first: dict[str, Any],
 
 
 @given(tables, tables, tables)
+@example({"a": 0}, {"a": {"a": 0}}, {"a": {}})
+@example({"a": {"a": 1}}, {"a": {"a": {"b": 0}}}, {"a": {"a": {}}})
 def test_applying_twice_is_applying_once(body: dict[str, Any], defaults: dict[str, Any], override: Any) -> None:
     rules = BodyRules(defaults=defaults, override=override)
     once, _ = apply_rules(json.dumps(body).encode(), rules)

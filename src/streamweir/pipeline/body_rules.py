@@ -67,6 +67,7 @@ def apply_rules(body: bytes, rules: BodyRules) -> tuple[bytes, list[Path]]:
     if not isinstance(document, dict):
         return body, []
     dropped = [path for path in rules.drop if _remove(document, path)]
+    _set_tables(document, rules.override)
     _fill(document, rules.defaults)
     _set(document, rules.override)
     limits = [value for name in _LIMITS if isinstance(value := document.get(name), int)]
@@ -116,6 +117,17 @@ def _fill(document: dict[str, Any], defaults: Mapping[str, Any]) -> None:
             document[name] = value
         elif isinstance(own, dict) and isinstance(value, Mapping):
             _fill(own, value)
+
+
+def _set_tables(document: dict[str, Any], override: Mapping[str, Any]) -> None:
+    """A value that is replaced by a table is replaced first: so the defaults in it do not depend on what was sent."""
+    for name, value in override.items():
+        if name in document and isinstance(value, Mapping):
+            own = document[name]
+            if isinstance(own, dict):
+                _set_tables(own, value)
+            else:
+                document[name] = {}
 
 
 def _set(document: dict[str, Any], override: Mapping[str, Any]) -> None:
