@@ -1,6 +1,7 @@
 """`streamweir config check`: every mistake at once, with its line."""
 
 import json
+import signal
 from pathlib import Path
 
 import pytest
@@ -73,3 +74,19 @@ def test_credentials_of_clouds_are_checked_too(tmp_path: Path, monkeypatch: pyte
     result = check(tmp_path, "a.toml", monkeypatch=monkeypatch)
     assert result.exit_code == 1
     assert result.stderr.startswith("a.toml:1:1: providers.a: the file of credentials_file: it cannot be read")
+
+
+def test_a_parent_that_ignores_the_end_of_its_children_hides_no_status(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The system discards the status of a process whose parent ignores SIGCHLD, and this program inherits that."""
+    (tmp_path / "a.toml").write_text(
+        '[[providers]]\nname = "a"\nkind = "openai"\napi_key = { command = ["sh", "-c", "echo half; exit 3"] }\n'
+    )
+    before = signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    try:
+        result = check(tmp_path, "a.toml", monkeypatch=monkeypatch)
+    finally:
+        signal.signal(signal.SIGCHLD, before)
+    assert result.exit_code == 1
+    assert result.stderr.startswith("a.toml:4:1: providers.a.api_key: the command ended with status 3")

@@ -1,5 +1,6 @@
 """`streamweir`: one program, its commands loaded when they are used, so that each starts fast."""
 
+import signal
 from importlib import import_module
 
 import click
@@ -46,3 +47,6 @@ class _LazyGroup(click.Group):
 @click.version_option(__version__, message="streamweir %(version)s")
 def main() -> None:
     """A streaming-first LLM gateway with exact wire formats and exact accounting."""
+    # It is inherited: then nobody could know how a process that was started here has ended.
+    if signal.getsignal(signal.SIGCHLD) is signal.SIG_IGN:
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
