@@ -253,6 +253,7 @@ external_id = x y
         ("", "p", "does not exist"),
         ("[profile p]\ncredential_process = /bin/geheim", "p", "runs a program"),
         ("[profile p]\nsso_session = s", "p", "signs in"),
+        ("[default]\nlogin_session = arn:aws:iam::1:user/x", None, "signs in"),
         ("[profile p]\nrole_arn = r\nmfa_serial = m\nsource_profile = q", "p", "second factor"),
         ("[profile p]\nrole_arn = r\ncredential_source = Other", "p", "no keys to assume it with"),
         ("[profile p]\nrole_arn = r\ncredential_source = Environment", "p", "no keys to assume it with"),

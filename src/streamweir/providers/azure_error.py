@@ -63,15 +63,16 @@ _ROWS = (
     ),
     Advice(
         _AUTH,
-        "Azure does not accept the gateway's Entra token: it is for another scope, or has expired. Leave scope out, "
-        "and check the clock of the gateway's machine.",
+        "Azure does not accept the gateway's Entra token: there is none, it is for another scope, or has expired. "
+        "Without an api_key [providers.entra] is needed; leave scope out, and check the clock of the gateway's machine.",
         text=r"(?:Unauthorized\. )?Access token is (?:missing|invalid)",
         statuses=(401,),
         is_of_account=True,
     ),
     Advice(
         _AUTH,
-        "Azure does not accept the API key for this address. Use a key of the same resource that base_url names.",
+        "Azure does not accept the API key for this address, or there is none. Set api_key to a key of the same "
+        "resource that base_url names.",
         text=r"Access denied due to (?:invalid subscription key|missing subscription key)",
         is_of_account=True,
     ),

@@ -44,6 +44,12 @@ _SENDABLE = re.compile(r"[!-~]*")
 _NOT_SENDABLE = "contains a character that cannot be sent, such as a space or a line break"
 _NO_KEYS = "The gateway found no AWS credentials. Configure `aws` of the provider, or run it where AWS gives it a role."
 _CHECK_PROFILE = "Check `aws.profile`, and the shared files in the home directory of the gateway's user."
+_NOT_USED = {
+    "credential_process": "runs a program",
+    "sso_": "needs a person who signs in",
+    "login_session": "needs a person who signs in",
+}
+"""How names in a profile begin from which no keys are taken."""
 _CREDENTIAL_SOURCES = {"environment": "environment", "ec2instancemetadata": "instance", "ecscontainer": "container"}
 
 
@@ -252,7 +258,7 @@ class KeySource:
     def _own_keys(self, keys: AwsKeys | None, profile: Mapping[str, str], name: str) -> Keys | None:
         if keys is not None:
             return _unlimited(keys)
-        for key, what in (("credential_process", "runs a program"), ("sso_", "needs a person who signs in")):
+        for key, what in _NOT_USED.items():
             if any(each.startswith(key) for each in profile):
                 message = f"The gateway's AWS profile {what}: it is not used. Configure keys or a role."
                 raise refused_by(message, f"profile {name}")
