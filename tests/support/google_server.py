@@ -51,6 +51,8 @@ class Google:
     """Instead of a token: a status and Google's code."""
     steps: Callable[[Seen], Sequence[Step]] = lambda _: []
     """What happens before a token is sent."""
+    instead: Sequence[Step] = ()
+    """Instead of any answer of a token service."""
     answer: Callable[[Seen], Sequence[Step]] = lambda _: whole(b"{}")
     """For a request with a valid token."""
     check_subject: Callable[[str, str], None] = lambda kind, token: _check_subject(kind, token)
@@ -124,6 +126,8 @@ class Google:
     def _give(
         self, request: Seen, write: Callable[[str], dict[str, Any]], fields: Sequence[tuple[str, str]] = ()
     ) -> Sequence[Step]:
+        if self.instead:
+            return self.instead
         if self.refuses is not None:
             status, code = self.refuses
             return [*self.steps(request), *whole(json.dumps({"error": code}).encode(), status, fields)]

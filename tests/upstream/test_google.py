@@ -25,8 +25,9 @@ from streamweir.upstream.cloud.token_answer import token_in
 from streamweir.upstream.credential import RefreshFailure
 from streamweir.upstream.fetch import Fetched
 from support.aws_server import IMDS_TOKEN, AwsAccount, origin_of
+from support.deadlines import WAIT_TIMEOUT_S
 from support.google_server import AUDIENCE, Google, pem, service_account, write_file
-from support.script import Hang, Seen, Step, whole
+from support.script import Fin, Flood, Hang, Head, Raw, Rst, Seen, Send, Step, whole
 from support.scripted_upstream import ScriptedUpstream
 
 REQUEST = UpstreamRequest(path="/x", headers=(), body=b"{}")
@@ -270,6 +271,42 @@ async def test_a_hanging_token_service_does_not_stall_requests_with_a_valid_toke
         await up.aborted(1)
         assert len(up.requests) == 2, "one refresh for all"
         assert not failures, "it was ended, and has not failed"
+
+
+@pytest.mark.parametrize(
+    "instead",
+    [
+        whole(b"<html>Sign in</html>"),
+        whole(b"", 302, [("location", "http://127.0.0.1:1/token")]),
+        [Head(), Flood(b" " * 65_536)],
+        [Head(), Send(b'{"access_token": "'), Hang()],
+        [Raw(b"no HTTP\r\n\r\n"), Fin()],
+        [Rst()],
+    ],
+    ids=["another page", "a redirect", "no end", "a part", "no HTTP", "a reset"],
+)
+async def test_whatever_the_token_service_answers_requests_use_their_valid_token(
+    instead: list[Step], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now, failures = [0.0], list[RefreshFailure]()
+    async with google(life_s=1000) as (known, up), asyncio.timeout(WAIT_TIMEOUT_S):
+        settings = GoogleSettings(source="file", credentials_file=write_file(tmp_path, user(known.base_url)))
+        authorizer = authorizer_of(settings, clock=lambda: now[0], on_failure=failures.append)
+        first = await authorizer.headers_for(REQUEST)
+        monkeypatch.setattr("streamweir.upstream.cloud.google._TIMEOUT_S", 0.1)
+        known.instead = instead
+        now[0] = 900.0
+        while not failures:
+            assert await authorizer.headers_for(REQUEST) == first
+            await asyncio.sleep(0)
+        assert failures[0].is_valid
+        assert len(up.requests) == 2, "one refresh for all, and nothing is followed"
+        monkeypatch.undo()
+        known.instead = ()
+        now[0] += failures[0].pause_s
+        while await authorizer.headers_for(REQUEST) == first:
+            await asyncio.sleep(0)
+        assert (await authorizer.headers_for(REQUEST))[0][1].endswith(known.tokens[-1])
 
 
 @pytest.mark.parametrize(
