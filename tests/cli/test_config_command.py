@@ -8,13 +8,16 @@ import pytest
 from click.testing import CliRunner, Result
 
 from streamweir.cli.main import main
+from streamweir.server.process.run_file import RUNTIME_DIR
 
 CANARY = "canary-4f9a0c7be2d85163"
 
 
 def check(folder: Path, *words: str, monkeypatch: pytest.MonkeyPatch) -> Result:
     monkeypatch.chdir(folder)
-    result = CliRunner().invoke(main, ["config", "check", *words], env={"UNSET_FOR_SURE": None, "SET": CANARY})
+    nothing_runs = {RUNTIME_DIR: str(folder / "run")}
+    environment = {"UNSET_FOR_SURE": None, "SET": CANARY, **nothing_runs}
+    result = CliRunner().invoke(main, ["config", "check", *words], env=environment)
     assert CANARY not in result.output
     assert isinstance(result.exception, SystemExit | None), "nothing unforeseen"
     return result

@@ -100,7 +100,7 @@ def test_an_admin_key_sees_its_workspace_alone(page: Page, console: Console) -> 
     for secret in (caller, KEY):
         assert console.chat(secret) == "".join(TEXTS)
     console.sign_in(page, warden, path="/requests")
-    expect(column(page, "Requests", 4)).to_have_text(["caller"])
+    expect(column(page, "Requests", 5)).to_have_text(["caller"])
     expect(page.get_by_text("Workspace admin")).to_be_visible()
     expect(page.get_by_role("link", name="Settings")).to_have_count(0)
     visit(page, "Keys")

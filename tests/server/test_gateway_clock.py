@@ -22,9 +22,8 @@ from support.serve_process import BEGUN, BEGUN_TEXT
 PACKAGE = Path(streamweir.__file__).parent
 WALL_CLOCKS = {"time", "time_ns", "now", "utcnow", "today", "localtime", "gmtime"}
 ALLOWED = {
-    "client/transport.py": {"failure"},  # `Retry-After`, where it is a date
+    "client/settings.py": {"failure"},  # `Retry-After`, where it is a date
     "cli/prices.py": {"_fetch", "update"},  # the day of a price list
-    "cli/doctor/provider.py": {"_try", "_since"},  # beside the time that a provider says
     "cli/status.py": {"_age"},  # since a gateway was started
     # whether a key has expired; the times of limits, which some APIs write as dates
     "server/process/gateway.py": {"begin", "serve", "__init__"},
@@ -34,6 +33,8 @@ ALLOWED = {
     "server/alerts/sender.py": {"_send"},  # the time that is signed
     "server/request/attempt/attempt_setup.py": {"_now"},  # `created`
     "server/http/ids.py": {"new_id"},  # ids in the order of arrival
+    "server/request/lookup/provider_check.py": {"_try"},  # how far the provider's clock is ahead
+    "server/streams/error_frame.py": {"error_frames"},  # `created`
     "server/telemetry/log.py": {"_date", "_dropped_line", "log_request"},
     "server/http/answers.py": {"failure_answer"},  # the times of limits, as above
     "server/request/error_answer.py": {"error_answer"},

@@ -121,6 +121,7 @@ def test_a_refusal_has_its_message_without_what_it_quotes_at_length() -> None:
         (b'{"model":"' + b"x" * 300 + b'"}', "x" * 253 + "..."),
         (b'{"model":"m"', None),
         (b"\xff", None),
+        (b'{"model":"\xff"}', None),
         (b"", None),
         (b'{"model":"m","x":"' + b" " * 2**20 + b'"}', None),
     ],

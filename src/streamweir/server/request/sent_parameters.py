@@ -51,7 +51,7 @@ def model_in(body: bytes) -> str | None:
         return None
     try:
         model = _decode(body).model
-    except (msgspec.DecodeError, RecursionError):  # neither JSON, nor an object, nor a name
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):  # neither JSON, nor an object, nor a name
         return None
     return clean(model, MAX_NAME_LENGTH) if model else None
 

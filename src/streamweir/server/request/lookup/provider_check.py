@@ -70,7 +70,7 @@ async def reach_provider(
 
 
 async def _try(runtime: ProviderRuntime, name: str, key: str, secrets: Set[str], timeout_s: float) -> Reached:
-    began = time.time()
+    began, sent_at = time.monotonic(), time.time()
     found = Reached(credential=name, outcome="ok", message="")
     try:
         listing = listing_of(runtime.config.kind)
@@ -86,7 +86,7 @@ async def _try(runtime: ProviderRuntime, name: str, key: str, secrets: Set[str],
         return structs.replace(found, outcome="fail", message=message, advice=_ADVICE["upstream_timeout"])
     except StreamweirError as error:
         return _failed(found, runtime, secrets, error)
-    found = structs.replace(found, skew_s=_skew_s(answer, (began + time.time()) / 2))
+    found = structs.replace(found, skew_s=_skew_s(answer, (sent_at + time.time()) / 2))
     if answer.is_success:
         how = "the key is accepted" if key else "no key is needed"
         return structs.replace(found, message=f"reached, {how}, {_since(began)}")
@@ -132,4 +132,4 @@ def _skew_s(answer: Fetched, local_s: float) -> float | None:
 
 
 def _since(began: float) -> str:
-    return f"{(time.time() - began) * 1000:.0f} ms"
+    return f"{(time.monotonic() - began) * 1000:.0f} ms"
