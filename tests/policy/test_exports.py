@@ -117,6 +117,13 @@ READ = {
             FIRST + 31 * DAY_MS + 7 * HOUR_MS,
             "gemini 2.5 pro",
             "demo-1",
+            Amounts(input_tokens=0, cached_tokens=0, output_tokens=0, cost=-CENT * 3 // 2),
+        ),
+        (
+            FIRST + 7 * HOUR_MS,
+            FIRST + 31 * DAY_MS + 7 * HOUR_MS,
+            "gemini 2.5 pro",
+            "demo-1",
             Amounts(input_tokens=4000, cached_tokens=0, output_tokens=0, cost=CENT // 2),
         ),
     ],
@@ -229,7 +236,16 @@ def test_periods_of_a_report_without_dates() -> None:
     [
         ("Generate content output token count gemini 3.1 flash lite preview text", "gemini 3.1 flash lite preview"),
         ("GenerateContent text output token count for Gemini 2.0 Flash", "gemini 2.0 flash"),
-        ("Generate_content image output token count for Gemini 3 Pro Image", "image gemini 3 pro image"),
+        ("Generate_content image output token count for Gemini 3 Pro Image", "gemini 3 pro image"),
+        ("Generate_content cached image input token count for gemini 3 flash", "gemini 3 flash"),
+        ("Generate content input token count gemini 3.7 flash image flex caching", "gemini 3.7 flash"),
+        ("Generate_content_cached_input_token_count_gemini_3_pro_short_image", "gemini 3 pro"),
+        (
+            "Generate_content image output token count for Gemini 2.5 Flash Native Image Generation",
+            "gemini 2.5 flash image",
+        ),
+        ("Gemini 3.8 Flash Global Text Input Caching Offpeak", "gemini 3.8 flash"),
+        ("Gemini ER1.6 Text Batch Output - Online Predictions", "gemini er1.6"),
         ("EmbedContent input token count for gemini-embedding-2 text", "gemini-embedding-2"),
         ("Gemini 2.5 Pro Thinking Text Output - Predictions", "gemini 2.5 pro"),
         ("Text Input", "Text Input"),
@@ -237,6 +253,20 @@ def test_periods_of_a_report_without_dates() -> None:
 )
 def test_the_model_of_a_sku(sku: str, model: str) -> None:
     assert model_of(sku) == model
+
+
+def test_other_dollars_are_not_taken_for_those_of_the_united_states() -> None:
+    table = (DATA / "google-table.csv").read_bytes()
+    with pytest.raises(ExportError, match="not in US dollars but in 'AUD'"):
+        read_export(table.replace(b"Currency,USD", b"Currency,AUD"))
+
+
+def test_tokens_of_a_sku_whose_words_are_joined() -> None:
+    sku = "Generate_content_cached_input_token_count_gemini_3_pro_short_image"
+    row = read_export(f"Date,SKU description,Usage amount,Usage unit,Cost ($)\n2026-10-01,{sku},5,count,1\n".encode())
+    assert row.rows[0].amounts == Amounts(
+        input_tokens=5, cached_tokens=5, output_tokens=0, cost=100 * CENT, rounding=50 * CENT
+    )
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,10 @@
 """Google's exports: CSV files of the billing reports and of the cost table, and rows of the export to BigQuery as JSON.
 
 Google bills by SKU. Its description names model and direction (`Generate content output token count gemini 2.5 flash
-short input text` is output), so both are read from it. Tokens are in the usage of SKUs whose unit is a count. Costs are
-net: after savings and credits. Days of the reports begin at midnight Pacific time; rows of BigQuery have times in UTC.
+short input text` is output), so both are read from it; underscores are spaces. Tokens are in the usage of SKUs whose
+unit is a count. Costs are net: after savings and credits. The row of a credit has a negative cost, and repeats the
+usage of the row that it belongs to, which counts once. Days of the reports begin at midnight Pacific time; rows of
+BigQuery have times in UTC.
 There are no API keys in these files: a row's key is its project, if the file has it. Rows of other services, and sums
 at the end of a file, are left out.
 """
@@ -39,11 +41,18 @@ _ANY_DIRECTION = re.compile(r"\b(input|output)\b", re.IGNORECASE)
 _CACHED = re.compile(r"\b(cached|caching)\b", re.IGNORECASE)
 _COUNTS = ("count", "tokens", "token")
 _NO_MODEL = re.compile(
-    r"generate[ _]?content|embed[ _]?content|token count|predictions|native image generation|"
-    r"\b(?:for|cached|caching|input|output|short|long|text|audio|video|batch|flex|priority|ga|thinking)\b|"
-    r"[-_]+(?= )|-$",
+    r"generate ?content|embed ?content|token count|(?:online )?predictions|native(?= image)|(?<=image )generation|"
+    r"cloud vertex ai model garden model as a service|"
+    r"\b(?:for|cached|caching|input|output|short|long|text|audio|video|batch|flex|priority|ga|thinking|global|offpeak)\b|"
+    r"-+(?= )|-$",
     re.IGNORECASE,
 )
+_IMAGE_TOKENS = re.compile(
+    r"\bimage(?= (?:input |output )?token count)|"
+    r"token count (?!for ).*\bimage(?=(?: caching| batch| flex| priority)*$)",
+    re.IGNORECASE,
+)
+"""A kind of token. Elsewhere `image` belongs to the name of a model."""
 
 
 def is_row(document: Any) -> bool:
@@ -84,6 +93,8 @@ def read_rows(documents: Iterable[Any]) -> Export:
 
 def read_csv(lines: Iterable[tuple[int, Mapping[str, str]]], preamble: Mapping[str, str]) -> Export:
     """`preamble`: what stands above the columns (`start date`). Columns have lower case names."""
+    if (currency := text_of(preamble.get("currency"))) not in (None, "USD"):  # `($)` is also that of other dollars
+        raise ExportError(f"the amounts are not in US dollars but in {shown(currency)}")
     rows: list[ExportRow] = []
     others = 0
     for number, line in lines:
@@ -98,7 +109,8 @@ def read_csv(lines: Iterable[tuple[int, Mapping[str, str]]], preamble: Mapping[s
         start_ms, end_ms = _period(line, preamble, where)
         unit = text_of(line.get("usage unit"))
         cost, rounding = nano_of_dollars(amount, f"{where}, cost"), rounding_of(amount)
-        amounts = _amounts(sku, line.get("usage amount"), unit, cost, rounding, where)
+        used = line.get("usage amount") if text_of(line.get("credit type")) is None else None
+        amounts = _amounts(sku, used, unit, cost, rounding, where)
         key = text_of(line.get("project id"))
         rows.append(ExportRow(start_ms=start_ms, end_ms=end_ms, model=model_of(sku), key=key, amounts=amounts))
     return Export(provider="google", what="usage and cost", rows=rows, zone="Pacific", notes=_notes(others))
@@ -106,10 +118,12 @@ def read_csv(lines: Iterable[tuple[int, Mapping[str, str]]], preamble: Mapping[s
 
 def model_of(sku: str) -> str:
     """What is left of a description without its direction, modality and service tier: `gemini 2.5 flash lite`."""
-    return " ".join(_NO_MODEL.sub(" ", sku).split()).lower() or sku
+    name = _IMAGE_TOKENS.sub(lambda found: found[0].removesuffix("image"), sku.replace("_", " "))
+    return " ".join(_NO_MODEL.sub(" ", name).split()).lower() or sku
 
 
 def _amounts(sku: str, used: Any, unit: str | None, cost: int, rounding: int, where: str) -> Amounts:
+    sku = sku.replace("_", " ")
     found = _DIRECTION.search(sku) or _ANY_DIRECTION.search(sku)
     if found is None or unit is None or unit.lower() not in _COUNTS:
         return Amounts(input_tokens=0, cached_tokens=0, output_tokens=0, cost=cost, rounding=rounding)
