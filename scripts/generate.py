@@ -22,10 +22,11 @@ from scripts.dashboards.files import files as dashboards
 
 from streamweir.policy.limits.key_limits import KINDS
 from streamweir.policy.permission import Permission, Role, may
-from streamweir.server.control.api import fields, overview, provider
+from streamweir.server.control.api import fields, overview
 from streamweir.server.control.api.operation import Nothing, Page
 from streamweir.server.control.api.table import OPERATIONS
 from streamweir.server.control.api.view import ABOUT_MARGIN, MARGIN
+from streamweir.server.nodes import report
 from streamweir.store.db.request_log import COLUMNS, DeclaredColumn
 
 ROOT = Path(__file__).parents[1]
@@ -36,7 +37,7 @@ CLI = "docs/cli.md"
 _NAMED = {
     "Period": overview.Period,
     "Grouping": overview.By,
-    "TargetState": provider.Word,
+    "TargetState": report.Word,
     "Scope": fields.Scope,
     "BudgetPeriod": fields.Period,
 }

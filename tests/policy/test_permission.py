@@ -41,6 +41,7 @@ EXPECTED = {
     "live.stop": "owner operator admin key",
     "playground": "owner operator admin key",
     "routing.read": ALL_BUT_MEMBERS,
+    "nodes.read": "owner operator billing viewer",
     "providers.test": "owner operator",
     "alerts.read": ALL_BUT_MEMBERS,
     "audit.read": "owner operator billing admin key",

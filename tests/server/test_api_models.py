@@ -47,7 +47,8 @@ async def test_models(tmp_path: Path) -> None:
         assert list(found)[:4] == ["smart", "own", "shared out", "staged"]
         assert {"sim/hello", "listed/gpt-4o-mini"} < set(found)
         assert [id for id, model in found.items() if model["is_default"]] == ["smart"]
-        well = {"wire": "chat", "state": "well", "away_for_s": 0.0, "ttft_s": None}
+        well = {"wire": "chat", "state": "well", "is_limited": False, "away_for_s": 0.0, "ttft_s": None}
+        well |= {"processes": 1, "away": 0, "probation": 0}
         assert found["smart"]["targets"] == [
             {"provider": "up", "model": "gpt-4o", "weight": None, "stage": 1, **well},
             {"provider": "sim", "model": "ok", "weight": None, "stage": 1, **well},

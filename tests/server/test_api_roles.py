@@ -87,6 +87,7 @@ EXPECTED = {
     "POST /api/playground/chat": Expected(200, 404, 200),
     "GET /api/providers": Expected(200, 200, 200),
     "POST /api/providers/{id}/test": Expected(OPERATOR_ONLY, OPERATOR_ONLY, 200),
+    "GET /api/nodes": Expected(OPERATOR_ONLY, OPERATOR_ONLY, 200),
     "GET /api/models": Expected(200, 200, 200),
     "GET /api/prices": Expected(200, 200, 200),
     "GET /api/alerts": Expected(200, 200, 200),

@@ -36,6 +36,7 @@ from streamweir.store.keys.keys import change_key
 from streamweir.store.keys.spec import KeyChange
 from streamweir.store.ledger import rule_accounts
 from streamweir.store.ledger.period import HOUR_MS, span_of
+from streamweir.store.requests.health_reports import write_report
 from streamweir.store.requests.instances import retire, write_heartbeat
 from streamweir.store.requests.retention import Purged, purge
 from support.key_store import NOW, new_key, new_workspace
@@ -384,11 +385,12 @@ async def test_old_alerts_are_deleted_and_what_was_reported_stays(database: str,
         write_heartbeat(conn, "alive", "node", NOW)
         for instance in ("alive", "gone"):
             write_signs(conn, instance, {"up": ProviderSigns(1, 1)})
+            write_report(conn, instance, "{}", NOW)
 
     async with store_on(database, tmp_path) as store:
         await store.write(fill)
         purged = await purge(store, "me", lambda: NOW, pause_s=0)
-        assert purged == Purged(alerts=1, alert_conditions=1, provider_signs=1)
+        assert purged == Purged(alerts=1, alert_conditions=1, provider_signs=1, health_reports=1)
         (row,) = await store.read(list_alerts)
         assert row.id == f"alert_{-20 * day}"
         assert len((await store.read(lambda conn: deliveries_of(conn, [1, 2])))[1]) == 0

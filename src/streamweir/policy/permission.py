@@ -52,6 +52,8 @@ class Permission(StrEnum):
     """Chat with a key, at its cost."""
     ROUTING_READ = "routing.read"
     """Models, providers and prices."""
+    NODES_READ = "nodes.read"
+    """The processes of all nodes, and what each knows about providers."""
     PROVIDERS_TEST = "providers.test"
     """Reach a provider with its credentials."""
     ALERTS_READ = "alerts.read"
@@ -129,12 +131,14 @@ _OF_OPERATOR = {
     _P.COSTS_READ,
     _P.LIVE_STOP,
     _P.PLAYGROUND,
+    _P.NODES_READ,
     _P.PROVIDERS_TEST,
     _P.AUDIT_READ,
     _P.BOOKS_CHECK,
     _P.SETTINGS_READ,
 }
 _OF_BILLING = {
+    _P.NODES_READ,
     _P.CREDIT_GRANT,
     _P.PAYMENTS_OPEN,
     _P.REQUESTS_EXPORT,
@@ -147,7 +151,7 @@ PERMISSIONS: Mapping[Role, frozenset[Permission]] = {
     Role.OWNER: frozenset(Permission),
     Role.OPERATOR: _PERSON | _WATCH | _OF_OPERATOR,
     Role.BILLING: _PERSON | _WATCH | _OF_BILLING,
-    Role.VIEWER: _PERSON | _WATCH,
+    Role.VIEWER: _PERSON | _WATCH | {_P.NODES_READ},
     Role.ADMIN: _PERSON | _KEY | {_P.PEOPLE_READ, _P.PEOPLE_CHANGE},
     Role.MEMBER: _PERSON,
     Role.KEY: _KEY,

@@ -42,12 +42,15 @@ class CredentialChange(NamedTuple):
 
 
 class CredentialHealth:
-    __slots__ = ("_ejections", "_probe", "_probing", "ejection", "times_ejected", "tried")
+    __slots__ = ("_ejections", "_probe", "_probing", "ejection", "error", "refused_at", "times_ejected", "tried")
 
     def __init__(self) -> None:
         self.ejection: Span | None = None
         self.times_ejected = 0
         """The total. `_ejections`, which decides for how long it is ejected, is reset when it is available again."""
+        self.error: str | None = None
+        """The code with which it was refused last, also if it was answered since."""
+        self.refused_at = 0.0
         self.tried = Span(0.0, 0.0)
         """After it was refused, or a probe began: the time without a further early probe."""
         self._ejections = 0
@@ -163,6 +166,8 @@ class CredentialPool:
     ) -> CredentialChange | None:
         """`is_confirmed`: with another credential the same request was answered. It counts as the result of a probe."""
         health = self._health.get(candidate.credential)
+        if health is not None:
+            health.error, health.refused_at = reason, now
         if health is None or not health.refuse(now, was_probe=health.end_probe(candidate) or is_confirmed):
             return None
         assert health.ejection is not None  # noqa: S101 (it was just ejected)

@@ -93,6 +93,8 @@ class Health:
         "_measured_at",
         "_probe",
         "_probing",
+        "error",
+        "failed_at",
         "running",
         "settings",
         "times_ejected",
@@ -108,6 +110,9 @@ class Health:
         """The recent time to the first token: a decaying mean."""
         self.running = 0
         """Attempts that have begun, and whose end was not reported yet."""
+        self.error: str | None = None
+        """The code of its last failure, also if it has answered since."""
+        self.failed_at = 0.0
         self._measured_at = 0.0
         self._failures = 0
         self._ejections = 0
@@ -127,6 +132,12 @@ class Health:
     def is_limited(self, now: float) -> bool:
         """Unavailable only because of a rate limit."""
         return self._cooldown.covers(now) and self._ejection is None
+
+    @property
+    def is_unknown(self) -> bool:
+        """Nothing was reported of it that is of interest."""
+        is_calm = self._ejection is None and self._cooldown is _NEVER and self.error is None
+        return is_calm and self.ttft_s is None and not self.running and not self.times_ejected
 
     @property
     def ejected_at(self) -> float | None:
@@ -169,6 +180,7 @@ class Health:
         self.abandoned(candidate)
         if not isinstance(error, UpstreamError) or error.is_of_caller:
             return False
+        self.error, self.failed_at = error.code, now
         if error.retry_after_s is not None or error.code == "upstream_rate_limited":
             asked_s = error.retry_after_s
             wait_s = self.settings.cooldown_s if asked_s is None else min(max(asked_s, MIN_COOLDOWN_S), MAX_COOLDOWN_S)

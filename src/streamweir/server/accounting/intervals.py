@@ -39,6 +39,12 @@ class Intervals(Struct, frozen=True, kw_only=True):
     """Between two updates of the live view."""
     live_check_s: float = 10.0
     """Between two checks whether a viewer is still authorized; a keep-alive comment is sent with it."""
+    report_s: float = 2.0
+    """Between two looks at the health of targets, which other processes are told of."""
+    report_all_s: float = 10.0
+    """They are told of new latencies and numbers of requests as often."""
+    report_again_s: float = 60.0
+    """They are told of what has not changed as often."""
     alert_check_s: float = 5.0
     """Between two looks for what operators are told."""
     alert_lease_s: float = 30.0

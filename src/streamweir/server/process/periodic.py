@@ -1,7 +1,7 @@
-"""The periodic work of a process with a database: that of accounting, and alerts.
+"""The periodic work of a process with a database: that of accounting, alerts, and reports of the health of targets.
 
-`Maintenance` does the former as before; alerts are added here, because they know the configuration and the providers as
-well as the ledger.
+`Maintenance` does the first as before; the others are added here, because they know the configuration and the providers
+as well as the database.
 """
 
 import time
@@ -11,6 +11,7 @@ from streamweir.policy.access import Key
 from streamweir.policy.alert import ProviderSigns
 from streamweir.server.accounting.maintenance import Maintenance
 from streamweir.server.alerts.alerts import Alerts
+from streamweir.server.nodes.reporter import HealthReporter
 from streamweir.server.process.bootstrap import AccountingRuntime
 from streamweir.server.request.runtime.config import RuntimeConfig
 from streamweir.server.request.runtime.file_keys import limit_rules_of
@@ -49,14 +50,24 @@ class PeriodicWork(Maintenance):
             intervals=storage.intervals,
             background=storage.background,
         )
+        self.reporter = HealthReporter(
+            storage.store,
+            storage.node.instance,
+            router=lambda: runtime().router,
+            requests=lambda: storage.accounting.open_count,
+            intervals=storage.intervals,
+            background=storage.background,
+        )
         metrics.keys.workspace_name = storage.accounting.directory.workspace_name
         metrics.others += [self.alerts.counts.families, storage.accounting.budget_use.families]
 
     def start(self) -> None:
         super().start()
         self.alerts.start()
+        self.reporter.start()
 
     async def stop(self) -> None:
+        await self.reporter.stop()
         await self.alerts.stop()
         await super().stop()
 

@@ -473,6 +473,15 @@ instances = Table(
     Column("stopped_ms", BigInteger),
 )
 
+health_reports = Table(
+    "health_reports",
+    metadata,
+    # What a process says about the health of its targets, for the other processes. It replaces what it has said before.
+    Column("instance", String, primary_key=True),
+    Column("at_ms", BigInteger, nullable=False),  # by the clock that all processes share
+    Column("report", Text, nullable=False),  # JSON: server.nodes.report
+)
+
 leases = Table(
     "leases",
     metadata,

@@ -16,7 +16,7 @@ from functools import partial
 from itertools import accumulate
 
 from msgspec import Struct
-from sqlalchemy import Column, ColumnElement, Connection, delete, exists, func, select, tuple_, update
+from sqlalchemy import Column, ColumnElement, Connection, Table, delete, exists, func, select, tuple_, update
 
 from streamweir.policy.billing.payment import EXPIRED, OPEN
 from streamweir.policy.end_user import ANONYMOUS, PREFIX
@@ -30,6 +30,7 @@ from streamweir.store.db.tables import (
     alerts,
     attribution_days,
     contents,
+    health_reports,
     idempotency,
     instances,
     open_requests,
@@ -72,6 +73,7 @@ class Purged(Struct, frozen=True, kw_only=True):
     alerts: int = 0
     alert_conditions: int = 0
     provider_signs: int = 0
+    health_reports: int = 0
     instances: int = 0
     usage_minutes: int = 0
     usage_quarters: int = 0
@@ -212,11 +214,11 @@ def _purge_alert_conditions(conn: Connection, _now_ms: int, before_ms: int) -> i
     return conn.execute(delete(alert_conditions).where(column.in_(old))).rowcount
 
 
-def _purge_provider_signs(conn: Connection, now_ms: int, _before_ms: int) -> int:
-    """Of processes that have ended."""
-    is_theirs = instances.c.id == provider_signs.c.instance
+def _purge_of_process(conn: Connection, now_ms: int, _before_ms: int, table: Table) -> int:
+    """What processes that have ended said about providers."""
+    is_theirs = instances.c.id == table.c.instance
     is_alive = exists().where(is_theirs, instances.c.stopped_ms.is_(None), instances.c.seen_ms >= now_ms - DAY_MS)
-    return conn.execute(delete(provider_signs).where(~is_alive)).rowcount
+    return conn.execute(delete(table).where(~is_alive)).rowcount
 
 
 def _purge_instances(conn: Connection, _now_ms: int, before_ms: int) -> int:
@@ -268,7 +270,8 @@ _STEPS: dict[str, _Step] = {
     "sessions": _purge_sessions,
     "alerts": _purge_alerts,
     "alert_conditions": _purge_alert_conditions,
-    "provider_signs": _purge_provider_signs,
+    "provider_signs": partial(_purge_of_process, table=provider_signs),
+    "health_reports": partial(_purge_of_process, table=health_reports),
     "instances": _purge_instances,
     "usage_minutes": partial(_purge_usage, unit=usage_minutes.c.minute, unit_ms=60_000),
     "usage_quarters": partial(_purge_usage, unit=usage_quarters.c.quarter, unit_ms=900_000),

@@ -1,24 +1,25 @@
 """The models over the API: the targets of each, their health, and the price.
 
-Aliases first, then the models that the providers list, and the default model. The health of a target is what this
-process has observed. The price is the highest of a model's targets, or the operator's own.
+Aliases first, then the models that the providers list, and the default model. The health of a target is that of its
+best credential, over the processes of all nodes. The price is the highest of a model's targets, or the operator's own.
 """
 
 import asyncio
-import time
 
 from msgspec import Struct
 
 from streamweir.policy.permission import Permission
 from streamweir.policy.routing.route import Route, RouteTarget, Strategy
+from streamweir.server.control.api.node import HealthView, health_of, nodes_of
 from streamweir.server.control.api.operation import Call, Nothing, Operation
 from streamweir.server.control.api.price import Owner, RatesView, Source, price_group_of, price_of
-from streamweir.server.control.api.provider import WORDS, WireName, Word
+from streamweir.server.control.api.provider import WireName, credentials_of
+from streamweir.server.nodes.health import Nodes
 from streamweir.server.request.lookup.models import PER_TURN, model_ids
 from streamweir.server.request.runtime.config import RuntimeConfig
 
 
-class ModelTargetView(Struct, kw_only=True):
+class ModelTargetView(HealthView, kw_only=True):
     provider: str
     model: str
     weight: int | None
@@ -27,10 +28,10 @@ class ModelTargetView(Struct, kw_only=True):
     """Targets of lower stages are tried first."""
     wire: WireName
     """Through which API the next request goes. `chat`: the provider's own."""
-    state: Word
-    away_for_s: float
+    is_limited: bool
+    """It is ejected only because it requested a pause."""
     ttft_s: float | None
-    """The recent time to the first token."""
+    """The recent time to the first token: the mean of all processes."""
 
 
 class ModelView(Struct, kw_only=True):
@@ -61,22 +62,22 @@ class Models(Struct, kw_only=True):
 
 
 async def list_models(call: Call[Nothing, Nothing]) -> Models:
-    runtime, now = call.context.runtime(), time.monotonic()
+    runtime, nodes = call.context.runtime(), await nodes_of(call.context)
     aliases = [alias.id for alias in runtime.config.models]  # including patterns, which callers do not see
     ids = dict.fromkeys([*aliases, *model_ids(runtime), *filter(None, [runtime.default_model])])
     group, data = price_group_of(call), []
     for id in ids:
         if (route := runtime.routes.resolve(id)) is not None:
-            data.append(_view(runtime, route, call.at_ms, now, group))
+            data.append(_view(runtime, route, call.at_ms, nodes, group))
         if len(data) % PER_TURN == 0:
             await asyncio.sleep(0)  # clouds list hundreds
     return Models(data=data)
 
 
-def _view(runtime: RuntimeConfig, route: Route, at_ms: int, now: float, group: str | None) -> ModelView:
+def _view(runtime: RuntimeConfig, route: Route, at_ms: int, nodes: Nodes, group: str | None) -> ModelView:
     price = price_of(runtime, route, at_ms, group)
     is_weighted = route.strategy in ("weighted", "least_busy")
-    targets = [_target(runtime, entry, is_weighted, now) for entry in route.targets]
+    targets = [_target(runtime, entry, is_weighted, nodes) for entry in route.targets]
     return ModelView(
         id=route.id,
         is_default=route.id == runtime.default_model,
@@ -92,17 +93,18 @@ def _view(runtime: RuntimeConfig, route: Route, at_ms: int, now: float, group: s
     )
 
 
-def _target(runtime: RuntimeConfig, entry: RouteTarget, is_weighted: bool, now: float) -> ModelTargetView:
-    state, away_for_s, ttft_s = runtime.router.summary_of(entry.target, now)
+def _target(runtime: RuntimeConfig, entry: RouteTarget, is_weighted: bool, nodes: Nodes) -> ModelTargetView:
+    target = entry.target
+    health = nodes.target(target.provider, target.model, credentials_of(runtime, target))
     return ModelTargetView(
-        provider=entry.target.provider,
-        model=entry.target.model,
+        provider=target.provider,
+        model=target.model,
         weight=entry.weight if is_weighted else None,
         stage=entry.stage,
-        wire=runtime.wires.wire_of(entry.target).value,
-        state=WORDS[state],
-        away_for_s=round(away_for_s, 3),
-        ttft_s=round(ttft_s, 3) if ttft_s is not None else None,
+        wire=runtime.wires.wire_of(target).value,
+        is_limited=health.is_limited,
+        ttft_s=health.ttft_ms / 1000 if health.ttft_ms is not None else None,
+        **health_of(health),
     )
 
 

@@ -1,63 +1,57 @@
-"""The health of the providers, as this process has observed it. Addresses, keys and headers are not shown: of several
-keys of a provider (credentials) the names that the operator gave them.
+"""The health of the providers, over the processes of all nodes. Addresses, keys and headers are not shown: of several
+keys of a provider (credentials) the names that the operator gave them, to those who see all workspaces.
 
 Targets without an alias are known from callers' requests. Only the operator sees their names, because callers of other
 workspaces have chosen them.
 """
 
-import time
 from typing import Literal
 
 from msgspec import Struct
 
 from streamweir.policy.permission import Permission
 from streamweir.policy.routing.credentials import CredentialPool
-from streamweir.policy.routing.health import Candidate, Health, State
+from streamweir.policy.routing.health import TargetId
+from streamweir.server.control.api.node import FailureView, failure_of, nodes_of
 from streamweir.server.control.api.operation import Call, Nothing, Operation, Page
 from streamweir.server.control.api.target_limit import TargetLimitView, limits_by_provider
+from streamweir.server.nodes.health import Nodes
 from streamweir.server.request.runtime.config import RuntimeConfig
 
 _MAX_OTHERS = 200
-"""The maximum for a provider: those that failed last."""
+"""The maximum for a provider."""
 
-
-Word = Literal["well", "probation", "away"]
 WireName = Literal["chat", "responses", "messages", "converse", "gemini"]
-WORDS: dict[State, Word] = {State.HEALTHY: "well", State.PROBING: "probation", State.UNAVAILABLE: "away"}
 
 
-class CredentialView(Struct, kw_only=True):
+class CredentialView(FailureView, kw_only=True):
+    """`away`: the provider refused it."""
+
     name: str
     weight: int
-    state: Word
-    """`away`: the provider refused it."""
-    away_for_s: float
-    ejections: int
-    """How often it was ejected since this process started."""
 
 
-class TargetView(Struct, kw_only=True):
+class TargetView(FailureView, kw_only=True):
     model: str
     credential: str
-    """The name of the provider's credential. Empty: it has only one."""
+    """The name of the provider's credential. Empty: it has only one, or the caller sees only its own workspace: then
+    the state is that of the best."""
     is_in_alias: bool
     wire: WireName
     """Through which API the next request goes. `chat`: the provider's own, where it has one."""
-    state: Word
     is_limited: bool
     """It is ejected only because it requested a pause."""
-    away_for_s: float
     ttft_s: float | None
-    """The recent time to the first token."""
-    ejections: int
-    """How often it was ejected since this process started."""
+    """The recent time to the first token: the mean of all processes."""
+    running: int
+    """Attempts that run now."""
 
 
 class ProviderView(Struct, kw_only=True):
     name: str
     kind: str
     credentials: list[CredentialView]
-    """If it has several."""
+    """If it has several. Only for those who see all workspaces."""
     targets: list[TargetView]
     """The targets of aliases, with each of its credentials, and other targets that have failed."""
     limits: list[TargetLimitView]
@@ -65,23 +59,20 @@ class ProviderView(Struct, kw_only=True):
 
 
 async def list_providers(call: Call[Nothing, Nothing]) -> Page[ProviderView]:
-    runtime, now = call.context.runtime(), time.monotonic()
+    runtime, nodes = call.context.runtime(), await nodes_of(call.context)
+    sees_all = call.actor.sees_all
     targets: dict[str, list[TargetView]] = {name: [] for name in runtime.providers}
-    others: dict[str, list[TargetView]] = {name: [] for name in runtime.providers}
-    for candidate, health, is_own in runtime.router.known():
-        target = candidate.target
-        if is_own or call.actor.sees_all:
-            view = _view(runtime, candidate, health, now, is_own)
-            (targets if is_own else others)[target.provider].append(view)
+    for provider, found in _targets(runtime, nodes, sees_all).items():
+        targets[provider] = [_view(runtime, nodes, each, call.at_ms, sees_all) for each in found]
     limiter = call.context.accounting.targets
-    target_limits = runtime.target_limits if call.actor.sees_all else None
+    target_limits = runtime.target_limits if sees_all else None
     limits = await limits_by_provider(target_limits, limiter) if target_limits is not None else {}
     data = [
         ProviderView(
             name=name,
             kind=place.config.kind,
-            credentials=_credentials(runtime.router.pools.get(name), now),
-            targets=targets[name] + others[name][-_MAX_OTHERS:],
+            credentials=_credentials(runtime.router.pools.get(name), nodes, call.at_ms) if sees_all else [],
+            targets=targets[name],
             limits=limits.get(name, []),
         )
         for name, place in runtime.providers.items()
@@ -89,33 +80,69 @@ async def list_providers(call: Call[Nothing, Nothing]) -> Page[ProviderView]:
     return Page(data=data)
 
 
-def _credentials(pool: CredentialPool | None, now: float) -> list[CredentialView]:
+class _Shown(Struct, frozen=True):
+    target: TargetId
+    credential: str | None
+    """None: all of them."""
+    is_in_alias: bool
+
+
+def _targets(runtime: RuntimeConfig, nodes: Nodes, sees_all: bool) -> dict[str, list[_Shown]]:
+    """Those of aliases in the order of the configuration, then others, as this and other processes know them."""
+    router = runtime.router
+    own = {candidate: is_routed for candidate, _, is_routed in router.known()}
+    routed = [candidate for candidate, is_routed in own.items() if is_routed]
+    if not sees_all:
+        merged = dict.fromkeys(candidate.target for candidate in routed)
+        return _by_provider(runtime, [_Shown(target, None, True) for target in merged])
+    reported = [each for each in nodes.candidates() if not own.get(each)]
+    shown = [_Shown(candidate.target, candidate.credential, True) for candidate in routed]
+    others = _by_provider(runtime, [_Shown(each.target, each.credential, False) for each in reported])
+    found = _by_provider(runtime, shown)
+    for provider, entries in others.items():
+        found[provider] += entries[:_MAX_OTHERS]
+    return found
+
+
+def _by_provider(runtime: RuntimeConfig, shown: list[_Shown]) -> dict[str, list[_Shown]]:
+    found: dict[str, list[_Shown]] = {name: [] for name in runtime.providers}
+    for each in shown:
+        if each.target.provider in found:  # another node may have another configuration
+            found[each.target.provider].append(each)
+    return found
+
+
+def _credentials(pool: CredentialPool | None, nodes: Nodes, at_ms: int) -> list[CredentialView]:
     if pool is None:
         return []
     return [
         CredentialView(
-            name=each.name,
-            weight=each.weight,
-            state=WORDS[pool.state(each.name, now)],
-            away_for_s=round(pool.remaining_s(each.name, now), 3),
-            ejections=health.times_ejected,
+            name=each.name, weight=each.weight, **failure_of(nodes.credential(pool.provider, each.name), at_ms)
         )
-        for each, health in pool.known()
+        for each in pool.credentials
     ]
 
 
-def _view(runtime: RuntimeConfig, candidate: Candidate, health: Health, now: float, is_own: bool) -> TargetView:
+def _view(runtime: RuntimeConfig, nodes: Nodes, shown: _Shown, at_ms: int, sees_all: bool) -> TargetView:
+    target = shown.target
+    names = credentials_of(runtime, target) if shown.credential is None else [shown.credential]
+    health = nodes.target(target.provider, target.model, names)
     return TargetView(
-        model=candidate.target.model,
-        credential=candidate.credential,
-        is_in_alias=is_own,
-        wire=runtime.wires.wire_of(candidate.target).value,
-        state=WORDS[runtime.router.state_of(candidate, health, now)],
-        is_limited=health.is_limited(now),
-        away_for_s=round(runtime.router.wait_of(candidate, health, now), 3),
-        ttft_s=round(health.ttft_s, 3) if health.ttft_s is not None else None,
-        ejections=health.times_ejected,
+        model=target.model,
+        credential=shown.credential or "",
+        is_in_alias=shown.is_in_alias,
+        wire=runtime.wires.wire_of(target).value,
+        is_limited=health.is_limited,
+        ttft_s=health.ttft_ms / 1000 if health.ttft_ms is not None else None,
+        running=health.running,
+        **failure_of(health, at_ms, is_shown=sees_all),
     )
+
+
+def credentials_of(runtime: RuntimeConfig, target: TargetId) -> list[str]:
+    """The names of the credentials with which a target may be asked."""
+    pool = runtime.router.pools.get(target.provider)
+    return pool.names() if pool is not None else [""]
 
 
 OPERATIONS = (
@@ -123,7 +150,7 @@ OPERATIONS = (
         method="GET",
         path="/api/providers",
         access=Permission.ROUTING_READ,
-        about="List the providers and the health of their targets",
+        about="List the providers and the health of their targets in all nodes",
         handler=list_providers,
         answer=Page[ProviderView],
     ),

@@ -26,7 +26,7 @@ export interface SessionView {
 
 export type Role = "owner" | "operator" | "billing" | "viewer" | "admin" | "member" | "key";
 
-export type Permission = "session" | "self" | "document" | "people.read" | "people.change" | "people.appoint" | "workspaces.read" | "workspaces.change" | "keys.read" | "keys.change" | "keys.appoint" | "price_groups.choose" | "credit.read" | "credit.grant" | "payments.open" | "requests.read" | "requests.export" | "content.read" | "content.erase" | "usage.read" | "costs.read" | "live.read" | "live.follow" | "live.stop" | "playground" | "routing.read" | "providers.test" | "alerts.read" | "audit.read" | "books.check" | "settings.read" | "metrics.read";
+export type Permission = "session" | "self" | "document" | "people.read" | "people.change" | "people.appoint" | "workspaces.read" | "workspaces.change" | "keys.read" | "keys.change" | "keys.appoint" | "price_groups.choose" | "credit.read" | "credit.grant" | "payments.open" | "requests.read" | "requests.export" | "content.read" | "content.erase" | "usage.read" | "costs.read" | "live.read" | "live.follow" | "live.stop" | "playground" | "routing.read" | "nodes.read" | "providers.test" | "alerts.read" | "audit.read" | "books.check" | "settings.read" | "metrics.read";
 
 export interface Login {
   /** The admin secret, or that of a key. */
@@ -610,24 +610,19 @@ export interface ProviderView {
   limits: TargetLimitView[];
 }
 
-export interface CredentialView {
+export interface CredentialView extends FailureView {
   name: string;
   weight: number;
-  state: TargetState;
-  away_for_s: number;
-  ejections: number;
 }
 
-export interface TargetView {
+export interface TargetView extends FailureView {
   model: string;
   credential: string;
   is_in_alias: boolean;
   wire: "chat" | "converse" | "gemini" | "messages" | "responses";
-  state: TargetState;
   is_limited: boolean;
-  away_for_s: number;
   ttft_s: number | null;
-  ejections: number;
+  running: number;
 }
 
 export interface TargetLimitView {
@@ -654,6 +649,31 @@ export interface ReachedView {
   advice: string | null;
 }
 
+export interface NodeView {
+  instance: string;
+  node: string;
+  is_this: boolean;
+  started_ms: number | null;
+  reported_ms: number | null;
+  version: string | null;
+  requests: number | null;
+  targets: NodeTargetView[];
+  credentials: NodeCredentialView[];
+  left_out: number;
+}
+
+export interface NodeTargetView extends FailureView {
+  model: string;
+  credential: string;
+  is_limited: boolean;
+  ttft_s: number | null;
+  running: number;
+}
+
+export interface NodeCredentialView extends FailureView {
+  name: string;
+}
+
 export interface Models {
   data: ModelView[];
 }
@@ -672,14 +692,13 @@ export interface ModelView {
   rates: RatesView | null;
 }
 
-export interface ModelTargetView {
+export interface ModelTargetView extends HealthView {
   provider: string;
   model: string;
   weight: number | null;
   stage: number;
   wire: "chat" | "converse" | "gemini" | "messages" | "responses";
-  state: TargetState;
-  away_for_s: number;
+  is_limited: boolean;
   ttft_s: number | null;
 }
 
