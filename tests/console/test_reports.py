@@ -3,10 +3,16 @@
 import re
 
 from playwright.sync_api import Page, expect
+from sqlalchemy import Connection
 
+from streamweir.server.nodes.report import Report, TargetReport, encode_report
+from streamweir.store.db.clock import now_ms
+from streamweir.store.requests.health_reports import write_report
+from streamweir.store.requests.instances import write_heartbeat
 from support.answers import error_body
 from support.axe import obstacles
 from support.console_server import Console
+from support.console_session import storage_of
 from support.gateway import KEY
 from support.page_elements import column, figure, panel, row, visit
 from support.script import whole
@@ -107,6 +113,43 @@ def test_models_and_settings_show_what_is_configured_and_no_secret(page: Page, c
     text = page.get_by_role("main").inner_text()
     assert KEY not in text
     assert console.secret not in text
+
+
+def test_the_health_of_targets_in_every_process(page: Page, console: Console) -> None:
+    away = TargetReport("up", "gpt-4o-mini", "", True, "away", False, 240_000, None, 2, 0, "upstream_timeout", 9_000)
+    found = Report(version="0.2.0", requests=7, targets=[away], credentials=[])
+    at_ms = now_ms()
+
+    def write(conn: Connection) -> None:
+        for name, text in (("of node b", encode_report(found)), ("of an older version", None)):
+            write_heartbeat(conn, name, "node b", at_ms + 600_000)
+            if text is not None:
+                write_report(conn, name, text, at_ms)
+
+    console.call(storage_of(console.gate).store.write(write))
+    warden = console.ask("POST", "/api/keys", {"name": "warden", "scopes": ["admin"]})["secret"]
+    console.sign_in(page, path="/models")
+    expect(row(page, "Models", "smart")).to_contain_text(re.compile("ejected in 1 of 2 for 3 min"))
+    page.get_by_role("button", name="Providers").click()
+    target = row(page, "Targets", "up/gpt-4o-mini")
+    expect(target).to_contain_text("upstream timeout")
+    expect(row(page, "Processes", "node b")).to_have_count(2)
+    target.get_by_role("button").click()
+    dialog = page.get_by_role("dialog", name="up/gpt-4o-mini")
+    rows = dialog.get_by_role("row")
+    expect(rows.filter(has_text="ejected for")).to_have_count(1)
+    expect(rows.filter(has_text="healthy")).to_have_count(1)
+    expect(dialog).to_contain_text("no report, because it has just started or is of an older version")
+    assert not obstacles(page)
+    page.keyboard.press("Escape")
+    expect(dialog).to_have_count(0)
+    page.get_by_role("button", name="Sign out").click()
+
+    console.sign_in(page, warden, path="/models?tab=providers")
+    expect(row(page, "Targets", "up/gpt-4o-mini")).to_contain_text("ejected in 1 of 2")
+    expect(row(page, "Targets", "up/gpt-4o-mini").get_by_role("button")).to_have_count(0)
+    expect(page.get_by_role("heading", name="Processes")).to_have_count(0)
+    assert "node b" not in page.get_by_role("main").inner_text()
 
 
 def test_the_audit_log_says_who_did_what_and_is_verified(page: Page, console: Console) -> None:

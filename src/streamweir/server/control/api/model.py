@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from streamweir.policy.permission import Permission
 from streamweir.policy.routing.route import Route, RouteTarget, Strategy
-from streamweir.server.control.api.node import HealthView, health_of, nodes_of
+from streamweir.server.control.api.node import WithHealth, health_of, nodes_of
 from streamweir.server.control.api.operation import Call, Nothing, Operation
 from streamweir.server.control.api.price import Owner, RatesView, Source, price_group_of, price_of
 from streamweir.server.control.api.provider import WireName, credentials_of
@@ -19,7 +19,7 @@ from streamweir.server.request.lookup.models import PER_TURN, model_ids
 from streamweir.server.request.runtime.config import RuntimeConfig
 
 
-class ModelTargetView(HealthView, kw_only=True):
+class ModelTargetView(WithHealth, kw_only=True):
     provider: str
     model: str
     weight: int | None

@@ -40,7 +40,7 @@ class NodeQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Of the targets of that provider, only this one."""
 
 
-class HealthView(Struct, kw_only=True):
+class WithHealth(Struct, kw_only=True):
     state: Word
     """Over all processes the worst."""
     away_for_s: float
@@ -53,7 +53,7 @@ class HealthView(Struct, kw_only=True):
     """Processes in which the next request decides."""
 
 
-class FailureView(HealthView, kw_only=True):
+class WithFailure(WithHealth, kw_only=True):
     ejections: int
     """How often it was ejected since the processes started."""
     error: str | None
@@ -61,7 +61,7 @@ class FailureView(HealthView, kw_only=True):
     error_at_ms: int | None
 
 
-class NodeTargetView(FailureView, kw_only=True):
+class NodeTargetView(WithFailure, kw_only=True):
     """As one process knows it."""
 
     model: str
@@ -75,7 +75,7 @@ class NodeTargetView(FailureView, kw_only=True):
     """Attempts that run now."""
 
 
-class NodeCredentialView(FailureView, kw_only=True):
+class NodeCredentialView(WithFailure, kw_only=True):
     name: str
 
 
@@ -102,7 +102,7 @@ class NodeView(Struct, kw_only=True):
 
 
 def health_of(health: Health) -> dict[str, Any]:
-    """The members of a `HealthView`."""
+    """The members of a `WithHealth`."""
     return {
         "state": health.state,
         "away_for_s": health.away_ms / 1000,
@@ -113,7 +113,7 @@ def health_of(health: Health) -> dict[str, Any]:
 
 
 def failure_of(health: Health, at_ms: int, *, is_shown: bool = True) -> dict[str, Any]:
-    """The members of a `FailureView`. `is_shown`: the last error is."""
+    """The members of a `WithFailure`. `is_shown`: the last error is."""
     error = health.error if is_shown else None
     return {
         **health_of(health),

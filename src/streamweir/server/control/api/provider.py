@@ -12,7 +12,7 @@ from msgspec import Struct
 from streamweir.policy.permission import Permission
 from streamweir.policy.routing.credentials import CredentialPool
 from streamweir.policy.routing.health import TargetId
-from streamweir.server.control.api.node import FailureView, failure_of, nodes_of
+from streamweir.server.control.api.node import WithFailure, failure_of, nodes_of
 from streamweir.server.control.api.operation import Call, Nothing, Operation, Page
 from streamweir.server.control.api.target_limit import TargetLimitView, limits_by_provider
 from streamweir.server.nodes.health import Nodes
@@ -24,14 +24,14 @@ _MAX_OTHERS = 200
 WireName = Literal["chat", "responses", "messages", "converse", "gemini"]
 
 
-class CredentialView(FailureView, kw_only=True):
+class CredentialView(WithFailure, kw_only=True):
     """`away`: the provider refused it."""
 
     name: str
     weight: int
 
 
-class TargetView(FailureView, kw_only=True):
+class TargetView(WithFailure, kw_only=True):
     model: str
     credential: str
     """The name of the provider's credential. Empty: it has only one, or the caller sees only its own workspace: then

@@ -610,12 +610,28 @@ export interface ProviderView {
   limits: TargetLimitView[];
 }
 
-export interface CredentialView extends FailureView {
+export interface CredentialView {
+  state: TargetState;
+  away_for_s: number;
+  processes: number;
+  away: number;
+  probation: number;
+  ejections: number;
+  error: string | null;
+  error_at_ms: number | null;
   name: string;
   weight: number;
 }
 
-export interface TargetView extends FailureView {
+export interface TargetView {
+  state: TargetState;
+  away_for_s: number;
+  processes: number;
+  away: number;
+  probation: number;
+  ejections: number;
+  error: string | null;
+  error_at_ms: number | null;
   model: string;
   credential: string;
   is_in_alias: boolean;
@@ -662,7 +678,15 @@ export interface NodeView {
   left_out: number;
 }
 
-export interface NodeTargetView extends FailureView {
+export interface NodeTargetView {
+  state: TargetState;
+  away_for_s: number;
+  processes: number;
+  away: number;
+  probation: number;
+  ejections: number;
+  error: string | null;
+  error_at_ms: number | null;
   model: string;
   credential: string;
   is_limited: boolean;
@@ -670,7 +694,15 @@ export interface NodeTargetView extends FailureView {
   running: number;
 }
 
-export interface NodeCredentialView extends FailureView {
+export interface NodeCredentialView {
+  state: TargetState;
+  away_for_s: number;
+  processes: number;
+  away: number;
+  probation: number;
+  ejections: number;
+  error: string | null;
+  error_at_ms: number | null;
   name: string;
 }
 
@@ -692,7 +724,12 @@ export interface ModelView {
   rates: RatesView | null;
 }
 
-export interface ModelTargetView extends HealthView {
+export interface ModelTargetView {
+  state: TargetState;
+  away_for_s: number;
+  processes: number;
+  away: number;
+  probation: number;
   provider: string;
   model: string;
   weight: number | null;

@@ -98,7 +98,7 @@ function Targets(props: { model: Model }) {
           <span class="mono clipped" title={`${target.provider}/${target.model}`}>
             {target.provider}/{target.model}
           </span>
-          <State {...target} />
+          <State {...target} of={target} />
           <Wire wire={target.wire} />
           <span class="muted small nowrap">{aboutOf(target, hasStages)}</span>
           {target.ttft_s !== null && (

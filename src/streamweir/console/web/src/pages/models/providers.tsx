@@ -2,13 +2,13 @@
 // targets: those that aliases name, and those that have failed.
 import { useState } from "preact/hooks";
 import { get, post, session } from "../../lib/api";
-import { count } from "../../lib/format";
-import { useLoad } from "../../lib/load";
+import { count, NONE } from "../../lib/format";
+import { useLoad, useRefresh } from "../../lib/load";
 import { href } from "../../lib/route";
-import type { Overview, ProviderTest, ProviderView as Provider, TargetView as Target } from "../../lib/types";
-import { At, Badge, Button, Dialog, Empty, Panel, Problem, Waiting } from "../../ui/parts";
+import type { NodeView as Node, Overview, Page as Rows, ProviderTest, ProviderView as Provider, TargetView as Target } from "../../lib/types";
+import { Ago, At, Badge, Button, Dialog, Empty, Panel, Problem, Waiting } from "../../ui/parts";
 import { Table } from "../../ui/table";
-import { Latency, State, Wire } from "./health";
+import { LastError, Latency, maySeeNodes, Process, State, Wire } from "./health";
 
 interface Row {
   provider: Provider;
@@ -75,6 +75,7 @@ export function ProviderList(props: { providers: Provider[] }) {
       <Panel title="Targets" flush class="models">
         {targets.length ? <Targets rows={targets} /> : <Empty title="No targets yet.">Targets of aliases are shown here, and those that have failed.</Empty>}
       </Panel>
+      {maySeeNodes() && <Processes />}
       {tested !== null && <Test key={tested} name={tested} onClose={() => setTested(null)} />}
     </>
   );
@@ -90,8 +91,12 @@ function Keys(props: { provider: Provider }) {
           <span class="mono clipped" title={`API key ${credential.name}`}>
             {credential.name}
           </span>
-          <State {...credential} />
-          {credential.ejections > 0 && <span class="muted small nowrap">refused {count(credential.ejections)}×</span>}
+          <State {...credential} of={{ provider: props.provider.name, credential: credential.name }} />
+          {credential.error !== null && (
+            <span class="muted small">
+              <LastError {...credential} />
+            </span>
+          )}
         </li>
       ))}
     </ul>
@@ -118,12 +123,49 @@ function Targets(props: { rows: Row[] }) {
             </span>
           ),
         },
-        { name: "State", show: ({ target }) => <State {...target} /> },
+        { name: "State", class: "wide", show: ({ provider, target }) => <State {...target} of={{ ...target, provider: provider.name }} /> },
         { name: "First token", isNumber: true, show: ({ target }) => <Latency seconds={target.ttft_s} /> },
+        { name: "Running", isNumber: true, show: ({ target }) => count(target.running) },
         { name: "Ejections", isNumber: true, show: ({ target }) => count(target.ejections) },
+        {
+          name: "Last error",
+          show: ({ provider, target }) =>
+            target.error === null ? (
+              <LastError {...target} />
+            ) : (
+              <a href={href("/requests", { target: `${provider.name}/${target.model}`, failed: true })}>
+                <LastError {...target} />
+              </a>
+            ),
+        },
         { name: "Used by", show: ({ target }) => (target.is_in_alias ? "alias" : <span class="muted">caller</span>) },
       ]}
     />
+  );
+}
+
+// Whose sum this is.
+function Processes() {
+  const { data, error, reload } = useLoad((abort) => get<Rows<Node>>("/api/nodes", {}, abort), []);
+  useRefresh(reload, 10_000);
+  return (
+    <Panel title="Processes" flush>
+      <Problem error={error} onRetry={reload} />
+      {data && (
+        <Table<Node>
+          label="Processes"
+          rows={data.data}
+          keyOf={(process) => process.instance}
+          columns={[
+            { name: "Process", show: (process) => <Process process={process} /> },
+            { name: "Version", show: ({ version }) => version ?? NONE },
+            { name: "Started", show: ({ started_ms }) => <Ago at={started_ms} /> },
+            { name: "Running", isNumber: true, show: ({ requests }) => (requests === null ? NONE : count(requests)) },
+            { name: "Report", show: ({ reported_ms }) => (reported_ms === null ? <Badge tone="warn" title="It has just started, or is of an older version">none</Badge> : <Ago at={reported_ms} />) },
+          ]}
+        />
+      )}
+    </Panel>
   );
 }
 
