@@ -64,7 +64,7 @@ _ROWS = (
     Advice(
         _AUTH,
         "Azure does not accept the gateway's Entra token: there is none, it is for another scope, or has expired. "
-        "Without an api_key [providers.entra] is needed; leave scope out, and check the clock of the gateway's machine.",
+        "Without an api_key [providers.entra] is needed; leave scope out, and check the clock of the machine.",
         text=r"(?:Unauthorized\. )?Access token is (?:missing|invalid)",
         statuses=(401,),
         is_of_account=True,
