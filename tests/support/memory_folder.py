@@ -44,7 +44,7 @@ def pytest_configure(config: pytest.Config) -> None:
         tempfile.tempdir = None  # it is read again
         config.option.basetemp = config.option.basetemp or str(folder / "t")  # short: names of sockets must be
         config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))
-    # Commands of the tests find no gateway of the machine or of another worker, and those of the machine none of the tests.
+    # Commands of the tests find no gateway of the machine or of another worker, nor others those of the tests.
     if RUNTIME_DIR not in os.environ or hasattr(config, "workerinput"):
         runtime = os.environ[RUNTIME_DIR] = tempfile.mkdtemp(prefix="sw-run-")
         config.add_cleanup(lambda: shutil.rmtree(runtime, ignore_errors=True))
