@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 from streamweir.core.verdict import Verdict
-from streamweir.server.streams.stream import Reader
-from support.answers import TEXTS, openai_frames
+from streamweir.server.streams.reader import Reader
+from support.answers import TEXTS, error_body, openai_frames, openai_whole
 from support.fleet import Fleet, fleet
 from support.gateway import KEY, Gate, chat_request, text_of, until
 from support.raw_client import RawClient, Reply
-from support.script import End, Head, Send, Step, Wait
+from support.script import End, Head, Send, Step, Wait, in_turn, whole
 from support.valkey import ValkeyServer
 
 OTHER_KEY = "sk-Zx7vLmZ2pKd9RtYw4HbNc8Jf"
@@ -253,6 +253,69 @@ def text_of_any(path: str, body: bytes) -> str:
 def parse(block: bytes) -> Any:
     data = block.partition(b"data: ")[2]
     return json.loads(data) if data.startswith(b"{") else None
+
+
+def once_request(stream: bool = True, **members: Any) -> bytes:
+    return chat_request(model="m", stream=stream, headers=(("idempotency-key", "one"),), **members)
+
+
+async def ask_once(gate: Gate, **members: Any) -> Reply:
+    async with await gate.connect() as client:
+        await client.send(once_request(**members))
+        return await client.response()
+
+
+async def test_a_request_that_is_repeated_at_another_node_gets_the_same_stream(
+    tmp_path: Path, valkey: ValkeyServer
+) -> None:
+    pause = Pause()
+    async with two_nodes(pause, tmp_path, valkey) as (ships, here, there):
+        async with await here.connect() as client, await there.connect() as second:
+            await client.send(once_request())
+            head = await client.head()
+            await second.send(once_request())
+            again = await second.head()
+            assert again.header("idempotent-replayed") == "true"
+            assert again.header("x-streamweir-stream") == head.header("x-streamweir-stream")
+            await until(lambda: len(readers_of(here, head.header("x-streamweir-stream") or "")) == 2)
+            pause.goes_on.set()
+            body = await client.rest()
+            assert await second.rest() == body
+        (record,) = await here.settled()
+        assert record.resumed == 1
+        later = await ask_once(there)
+        assert (later.body, later.header("idempotent-replayed")) == (body, "true")
+        assert (await ask_once(there, temperature=0.5)).status == 409
+        (row,) = [row for row in await ships.rows() if row.error is None]
+        assert row.price is not None
+
+
+async def test_a_whole_answer_is_waited_for_at_another_node_and_tried_there_if_it_failed(
+    tmp_path: Path, own_valkey: ValkeyServer
+) -> None:
+    fails, goes_on = asyncio.Event(), asyncio.Event()
+    scripts = in_turn([Wait(fails), *whole(error_body("no"), 400)], [Wait(goes_on), *whole(openai_whole())])
+    async with fleet(scripts, tmp_path, count=2, valkey=own_valkey, toml=KEYS, named=True) as ships:
+        here, there = ships.gates
+        first = asyncio.ensure_future(ask_once(here, stream=False))
+        await ships.up.seen(1)
+        second = asyncio.ensure_future(ask_once(there, stream=False))
+        await until(lambda: bool(there.gateway._requests))
+        fails.set()
+        assert (await first).status == 400
+        await ships.up.seen(2)  # it cost nothing, so the other node has tried it
+        third = asyncio.ensure_future(ask_once(here, stream=False))
+        await until(lambda: bool(here.gateway._requests))
+        goes_on.set()
+        replies = [await second, await third, await ask_once(here, stream=False)]
+        assert [reply.status for reply in replies] == [200] * 3
+        assert [reply.header("idempotent-replayed") for reply in replies] == [None, "true", "true"]
+        assert len({reply.body for reply in replies}) == 1
+        await here.settled(1)
+        await there.settled(1)
+        assert sorted(str(row.error) for row in await ships.rows()) == ["None", "invalid_value"]
+        own_valkey.kill()
+        assert (await ask_once(here, stream=False)).status == 503, "not 409: it may be kept"
 
 
 async def test_a_draining_node_sends_its_callers_to_another_and_reads_on(tmp_path: Path, valkey: ValkeyServer) -> None:

@@ -104,6 +104,23 @@ async def test_a_stream_is_found_with_its_head_by_its_id_and_its_idempotency_key
         assert await there.shared.find_idempotent(idempotency_key("key2", b"\x00\xff")) is None
 
 
+async def test_a_request_that_cost_nothing_does_not_lead_to_its_stream_any_more(server: ValkeyServer) -> None:
+    prefix = new_prefix()
+    async with node(server, "a", prefix=prefix) as here, node(server, "b", prefix=prefix) as there:
+        failed, again = here.open("failed", idempotency="k:1"), here.open("at once", idempotency="k:2")
+        again.published.unlink()  # before it was published
+        failed.add(event(1))
+        await failed.end()
+        assert await there.shared.find_idempotent("k:1") is not None
+        failed.published.unlink()
+        async with asyncio.timeout(WAIT_TIMEOUT_S):
+            while await there.shared.find_idempotent("k:1") is not None:
+                await asyncio.sleep(0)
+        assert await again.flushed()
+        assert await there.shared.find_idempotent("k:2") is None
+        assert await there.shared.find("failed") is not None, "it can still be read by its id"
+
+
 async def test_the_stream_of_a_dead_owner_ends_as_lost_for_every_reader_and_the_owner_is_refused(
     server: ValkeyServer,
 ) -> None:

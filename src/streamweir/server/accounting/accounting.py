@@ -296,7 +296,7 @@ class Accounting:
             prices=request.quote_text,
             prompt_tokens=request.prompt_tokens,
         )
-        hold.idempotency, hold.body_digest = request.idempotency, request.body_digest
+        hold.idempotency, hold.body_digest = request.idempotency or (None, None)
         hold.accounts = account_limits.rule_accounts
         if (said := request.attribution) is not NOTHING:
             hold.end_user, hold.session, hold.tags = said.end_user, said.session, tags_text(said.tags)

@@ -23,7 +23,7 @@ _MESSAGES = {
     "insufficient_quota": "The credit balance is used up.",
     "idempotency_in_progress": "A request with this Idempotency-Key is being answered.",
     "idempotency_key_reused": "This Idempotency-Key was used for another request.",
-    "idempotency_completed": "The request with this Idempotency-Key is complete; its answer is not stored.",
+    "idempotency_completed": "The request with this Idempotency-Key is complete, and its answer is not kept any more.",
 }
 _RUNNING_RETRY_S = 1.0
 """The `Retry-After` if running requests hold what is missing: it is not known when they end."""

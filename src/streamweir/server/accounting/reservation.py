@@ -60,8 +60,8 @@ class ReservationRequest(Struct, frozen=True):
     """The caller's limit, for all choices together. None: there is none."""
     service_tier: str | None = None
     """As requested: some tiers have their own prices."""
-    idempotency: bytes | None = None
-    body_digest: bytes | None = None
+    idempotency: tuple[bytes, bytes] | None = None
+    """The digests of its `Idempotency-Key` and of what was asked with it."""
     wait: BudgetWait | None = None
     measure: ReservationSizes | None = None
     """None: its size is the estimate."""

@@ -31,6 +31,8 @@ class EndedRequest(Struct, frozen=True, kw_only=True):
     """The same as an estimate, which cannot fail."""
     content: Callable[[], Content] | None = None
     """The stored content, for a key with `log_content`. Runs in a thread."""
+    settled: Callable[[RequestRecord], None] | None = None
+    """Called when it is settled."""
 
 
 class Report(Protocol):
@@ -111,4 +113,6 @@ class Settlements:
             self._accounting.settle(ended.reservation, ended.record)
         else:
             self._accounting.refused(ended.record)
+        if ended.settled is not None:
+            ended.settled(ended.record)
         self._report.request_ended(ended.record)

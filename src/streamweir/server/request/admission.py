@@ -155,7 +155,8 @@ def _admit_key(
         _check_body_format(headers)
     elif resource is Resource.CHAT:
         _check_body_format(headers)
-        accounting.check_rate(key)
+        if "idempotency-key" not in headers:  # it may repeat another request, and is checked later if it does not
+            accounting.check_rate(key)
     return Admission(
         runtime=runtime,
         frontend=where.frontend or _frontend_of_client(where, headers) or own_frontend(key) or runtime.frontend,

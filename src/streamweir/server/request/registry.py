@@ -10,6 +10,8 @@ from concurrent.futures import Executor
 from functools import partial
 from typing import Any
 
+from msgspec import structs
+
 from streamweir.core.errors import CallerError, GatewayFault, StreamweirError
 from streamweir.core.verdict import Verdict
 from streamweir.policy.access import Key
@@ -21,6 +23,7 @@ from streamweir.server.relay.observer import AttemptObserver
 from streamweir.server.request.admission import Admission, new_record
 from streamweir.server.request.overload import Overload
 from streamweir.server.request.request import RequestHandler
+from streamweir.server.request.request_headers import read_once
 from streamweir.server.request.token_counting import TokenCounting
 from streamweir.server.streams.setup import Streams
 from streamweir.server.telemetry.metrics import Metrics
@@ -47,6 +50,7 @@ class RequestRegistry:
         self._observer = observer
         self._overload = overload
         self._streams = streams.table
+        self._make_repetition = streams.repetition
         self._reading = streams.reading(self.run)
         self._tasks: dict[RequestHandler, asyncio.Task[None]] = {}
         self._counting = TokenCounting(vocabularies, parser)
@@ -60,9 +64,14 @@ class RequestRegistry:
 
     def begin(self, request: Request, response: Response, admission: Admission) -> None:
         """Raises `CallerError`."""
-        key, headers, stream = admission.key, request.headers, None
-        if key.resumable or "x-streamweir-resumable" in headers:
-            stream = self._streams.wrap(request, response, key, admission.frontend.name)
+        key, headers, stream, once = admission.key, request.headers, None, None
+        if "idempotency-key" in headers:
+            once = read_once(headers, admission.frontend.name, request.body)
+            if once is not None and self._streams.repeat(request, response, key, once):
+                request.body = b""
+                return
+        if key.resumable or once is not None or "x-streamweir-resumable" in headers:
+            stream = self._streams.wrap(request, response, key, admission.frontend.name, once)
             response = stream or response
         handler = RequestHandler(
             admission.runtime,
@@ -78,6 +87,9 @@ class RequestRegistry:
             self._overload.enter(admission.key),
         )
         handler.stream = stream
+        if once is not None:
+            longest_s = admission.runtime.timeouts.total_s
+            handler.repetition = self._make_repetition(once, stream, partial(self.run, request), longest_s)
         task = asyncio.get_running_loop().create_task(handler.run())
         self._tasks[handler] = task
         self._all_over.clear()
@@ -158,6 +170,8 @@ class RequestRegistry:
         handler.slot.end()
         if handler.stream is not None:
             self._streams.request_ended(handler.record.id)
+        if handler.repetition is not None and handler.repetition.is_one:
+            return
         record = handler.record
         if record.verdict is None:  # the task itself was cancelled: only the end of the process does that
             record.verdict = Verdict.SHUTDOWN
@@ -165,7 +179,12 @@ class RequestRegistry:
             self._observer.fault(reason, record.id)
             record.verdict, record.error = Verdict.GATEWAY_FAULT, "internal_error"
             handler.cut()
-        self._settlements.settle(handler.ended())
+        if handler.stream is not None:
+            handler.stream.complete_record(record)
+        ended = handler.ended()
+        if handler.stream is not None:
+            ended = structs.replace(ended, settled=handler.stream.settled)
+        self._settlements.settle(ended)
 
 
 def _cancel(task: asyncio.Task[None]) -> None:

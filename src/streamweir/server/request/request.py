@@ -36,6 +36,7 @@ from streamweir.server.relay.relay import Relay
 from streamweir.server.request.allowance import OutputAllowance
 from streamweir.server.request.attempt.attempt_builder import AttemptBuilder
 from streamweir.server.request.attempt.attempt_end import (
+    WORKED_ON,
     complete_record,
     report_answer,
     report_attempt,
@@ -48,19 +49,16 @@ from streamweir.server.request.attempt.room import Room
 from streamweir.server.request.body_parsing import read_chat
 from streamweir.server.request.error_answer import error_answer
 from streamweir.server.request.overload import OpeningSlot
-from streamweir.server.request.request_headers import read_idempotency
 from streamweir.server.request.request_route import find_route, fit_route, order_route
 from streamweir.server.request.request_size import estimate_prompt, max_output_tokens
 from streamweir.server.request.reservation_size import ReservationSize
 from streamweir.server.request.runtime.config import RuntimeConfig
 from streamweir.server.request.runtime.route_prices import cover_searches
 from streamweir.server.request.settlement_jobs import content_of, count_pending
+from streamweir.server.streams.repetition import AnsweredElsewhere, Repetition
 from streamweir.server.streams.stream import ResumableStream
 from streamweir.server.telemetry.record import AttemptRecord, RequestRecord
 from streamweir.store.journal.handle import JournalUnavailable
-
-_WORKED_ON = frozenset({"upstream_timeout", "stream_idle_timeout", "stream_deadline_exceeded"})
-"""Errors of an upstream that had received the request: it may bill for the prompt."""
 
 
 class RequestHandler:
@@ -69,14 +67,12 @@ class RequestHandler:
     __slots__ = (
         "_accounting",
         "_allowance",
-        "_body_digest",
         "_builder",
         "_chat",
         "_conversation",
         "_error_status_sent",
         "_frontend",
         "_headers",
-        "_idempotency",
         "_is_cut",
         "_observer",
         "_parser",
@@ -94,6 +90,7 @@ class RequestHandler:
         "key",
         "meter",
         "record",
+        "repetition",
         "reservation",
         "slot",
         "stream",
@@ -145,7 +142,8 @@ class RequestHandler:
         """What must still be counted when the request is over."""
         self.record = record
         self.stream: ResumableStream | None = None
-        """The response, if the caller can come back to it. Set before it runs."""
+        self.repetition: Repetition | None = None
+        """Set before it runs: the response, if the caller can come back to it, and its `Idempotency-Key`, if any."""
 
     async def run(self) -> None:
         if self._response.gone:  # it disconnected before this task was started
@@ -158,6 +156,8 @@ class RequestHandler:
         self._response.on_gone = self._caller_gone
         try:
             await self._try_candidates(await self._admit())
+        except AnsweredElsewhere:
+            return
         except answers.Refusal as refusal:
             self._headers = refusal.headers
             self._refuse(refusal.error, Verdict.REJECTED)
@@ -222,16 +222,14 @@ class RequestHandler:
         self._allowance = None  # it refers to this object
         if self._room is not None:
             self._room.release()
-        if self.stream is not None:
-            self.stream.complete_record(self.record)
         record, pending, capture, meter = self.record, self._pending, self._builder.capture, self.meter
-        content = count = None
+        reservation = self.reservation
+        content = count = estimate = None
         if capture is not None and meter is not None:
-            content = partial(content_of, capture, meter, self._request.id, self.key, self.reservation, record.at_ms)
+            content = partial(content_of, capture, meter, self._request.id, self.key, reservation, record.at_ms)
         if pending is not None:
             model = (record.target or "").partition("/")[2]
-            count = partial(count_pending, pending, self._vocabularies, model, self._prompt)
-        estimate, reservation = None if pending is None else pending.count, self.reservation
+            count, estimate = partial(count_pending, pending, self._vocabularies, model, self._prompt), pending.count
         return EndedRequest(record=record, reservation=reservation, count=count, estimate=estimate, content=content)
 
     def _refuse(self, error: StreamweirError, verdict: Verdict | None = None) -> None:
@@ -240,8 +238,10 @@ class RequestHandler:
         if error.is_of_target_limits and not self.record.attempts:  # no upstream was called
             verdict = Verdict.REJECTED
         self._settle_early(verdict or verdict_of_error(error), answer.status)
-        if error.code in _WORKED_ON or error is self._stop_reason or self._response.started:
+        if error.code in WORKED_ON or error is self._stop_reason or self._response.started:
             self._record_usage()
+        if self.stream is not None and self._pending is None:
+            self.stream.is_repeatable = False  # it has cost nothing: the same request may be tried again
         if self._response.started:  # only after a bug: the answer must not look complete
             self._response.cut()
         else:
@@ -303,13 +303,15 @@ class RequestHandler:
             prompt_tokens=estimate_prompt(chat),
             output_tokens=max_output_tokens(chat, runtime.model_limits.of(route).longest),
             service_tier=chat.service_tier,
-            idempotency=self._idempotency,
-            body_digest=self._body_digest,
+            idempotency=None if self.repetition is None else self.repetition.once.digests,
             attribution=self.record.attribution,
             wait=BudgetWait(self.slot.opened, self._builder.timeout_s),
             measure=measure,
         )
-        self.reservation, headers = await self._accounting.open(reservation_request)
+        open_ = self._accounting.open
+        if self.repetition is not None:
+            open_ = partial(self.repetition.open, open_, self._builder.timeout_s)
+        self.reservation, headers = await open_(reservation_request)
         self._headers += headers
         try:
             await self.reservation.written()
@@ -327,7 +329,6 @@ class RequestHandler:
         request = self._request
         body, request.body = request.body, b""
         self._builder.body_bytes = len(body)
-        self._idempotency, self._body_digest = read_idempotency(request.headers, body)
         self._builder.read_headers(request.headers)
         headers, request.headers, request.admitted = request.headers, {}, None
         if self.key.log_content:

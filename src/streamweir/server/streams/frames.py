@@ -52,17 +52,31 @@ class StreamHead(Struct, frozen=True, kw_only=True):
     key_id: str
     frontend: str
     """Its name: for errors in its API."""
+    status: int = 200
     headers: Headers = ()
-    """Of the answer: those that say what its body is."""
+    """Of the first answer."""
+    is_whole: bool = False
+    """It is no stream but an answer in one piece, which only a repeated request gets."""
     has_ids: bool = False
     """Events are sent with `id` lines."""
     keeps_content: bool = False
     """The key stores prompts and answers, so frames may be written to a disk."""
     opened_ms: int = 0
-    idempotency: bytes | None = None
-    """The digest of the caller's `Idempotency-Key`."""
-    body_digest: bytes | None = None
-    """Of the body that belongs to it."""
+    once: "Once | None" = None
+    """Of a caller that has sent an `Idempotency-Key`."""
+
+
+class Once(Struct, frozen=True):
+    """What makes a request the repetition of another one of the same key."""
+
+    name: bytes
+    """The digest of its `Idempotency-Key`."""
+    body: bytes
+    """The digest of its API and its body."""
+
+    @property
+    def digests(self) -> tuple[bytes, bytes]:
+        return self.name, self.body
 
 
 class StreamSettings(Struct, frozen=True, kw_only=True):
@@ -139,6 +153,10 @@ class FrameStore(Protocol):
 
     def discard(self, frames: Frames, /) -> None:
         """It is not kept any longer. May be called several times."""
+        ...
+
+    def unlink(self, frames: Frames, /) -> None:
+        """A request with the same `Idempotency-Key` does not get it any more."""
         ...
 
     def give_up_all(self) -> int:

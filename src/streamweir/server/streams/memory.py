@@ -114,6 +114,9 @@ class MemoryFrameStore:
         self._forget(frames)
         frames.drop()
 
+    def unlink(self, frames: Frames, /) -> None:
+        """Nobody else knows it."""
+
     def finished(self, frames: MemoryFrames) -> None:
         """Called by the frames."""
         if frames.is_kept:

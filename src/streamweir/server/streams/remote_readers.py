@@ -9,8 +9,9 @@ from collections.abc import Callable
 
 from streamweir.core.errors import StreamweirError
 from streamweir.server.http.message import Answer, Headers
+from streamweir.server.streams.reader import Reader
 from streamweir.server.streams.remote import ABSENCE_S, LEFT, READ, STOP
-from streamweir.server.streams.stream import Reader, ResumableStream
+from streamweir.server.streams.stream import ResumableStream
 from streamweir.store.streams.follower import Message
 
 

@@ -11,14 +11,20 @@ from collections.abc import Callable
 from contextlib import aclosing
 
 from streamweir.core.errors import CallerError, GatewayFault, StreamweirError
-from streamweir.frontends.base import EVENT_STREAM, Frontend, Headers
+from streamweir.frontends.base import Frontend
 from streamweir.frontends.table import FRONTENDS
 from streamweir.policy.access import Key
 from streamweir.server.http.answers import failure_answer
 from streamweir.server.http.message import Answer, Request, Response
 from streamweir.server.streams.error_frame import error_frames
-from streamweir.server.streams.remote import RemoteStream, RemoteStreams, StreamGone, StreamInterrupted
-from streamweir.server.streams.stream import NAME_HEADER
+from streamweir.server.streams.reader import headers_for
+from streamweir.server.streams.remote import (
+    RemoteStream,
+    RemoteStreams,
+    StreamGone,
+    StreamInterrupted,
+    unavailable,
+)
 from streamweir.server.streams.table import (
     MAX_READERS,
     StreamTable,
@@ -39,18 +45,25 @@ again after so long, until the lease of that node has expired."""
 class RemoteReading:
     """One answer."""
 
-    def __init__(self, stream: RemoteStream, response: Response, after: int, *, has_ids: bool) -> None:
+    def __init__(
+        self, stream: RemoteStream, response: Response, after: int, *, has_ids: bool, is_repeat: bool = False
+    ) -> None:
+        """`is_repeat`: for a request that was sent again."""
         self._stream = stream
+        self._headers = headers_for(stream.head, is_repeat=is_repeat)
         self._response = response
         self._number = after
         self._has_ids = has_ids or stream.head.has_ids
         self._wrote_at = time.monotonic()
         self._has_room = asyncio.Event()
 
-    async def run(self, keepalive_s: float, headers: Headers = ()) -> None:
-        head, response = self._stream.head, self._response
+    async def run(self, keepalive_s: float) -> None:
+        response = self._response
+        if self._stream.head.is_whole:
+            response.send(await self._whole())
+            return
         response.on_drained = self._has_room.set
-        response.start(200, (*(head.headers or EVENT_STREAM), (NAME_HEADER, head.id), *headers))
+        response.start(200, self._headers)
         timer = asyncio.get_running_loop().call_later(keepalive_s, self._keep_alive, keepalive_s)
         self._timer = timer
         try:
@@ -67,6 +80,17 @@ class RemoteReading:
             response.end()
         finally:
             self._timer.cancel()
+
+    async def _whole(self) -> Answer:
+        """An answer in one piece, which its node has sent already."""
+        head, parts = self._stream.head, []
+        try:
+            async with aclosing(self._stream.follow(0)) as batches:
+                async for events in batches:
+                    parts += events
+        except (GatewayFault, StreamInterrupted, StreamGone):
+            return failure_answer(unavailable(), FRONTENDS.by_name[head.frontend], (), head.request_id)
+        return Answer(status=head.status, headers=self._headers, body=b"".join(parts))
 
     async def _write(self, events: list[bytes]) -> None:
         first, response = self._number + 1, self._response

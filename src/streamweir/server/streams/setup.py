@@ -1,16 +1,19 @@
 """The resumable streams of a process, from its configuration, and their metrics."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Coroutine, Iterator
+from typing import TYPE_CHECKING, Any
 
 from prometheus_client.metrics_core import Metric
 
 from streamweir.background import BackgroundTasks
 from streamweir.config.model import Config
-from streamweir.server.streams.frames import FrameStore, GivenUp, Process, StreamSettings
+from streamweir.server.http.message import Response
+from streamweir.server.streams.frames import FrameStore, GivenUp, Once, Process, StreamSettings
 from streamweir.server.streams.memory import MemoryFrameStore
 from streamweir.server.streams.reading import Start, StreamReading
+from streamweir.server.streams.repetition import Repetition
+from streamweir.server.streams.stream import ResumableStream
 from streamweir.server.streams.table import StreamTable
 from streamweir.server.telemetry.metric_families import counter, gauge
 from streamweir.server.telemetry.metrics import Metrics
@@ -51,12 +54,23 @@ class Streams:
             self.shared = shared.SharedStreams(config.shared.url, process, settings, background)
             make_store = self.shared.make_store
         self.table = StreamTable(make_store(settings, self._count_given_up), settings, self._count_resume)
+        self._repeats = self.shared.repeats(self.table, lambda: self._keepalive_s) if self.shared is not None else None
         metrics.others.append(self._families)
 
     def reading(self, start: Start) -> StreamReading:
         """Answers for callers who come back."""
         remote = self.shared.reads(self.table, lambda: self._keepalive_s) if self.shared is not None else None
         return StreamReading(self.table, remote, start)
+
+    def repetition(
+        self,
+        once: Once,
+        stream: ResumableStream | None,
+        start: Callable[[Response, Coroutine[Any, Any, None]], None],
+        longest_s: float,
+    ) -> Repetition:
+        """For a request with an `Idempotency-Key`."""
+        return Repetition(self.table, once, stream, self._repeats, start, longest_s)
 
     async def start(self) -> None:
         if self.shared is not None:

@@ -14,6 +14,7 @@ from streamweir.server.streams.frames import GivenUp, Process, StreamHead, Strea
 from streamweir.server.streams.remote import RemoteStreams
 from streamweir.server.streams.remote_readers import RemoteReaders
 from streamweir.server.streams.remote_reading import RemoteReads
+from streamweir.server.streams.remote_repeats import RemoteRepeats
 from streamweir.server.streams.shared_memory import SharedMemoryFrameStore
 from streamweir.server.streams.table import StreamTable
 from streamweir.server.telemetry.log import logger
@@ -65,6 +66,9 @@ class SharedStreams:
 
     def reads(self, table: StreamTable, keepalive_s: Callable[[], float]) -> RemoteReads:
         return RemoteReads(table, self.remote, keepalive_s)
+
+    def repeats(self, table: StreamTable, keepalive_s: Callable[[], float]) -> RemoteRepeats:
+        return RemoteRepeats(table, self.remote, keepalive_s)
 
     def hand_over(self) -> None:
         """This process takes no more requests: callers whose streams another node can serve are to go there."""

@@ -61,10 +61,14 @@ class SharedMemoryFrameStore(MemoryFrameStore):
         if not self._may_share(head):
             return super().make(head, unread)
         frames = SharedMemoryFrames(self, head, unread)
-        repeated = idempotency_key(head.key_id, head.idempotency) if head.idempotency is not None else ""
+        repeated = idempotency_key(head.key_id, head.once.name) if head.once is not None else ""
         meta = msgspec.json.encode(head).decode()
         frames.published = self._publisher.open(head.id, meta, repeated, frames)
         return frames
+
+    def unlink(self, frames: Frames, /) -> None:
+        if isinstance(frames, SharedMemoryFrames):
+            frames.published.unlink()
 
     async def is_shared(self, frames: Frames, /) -> bool:
         return isinstance(frames, SharedMemoryFrames) and await frames.published.flushed(FLUSH_S)

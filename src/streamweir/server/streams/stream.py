@@ -26,6 +26,7 @@ from msgspec import structs
 from streamweir.core.errors import StreamweirError
 from streamweir.server.http.message import Answer, Headers, Response
 from streamweir.server.streams.frames import Frames, StreamEnd, StreamHead
+from streamweir.server.streams.reader import NAME_HEADER, REPLAYED, Reader, headers_for
 from streamweir.server.telemetry.record import RequestRecord
 from streamweir.wire.event_blocks import event_blocks, is_one_event, with_id
 
@@ -33,9 +34,8 @@ MAX_GAPS = 20
 """Of a stream that are recorded."""
 _PUMP_BYTES = 64 * 1024
 """A reader that is behind gets about so many bytes in one write."""
-_BODY_HEADERS = frozenset({"content-type", "cache-control", "x-accel-buffering"})
-NAME_HEADER = "x-streamweir-stream"
-REPLAYED: Headers = (("x-streamweir-replayed", "true"),)
+_PART_BYTES = 32 * 1024
+"""A whole answer is kept in parts of this size."""
 
 
 class StreamOwner(Protocol):
@@ -56,32 +56,15 @@ class StreamOwner(Protocol):
         """It cannot be read any more."""
         ...
 
-
-class Reader:
-    """One connection that reads a stream."""
-
-    __slots__ = ("has_ids", "headers", "is_behind", "is_elsewhere", "on_over", "position", "response")
-
-    def __init__(self, response: Response, *, has_ids: bool, headers: Headers = (), is_elsewhere: bool = False) -> None:
-        """`headers`: further ones, of this reader's answer. `is_elsewhere`: it reads at another node, and `response`
-        writes nothing."""
-        self.response = response
-        self.is_elsewhere = is_elsewhere
-        self.has_ids = has_ids
-        self.headers = headers
-        self.is_behind = False
-        """It gets what it has not read from the frames, when it has read what it was sent."""
-        self.position = 0
-        """The last event that it was sent, while it is behind."""
-        self.on_over: Callable[[], None] | None = None
-        """Called when it is not a reader any more."""
+    def freed(self, stream: "ResumableStream", /) -> None:
+        """Its request has cost nothing: the same request may be tried again."""
+        ...
 
 
 class ResumableStream:
     """See `server.http.message.Response`."""
 
     __slots__ = (
-        "_answer",
         "_away_since",
         "_frames",
         "_grace",
@@ -90,6 +73,7 @@ class ResumableStream:
         "_only",
         "_owner",
         "arrived_s",
+        "end_state",
         "full",
         "gaps",
         "gone",
@@ -112,8 +96,8 @@ class ResumableStream:
         self.head = head
         self.arrived_s = arrived_s
         self._frames: Frames | None = None
-        self._answer: Answer | None = None
-        """Of a whole answer: without its body, which is in the frames."""
+        self.end_state: StreamEnd | None = None
+        """None: it runs."""
         self._only: Response | None = None
         """The only reader, while it is up to date and gets the bytes as they are, and they are kept: the hot path."""
         self.readers: list[Reader] = []
@@ -170,25 +154,29 @@ class ResumableStream:
         if self.over:
             return
         self.started = True
-        if self.is_repeatable and (frames := self._owner.opened(self)) is not None:
-            self._frames, self._answer = frames, structs.replace(answer, body=b"")
-            frames.append(answer.body, len(answer.body))
+        if self.is_repeatable:
+            self.head = structs.replace(self.head, status=answer.status, headers=answer.headers, is_whole=True)
+            self._frames = frames = self._owner.opened(self)
+            for at in range(0, len(answer.body), _PART_BYTES) if frames is not None else ():
+                part = answer.body[at : at + _PART_BYTES]
+                frames.append(part, len(part))  # type: ignore[union-attr]
+        again = structs.replace(answer, headers=answer.headers + REPLAYED)
         for reader in self._take_readers():
-            reader.response.send(structs.replace(answer, headers=answer.headers + reader.headers))
+            reader.response.send(again if reader.is_repeat else answer)
         self._finish(StreamEnd.COMPLETE)
 
     def start(self, status: int, headers: Headers, first: bytes = b"", /) -> None:
         if self.over:
             return
         self.started = self._is_stream = True
-        kept = tuple((name, value) for name, value in headers if name.lower() in _BODY_HEADERS)
-        self.head = structs.replace(self.head, headers=kept)
+        self.head = structs.replace(self.head, headers=headers)
         frames = self._frames = self._owner.opened(self)
         if frames is not None:
             headers += ((NAME_HEADER, self.head.id),)
         events = self._keep(first) if first else []
         for reader in self.readers:
-            reader.response.start(status, headers + reader.headers, self._bytes_for(reader, first, events))
+            more = REPLAYED if reader.is_repeat else ()
+            reader.response.start(status, headers + more, self._bytes_for(reader, first, events))
         self._balance()
 
     def write(self, data: bytes, /) -> None:
@@ -233,11 +221,14 @@ class ResumableStream:
         self._add(reader)
         if not self.started:
             return
-        if self._answer is not None:
-            self._send_again(reader, self._answer)
-            return
         assert self._frames is not None  # noqa: S101 (it is kept)
-        reader.response.start(200, (*self.head.headers, (NAME_HEADER, self.head.id), *reader.headers))
+        headers = headers_for(self.head, is_repeat=reader.is_repeat)
+        if self.head.is_whole:
+            self._remove(reader)
+            body = b"".join(self._frames.read(0, self._frames.held_bytes))
+            reader.response.send(Answer(status=self.head.status, headers=headers, body=body))
+            return
+        reader.response.start(200, headers)
         reader.is_behind, reader.position = True, after
         self._pump(reader)
         self._update()
@@ -263,6 +254,18 @@ class ResumableStream:
             self._owner.lost(self)
         else:
             self._lose(StreamEnd.DELETED)
+
+    def hand_off(self) -> list[Reader]:
+        """Its request is the repetition of one at another node, whose answer its readers get. It has not begun."""
+        readers = self._take_readers()
+        self.is_repeatable = False
+        self._finish(StreamEnd.CUT)
+        return readers
+
+    def settled(self, record: RequestRecord) -> None:
+        """Its request is settled."""
+        if record.usage is None and self.is_repeatable:
+            self._owner.freed(self)
 
     def leave(self) -> None:
         """Nobody came back in time."""
@@ -316,12 +319,6 @@ class ResumableStream:
                 response.write(b"".join(events))
             reader.position += len(events)
 
-    def _send_again(self, reader: Reader, answer: Answer) -> None:
-        assert self._frames is not None  # noqa: S101 (it is kept)
-        body = b"".join(self._frames.read(0, 1))
-        self._remove(reader)
-        reader.response.send(structs.replace(answer, headers=answer.headers + reader.headers, body=body))
-
     def unread(self) -> int:
         """The last event that every reader has."""
         events = self._frames.events if self._frames is not None else 0
@@ -329,6 +326,8 @@ class ResumableStream:
 
     def _balance(self) -> None:
         """Who is behind, and whether the attempt must wait for readers. Not called for most pieces."""
+        if not self.started:
+            return
         frames, is_kept = self._frames, self.is_kept
         if frames is not None and is_kept:
             for reader in self.readers:
@@ -343,14 +342,14 @@ class ResumableStream:
                 self._loop.call_soon(self.leave)
         waits = bool(self.readers) and all(reader.is_behind or reader.response.full for reader in self.readers)
         self.full = waits and (not is_kept or self.memory_bytes * 4 > self._owner.max_bytes * 3)
-        one = self.readers[0] if len(self.readers) == 1 and is_kept and self.started and not self.over else None
+        one = self.readers[0] if len(self.readers) == 1 and is_kept and not self.over else None
         self._only = one.response if one is not None and not (one.is_behind or one.has_ids) else None
 
     def _forget_readers_elsewhere(self) -> None:
         """What is not kept is not shared."""
         for reader in [reader for reader in self.readers if reader.is_elsewhere]:
             self._remove(reader)
-        if not self.readers and self._away_since is None and self.started and not self.over:
+        if not self.readers and self._away_since is None and not self.over:
             self._away_since = self._loop.time()
             self.gaps.append((self._away_since, None))
 
@@ -433,7 +432,7 @@ class ResumableStream:
             on_gone()
 
     def _finish(self, end: StreamEnd) -> None:
-        self.over, self.full, self._only = True, False, None
+        self.over, self.full, self._only, self.end_state = True, False, None, end
         self.on_gone = self.on_full = self.on_drained = None
         if self._grace is not None:
             self._grace.cancel()

@@ -15,8 +15,9 @@ from msgspec import Struct
 from streamweir.core.errors import CallerError
 from streamweir.policy.access import Key
 from streamweir.server.http.message import Request, Response
-from streamweir.server.streams.frames import Frames, FrameStore, StreamHead, StreamSettings
-from streamweir.server.streams.stream import Reader, ResumableStream
+from streamweir.server.streams.frames import Frames, FrameStore, Once, StreamEnd, StreamHead, StreamSettings
+from streamweir.server.streams.reader import Reader
+from streamweir.server.streams.stream import ResumableStream
 from streamweir.store.db.clock import now_ms
 
 ID_PREFIX = "strm_"
@@ -35,11 +36,11 @@ class StreamCounts(Struct, kw_only=True):
     finished: int = 0
 
 
-def asks_for_resumable(headers: Mapping[str, str], key: Key) -> bool:
+def asks_for_resumable(headers: Mapping[str, str], key: Key, *, is_repeatable: bool) -> bool:
     """Raises `CallerError`."""
     sent = headers.get("x-streamweir-resumable")
     if sent is None:
-        return key.resumable
+        return key.resumable or is_repeatable
     if sent.lower() not in _BOOLEANS:
         raise CallerError("invalid_value", "x-streamweir-resumable must be true or false.")
     return _BOOLEANS[sent.lower()]
@@ -61,6 +62,7 @@ class StreamTable:
         self._streams: dict[str, ResumableStream] = {}
         self._of_request: dict[str, ResumableStream] = {}  # of those that run
         self._repeated: dict[tuple[str, bytes], ResumableStream] = {}
+        self._not_repeated: OrderedDict[tuple[str, bytes], str] = OrderedDict()  # why their answers are gone
         self._expiries: dict[str, asyncio.TimerHandle] = {}
         self._dropped: OrderedDict[str, str] = OrderedDict()  # ids, with the key
 
@@ -71,9 +73,12 @@ class StreamTable:
 
     # For requests.
 
-    def wrap(self, request: Request, response: Response, key: Key, frontend: str) -> ResumableStream | None:
-        """The response to write to. None: it is an ordinary one. Raises `CallerError`."""
-        if not asks_for_resumable(request.headers, key):
+    def wrap(
+        self, request: Request, response: Response, key: Key, frontend: str, once: Once | None = None
+    ) -> ResumableStream | None:
+        """The response to write to. None: it is an ordinary one. `once`: of a request with an `Idempotency-Key`. Raises
+        `CallerError`."""
+        if not asks_for_resumable(request.headers, key, is_repeatable=once is not None):
             return None
         head = StreamHead(
             id=ID_PREFIX + secrets.token_urlsafe(24),
@@ -83,9 +88,35 @@ class StreamTable:
             has_ids=asks_for_ids(request.headers),
             keeps_content=key.log_content,
             opened_ms=now_ms(),
+            once=once,
         )
         stream = self._of_request[request.id] = ResumableStream(self, head, response, request.arrived_s)
+        if once is not None:
+            stream.is_repeatable = True
+            self._repeated.setdefault((key.id, once.name), stream)
         return stream
+
+    def admitted(self, stream: ResumableStream) -> None:
+        """No other request has used its `Idempotency-Key`."""
+        if (once := stream.head.once) is not None and stream.is_repeatable:
+            self._repeated[stream.head.key_id, once.name] = stream
+
+    def repeat(self, request: Request, response: Response, key: Key, once: Once) -> bool:
+        """Answers with the stream of the request that this one repeats. False: this process has none. Raises
+        `CallerError`."""
+        stream = self._repeated.get((key.id, once.name))
+        if stream is None or stream.head.once != once or (stream.started and not stream.is_kept):
+            return False
+        if asks_for_resumable(request.headers, key, is_repeatable=True):
+            self.check_readers(stream)
+            self._resumed()
+            stream.attach(Reader(response, has_ids=_wants_ids(request, stream), is_repeat=True), 0)
+            return True
+        return False
+
+    def why_not_repeated(self, key_id: str, once: Once) -> str:
+        """Why the answer to a request that is repeated is not kept. Empty: that is not known here."""
+        return self._not_repeated.get((key_id, once.name), "")
 
     def of_request(self, request_id: str) -> ResumableStream | None:
         """That of a request that runs."""
@@ -179,8 +210,7 @@ class StreamTable:
         head = stream.head
         if (handle := self._expiries.pop(head.id, None)) is not None:
             handle.cancel()
-        if head.idempotency is not None and self._repeated.get((head.key_id, head.idempotency)) is stream:
-            del self._repeated[head.key_id, head.idempotency]
+        self._forget_repeat(stream, _why_gone(stream) if stream.is_repeatable else "")
         if self._streams.pop(head.id, None) is None:
             return
         self._dropped[head.id] = head.key_id
@@ -189,10 +219,48 @@ class StreamTable:
         if stream.frames is not None:
             self.store.discard(stream.frames)
 
+    def freed(self, stream: ResumableStream, /) -> None:
+        self._forget_repeat(stream, "")
+        if stream.frames is not None:
+            self.store.unlink(stream.frames)
+
+    def _forget_repeat(self, stream: ResumableStream, reason: str) -> None:
+        if (once := stream.head.once) is None:
+            return
+        name = stream.head.key_id, once.name
+        if self._repeated.get(name) is stream:
+            del self._repeated[name]
+            self._not_repeated.pop(name, None)
+            if reason:
+                self._not_repeated[name] = reason
+                if len(self._not_repeated) > _MAX_REMEMBERED:
+                    self._not_repeated.popitem(last=False)
+
     def _discarded(self, stream_id: str) -> None:
         stream = self._streams.get(stream_id)
         if stream is not None:
+            self._forget_repeat(stream, _MEMORY)
             self.lost(stream)
+
+
+_MEMORY = "There was not enough memory to keep it."
+_REASONS = {
+    StreamEnd.COMPLETE: "The time that answers are kept is over.",
+    StreamEnd.CUT: "It has ended without an end.",
+    StreamEnd.LEFT: "Nobody had read it to its end.",
+    StreamEnd.DELETED: "Its caller had ended it.",
+}
+
+
+def _why_gone(stream: ResumableStream) -> str:
+    frames, end = stream.frames, stream.end_state
+    if end is StreamEnd.COMPLETE and (frames is None or frames.given_up is not None):
+        return _MEMORY
+    return _REASONS[end] if end is not None else ""
+
+
+def _wants_ids(request: Request, stream: ResumableStream) -> bool:
+    return asks_for_ids(request.headers) or stream.head.has_ids
 
 
 def not_found() -> CallerError:

@@ -112,8 +112,7 @@ class RequestRecord(Struct, kw_only=True, gc=False):
     output limit: `max_tokens_set`, `max_tokens_lowered`, `max_tokens_clamped`. `over_reserved`: it is charged more
     than was reserved, on a budget or credit: the provider exceeded its limit. `by_chat`: a text completion was
     answered as a chat completion. `fallback`: the target belongs to a fallback of the requested model.
-    `resume_given_up`: a resumable stream whose events could not be kept. `replayed`: the answer of an earlier request
-    with the same `Idempotency-Key`, which was charged there."""
+    `resume_given_up`: a resumable stream whose events could not be kept."""
     held: int | None = None
     cost: int | None = None
     """What the provider asks for it, in nano-dollars. None: nothing was booked, or that is not known."""

@@ -2,7 +2,8 @@
 --
 -- KEYS[1] is the prefix of every key, with a hash tag, so that all of them lie in one slot. ARGV[1] is the command.
 --
---   P:h:{stream}          its head: a hash with `owner` (a process), `state`, `last` (the number of events), `meta`
+--   P:h:{stream}          its head: a hash with `owner` (a process), `state`, `last` (the number of events), `meta`,
+--                         `once` (the key of its Idempotency-Key, or nothing)
 --   P:f:{stream}          its frames: a Valkey stream. The id of an entry is the number of its last event and 0, its
 --                         members are the lengths of its events and their bytes. What ends the stream is an entry too:
 --                         the number of the last event and 1, with the state
@@ -57,7 +58,7 @@ local function open(id, owner, meta, ttl, idempotency)
     if answer == MISSING then
         at = '0'
         redis.call('DEL', frames(id))
-        redis.call('HSET', head(id), 'owner', owner, 'state', LIVE, 'last', at, 'meta', meta)
+        redis.call('HSET', head(id), 'owner', owner, 'state', LIVE, 'last', at, 'meta', meta, 'once', idempotency)
         redis.call('PEXPIRE', head(id), ttl)
     end
     if at and idempotency ~= '' then
@@ -91,6 +92,10 @@ local function finish(id, last, state, keep, known_for)
     redis.call('HSET', head(id), 'state', state)
     redis.call('PEXPIRE', frames(id), keep)
     redis.call('PEXPIRE', head(id), known_for)
+    local once = redis.call('HGET', head(id), 'once')
+    if once and once ~= '' then
+        redis.call('PEXPIRE', P .. ':k:' .. once, keep)
+    end
 end
 
 local function finish_own(id, owner, last, state, keep, known_for)
@@ -133,6 +138,11 @@ local function publish()
             answer, count = finish_own(id, owner, a, b, keep, known_for), 2
         elseif step == 'give_up' then -- how
             answer, count = give_up(id, owner, a, keep, known_for), 1
+        elseif step == 'unlink' then -- key of the Idempotency-Key
+            if redis.call('GET', P .. ':k:' .. a) == id then
+                redis.call('DEL', P .. ':k:' .. a)
+            end
+            answer, count = DONE, 1
         elseif step == 'renew' then -- key of the Idempotency-Key or nothing
             redis.call('PEXPIRE', frames(id), ttl)
             redis.call('PEXPIRE', head(id), ttl)

@@ -37,6 +37,8 @@ class Publisher(Protocol):
         """Of the memory that this process uses in Valkey."""
         ...
 
+    def unlink(self, stream_id: str, idempotency: str, /) -> None: ...
+
     def stream_done(self, stream: "PublishedStream", /) -> None:
         """It has nothing more to publish."""
         ...
@@ -105,6 +107,12 @@ class PublishedStream:
             self.source, self.state, self.is_done = None, SharedState.GIVEN_UP, False
             self._resolve(is_published=False)
             self.appended()
+
+    def unlink(self) -> None:
+        """Its Idempotency-Key does not lead to it any more."""
+        if self.idempotency:
+            self._publisher.unlink(self.id, self.idempotency)
+            self.idempotency = ""
 
     def forget(self) -> None:
         """Its frames are not in memory any more. Valkey keeps them if it has all."""

@@ -53,11 +53,16 @@ class FramePublisher:
         self._ended: OrderedDict[str, PublishedStream] = OrderedDict()  # Valkey has their ends, and keeps them
         self._expiries: dict[str, asyncio.TimerHandle] = {}
         self._dirty: dict[PublishedStream, None] = {}
+        self._unlinked: dict[str, str] = {}  # keys of an Idempotency-Key, with the stream that each leads to
         self._wake = asyncio.Event()
         self._must_check = asyncio.Event()
         self._tasks: list[BackgroundTask] = []
         self._failures = 0
         self._has_lease = False
+
+    @property
+    def _has_work(self) -> bool:
+        return bool(self._dirty or self._unlinked)
 
     @property
     def is_available(self) -> bool:
@@ -84,7 +89,7 @@ class FramePublisher:
         for task in self._tasks:
             await task.over()
         until = time.monotonic() + timeout_s
-        while self._dirty and self.is_available and time.monotonic() < until:
+        while self._has_work and self.is_available and time.monotonic() < until:
             await self._publish()
         if self._tasks and self.is_available:
             await self._shared.leave()
@@ -96,6 +101,10 @@ class FramePublisher:
 
     def add_dirty(self, stream: PublishedStream, /) -> None:
         self._dirty[stream] = None
+        self._wake.set()
+
+    def unlink(self, stream_id: str, idempotency: str, /) -> None:
+        self._unlinked[idempotency] = stream_id
         self._wake.set()
 
     def note_sent(self, size: int, /) -> None:
@@ -123,10 +132,10 @@ class FramePublisher:
 
     async def _run(self) -> None:
         while True:
-            if not self._dirty:
+            if not self._has_work:
                 await self._wake.wait()
             self._wake.clear()
-            while self._dirty:
+            while self._has_work:
                 await self._publish()
                 failures = self._failures
                 await asyncio.sleep(min(_LAST_RETRY_S, _FIRST_RETRY_S * 2.0**failures) if failures else self._linger_s)
@@ -145,23 +154,30 @@ class FramePublisher:
                 size += of_bytes
             else:
                 stream.apply((), 0)
-        if taken:
-            await self._call(words, taken)
+        unlinked = dict(self._unlinked)  # after the steps of their streams, which may have linked them
+        for idempotency, stream_id in unlinked.items():
+            words += ("unlink", stream_id, idempotency)
+        if words and await self._call(words, taken):
+            for idempotency, stream_id in unlinked.items():
+                if self._unlinked.get(idempotency) == stream_id:
+                    del self._unlinked[idempotency]
             self._make_room()
 
-    async def _call(self, words: list[str | bytes], taken: list[tuple[PublishedStream, int, int]]) -> None:
+    async def _call(self, words: list[str | bytes], taken: list[tuple[PublishedStream, int, int]]) -> bool:
+        """False: Valkey is unavailable."""
         try:
             published = await self._shared.publish(words)
         except SharedUnavailable:
             self._failures = min(self._failures + 1, 16)
             for stream, _, _ in taken:
                 stream.retry()
-            return
+            return False
         self._failures = at = 0
         for stream, count, of_bytes in taken:
             stream.apply(published.answers[at : at + count], of_bytes)
             at += count
         self._note_lease(had_lease=published.had_lease)
+        return True
 
     def _note_lease(self, *, had_lease: bool) -> None:
         """Without a lease Valkey may have lost its data: whatever is still in memory is offered again."""

@@ -16,6 +16,9 @@ from streamweir.server.telemetry.record import AttemptRecord, RequestRecord
 
 _BAD_REQUEST = 400
 
+WORKED_ON = frozenset({"upstream_timeout", "stream_idle_timeout", "stream_deadline_exceeded"})
+"""Errors of an upstream that had received the request: it may bill for the prompt."""
+
 
 def report_first_token(
     runtime: RuntimeConfig, observer: AttemptObserver, candidate: Candidate, began_at: float

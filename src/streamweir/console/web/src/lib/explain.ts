@@ -50,7 +50,7 @@ const CODES: Record<string, Entry> = {
   content_filter: ["The provider's filter refused the prompt.", "caller", "See the provider's rules."],
   idempotency_key_reused: ["The Idempotency-Key had been used with another body.", "caller", "Use a new one for a new request."],
   idempotency_in_progress: ["The first request with this Idempotency-Key was still running.", "caller", "Wait for it."],
-  idempotency_completed: ["A request with this Idempotency-Key was answered already.", "caller", "The answer is not stored: use a new Idempotency-Key to send it again."],
+  idempotency_completed: ["A request with this Idempotency-Key was answered already.", "caller", "The answer is not kept any more: use a new Idempotency-Key to send it again."],
   missing_api_key: ["No API key was sent.", "caller", "Send `Authorization: Bearer <key>`."],
   invalid_api_key: ["The API key is unknown.", "caller", "Check it under Keys."],
   expired_api_key: ["The API key has expired.", "caller", "Create a new one, or change its expiry under Keys."],

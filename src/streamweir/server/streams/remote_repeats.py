@@ -1,0 +1,35 @@
+"""Requests that were sent again to another node than before, with the same `Idempotency-Key`.
+
+The answer that was given, or is being given, is found in Valkey by that key, and every caller that waits for it here
+gets all of it from its beginning.
+"""
+
+from collections.abc import Callable
+
+from streamweir.server.streams.frames import StreamHead
+from streamweir.server.streams.reader import Reader
+from streamweir.server.streams.remote import RemoteStream, RemoteStreams
+from streamweir.server.streams.remote_reading import RemoteReading
+from streamweir.server.streams.table import StreamTable
+
+
+class RemoteRepeats:
+    """See `server.streams.repetition.OtherNodes`."""
+
+    def __init__(self, table: StreamTable, streams: RemoteStreams, keepalive_s: Callable[[], float]) -> None:
+        self._table = table
+        self._streams = streams
+        self._keepalive_s = keepalive_s
+
+    async def find(self, head: StreamHead, /) -> RemoteStream | None:
+        if head.once is None:
+            return None
+        found = await self._streams.find_repeated(head.key_id, head.once.name)
+        if found is None or found.head.once != head.once or found.head.key_id != head.key_id or not found.is_kept:
+            return None
+        return found
+
+    async def answer(self, found: RemoteStream, reader: Reader, /) -> None:
+        self._table.count_resume()
+        reading = RemoteReading(found, reader.response, 0, has_ids=reader.has_ids, is_repeat=True)
+        await reading.run(self._keepalive_s())
