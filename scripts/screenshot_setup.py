@@ -93,6 +93,19 @@ grows warm and silts up, and the gravel that should be carried down stays behind
 3. taking the weir down where no boat needs it."""
 
 
+FOREIGN = "ما هو مستوى المياه اليوم عند الهدّار في Köln، وهل يمكن للقوارب أن تمرّ؟"
+_LEVEL = {"name": "read_level", "arguments": '{"station": "Köln", "unit": "m", "since": "2026-11-12T00:00:00Z"}'}
+CALLED = (
+    {"role": "user", "content": "مرحبا"},
+    {"role": "assistant", "content": None, "tool_calls": [{"id": "call_7", "type": "function", "function": _LEVEL}]},
+    {"role": "tool", "tool_call_id": "call_7", "content": '{"level_m": 3.42, "trend": "falling"}'},
+)
+TOOLS = [
+    {"type": "function", "function": {"name": name, "parameters": {"type": "object", "properties": {}}}}
+    for name in ("read_level", "list_stations", "send_report_to_the_office_that_is_responsible")
+]
+
+
 @dataclass(frozen=True)
 class Pause:
     seconds: float
@@ -188,10 +201,10 @@ class DemoGateway:
         secret: str = (await self.ask("POST", "/api/keys", {"name": name, **more}))["secret"]
         return secret
 
-    async def chat(self, secret: str, model: str, text: str, **more: Any) -> str:
-        """The id of a request, which has been answered."""
+    async def chat(self, secret: str, model: str, text: str, before: Sequence[Any] = (), **more: Any) -> str:
+        """The id of a request, which has been answered. `before`: what was said before."""
         async with await self.program.connect() as client:
-            await client.send(chat_bytes(secret, model, text, **more))
+            await client.send(chat_bytes(secret, model, text, before, **more))
             return (await client.response()).header("x-request-id") or ""
 
     async def hold(self, secret: str, model: str) -> RawClient:
@@ -203,8 +216,8 @@ class DemoGateway:
         await self._client.aclose()
 
 
-def chat_bytes(secret: str, model: str, text: str, **more: Any) -> bytes:
-    messages = [{"role": "system", "content": SYSTEM}, {"role": "user", "content": text}]
+def chat_bytes(secret: str, model: str, text: str, before: Sequence[Any] = (), **more: Any) -> bytes:
+    messages = [{"role": "system", "content": SYSTEM}, *before, {"role": "user", "content": text}]
     body = json.dumps({"model": model, "messages": messages, **more}).encode()
     head = (
         "POST /v1/chat/completions HTTP/1.1\r\nhost: gateway\r\nuser-agent: OpenAI/Python 2.8.0\r\n"
@@ -218,6 +231,8 @@ class Furnished:
     told: str
     """The id of a request that failed over, and of which all is kept."""
     refused: str
+    called: str
+    """The id of one with tools, written from the right to the left."""
     streams: list[RawClient]
 
 
@@ -229,9 +244,12 @@ async def furnish(demo: DemoGateway) -> Furnished:
     limits = {"rpm": 120, "tpm": 400_000, "max_streams": 20, "budget_usd": "40", "budget_period": "month"}
     helpdesk = await demo.new_key("helpdesk", workspace=space, log_content=True, **limits)
     partner = await demo.new_key("partner-portal", workspace="partner", models=["small", "claude-*", "assistant"])
-    said = {"user": "ada@example.com", "metadata": {"team": "legal", "ticket": "4711"}}
+    said: dict[str, Any] = {"user": "ada@example.com", "metadata": {"team": "legal", "ticket": "4711"}}
     told = await demo.chat(helpdesk, "assistant", QUESTION, stream=True, temperature=0.4, logit_bias={"1": 1}, **said)
     refused = await demo.chat(helpdesk, "gpt-5", QUESTION, stream=True)
+    called = await demo.chat(
+        helpdesk, "gpt-4.1", FOREIGN, CALLED, stream=True, tools=TOOLS, temperature=0, max_tokens=800, seed=7
+    )
     for user, team, count in (("ada@example.com", "legal", 3), ("grace@example.com", "sales", 2), ("alan", "sales", 1)):
         for _ in range(count):
             await demo.chat(helpdesk, "gpt-4.1", QUESTION, user=user, metadata={"team": team}, stream=True)
@@ -246,7 +264,7 @@ async def furnish(demo: DemoGateway) -> Furnished:
             (helpdesk, "o4-mini"),
         )
     ]
-    return Furnished(told, refused, streams)
+    return Furnished(told, refused, called, streams)
 
 
 @asynccontextmanager

@@ -77,7 +77,8 @@ async def open_new_key(page: Page) -> None:
 
 async def open_secret(page: Page) -> None:
     await open_new_key(page)
-    await page.get_by_label("Name", exact=True).fill("nightly-report")
+    width = (page.viewport_size or LAPTOP)["width"]  # there is one at each
+    await page.get_by_label("Name", exact=True).fill(f"nightly-report-{width}")
     await page.get_by_role("button", name="Create key").click()
     await expect(page.get_by_role("button", name="Copy").first).to_be_visible()
 
@@ -91,8 +92,25 @@ async def see_streams(page: Page) -> None:
     await expect(page.get_by_text("streaming", exact=True).first).to_be_visible()
 
 
-def shots(told: str, refused: str) -> list[Shot]:
-    """`told`: a request that failed over and of which all is kept. `refused`: one that came to nothing."""
+async def open_menu(page: Page) -> None:
+    menu = page.get_by_role("button", name="Menu")
+    if await menu.is_visible():
+        await menu.click()
+
+
+async def open_columns(page: Page) -> None:
+    await page.get_by_role("button", name="Columns").click()
+
+
+async def unfold(page: Page) -> None:
+    await show_said(page)
+    for fold in await page.locator(".said details").all():
+        await fold.locator("summary").click()
+
+
+def shots(told: str, refused: str, called: str) -> list[Shot]:
+    """`told`: a request that failed over and of which all is kept. `refused`: one that came to nothing. `called`: one
+    with tools, in a language that is written from the right."""
     return [
         Shot("cover-overview", "", is_cut=True),
         Shot("cover-request", f"/requests/{told}", is_cut=True),
@@ -103,6 +121,9 @@ def shots(told: str, refused: str) -> list[Shot]:
         Shot("request", f"/requests/{told}", show_said),
         Shot("request-frames", f"/requests/{told}", show_frames),
         Shot("request-refused", f"/requests/{refused}"),
+        Shot("request-tools", f"/requests/{called}?failed=false", unfold),
+        Shot("requests-columns", "/requests", open_columns),
+        Shot("requests-none", "/requests?verdict=shutdown&model=*gpt*&last=day"),
         Shot("playground", "/playground?model=assistant", send_prompt),
         Shot("playground-messages", "/playground?model=assistant&dialect=messages", send_prompt),
         Shot("playground-compare", "/playground?model=assistant&compare=1&model2=claude-sonnet-4-5", send_prompt),
@@ -113,6 +134,10 @@ def shots(told: str, refused: str) -> list[Shot]:
         Shot("workspaces", "/workspaces"),
         Shot("workspaces-all", "/workspaces?kind=all"),
         Shot("models", "/models"),
+        Shot("models-providers", "/models?tab=providers"),
+        Shot("models-prices", "/models?tab=prices"),
+        Shot("menu", "", open_menu, is_cut=True),
+        Shot("nowhere", "/nowhere"),
         Shot("audit", "/audit"),
         Shot("settings", "/settings"),
         Shot("live", "/live", see_streams),
@@ -125,6 +150,9 @@ EMPTY = [
     Shot("first-requests", "/requests"),
     Shot("first-playground", "/playground"),
     Shot("first-keys", "/keys"),
+    Shot("first-workspaces", "/workspaces"),
+    Shot("first-models", "/models"),
+    Shot("first-audit", "/audit"),
 ]
 
 
@@ -176,7 +204,7 @@ async def picture_month(browser: Browser, folder: Path, rows: int, out: Path, on
         furnished = await furnish(demo)
         for stream in furnished.streams:
             await stack.enter_async_context(stream)
-        wanted = [shot for shot in shots(furnished.told, furnished.refused) if only in shot.name]
+        wanted = [shot for shot in shots(furnished.told, furnished.refused, furnished.called) if only in shot.name]
         await take_all(browser, demo, wanted, out)
 
 

@@ -9,7 +9,7 @@ from playwright.sync_api import Page, ViewportSize, expect
 from support.answers import error_body
 from support.axe import COLOURS, obstacles
 from support.console_server import Console
-from support.console_traffic import LONG_NAME, fill, open_page, streaming
+from support.console_traffic import KEPT, LONG_NAME, fill, open_page, streaming
 from support.page_elements import panel
 from support.page_monitor import PageWatch
 from support.script import whole
@@ -78,7 +78,7 @@ def test_one_request_while_it_runs_and_afterwards(page: Page, console: Console) 
     request_id = fill(console)
     page.set_viewport_size(LAPTOP)
     console.sign_in(page)
-    open_page(page, f"/requests/{request_id}", request_id)
+    open_page(page, f"/requests/{request_id}", KEPT)
     page.get_by_role("button", name="Show content").click()
     for view in ("Conversation", "Frames", "Replay"):
         panel(page, "Content").get_by_role("button", name=view, exact=True).click()

@@ -135,4 +135,21 @@ def test_the_share_of_cache_reads_is_shown_for_each_model_and_key(page: Page, co
     expect(
         row(page, "Usage by key", "test").get_by_title("5 of 14 prompt tokens were read from a cache.")
     ).to_have_text("36 %")
-    expect(page.get_by_role("link", name=re.compile("^Tokens "))).to_contain_text("14 in (36 % from caches)")
+    expect(page.get_by_role("link", name=re.compile("^Cache reads 36 %"))).to_be_visible()
+
+
+def test_the_first_visit_shows_the_period_of_the_requests_and_refused_ones_too(page: Page, console: Console) -> None:
+    fill(console)
+    assert console.call(console.gate.ask(model="nosuch")).status == 404
+    console.sign_in(page)
+    period = page.get_by_role("group", name="Period")
+    expect(period.get_by_role("button", name="Hour")).to_have_attribute("aria-pressed", "true")
+    expect(page).to_have_url(re.compile("/console$"))
+    expect(page.get_by_role("figure", name=re.compile("^Requests"))).to_contain_text("Refused1Requests4Errors1")
+    expect(row(page, "Top keys", "test").get_by_role("cell").nth(1)).to_have_text("4")
+    period.get_by_role("button", name="Week").click()
+    expect(page.get_by_role("figure", name=re.compile("^Requests"))).to_contain_text("Refused1Requests4Errors1")
+    page.get_by_role("link", name=re.compile("^Refused 1 ")).click()
+    expect(column(page, "Requests", 4)).to_have_text(["nosuch"])
+    visit(page, "Overview")  # what was chosen is remembered
+    expect(period.get_by_role("button", name="Week")).to_have_attribute("aria-pressed", "true")

@@ -6,7 +6,7 @@ from playwright.sync_api import Page, ViewportSize, expect
 
 from support.axe import obstacles
 from support.console_server import Console
-from support.console_traffic import LONG_NAME, fill, open_page, streaming
+from support.console_traffic import KEPT, LONG_NAME, fill, open_page, streaming
 from support.page_elements import row
 from support.web import needs_web
 
@@ -64,7 +64,7 @@ def test_every_action_of_every_page_is_reached(page: Page, console: Console) -> 
     for path, heading in PAGES:
         open_page(page, path, heading)
         check(page)
-    open_page(page, f"/requests/{request_id}", request_id)
+    open_page(page, f"/requests/{request_id}", KEPT)
     page.get_by_role("button", name="Show content").click()
     check(page)
     with streaming(console):

@@ -93,7 +93,8 @@ def test_an_answer_streams_and_its_request_is_found_by_the_id_in_a_chunk(page: P
     assert found is not None
     page.get_by_label("Find a request by id").fill(found[1])
     page.get_by_label("Find a request by id").press("Enter")
-    expect(page.get_by_role("heading", level=1)).to_have_text(request_id)
+    expect(page.get_by_role("heading", level=1)).to_have_text("Completed · smart · test")
+    expect(page.get_by_text(request_id, exact=True)).to_be_visible()
     assert page.url == f"{console.base_url}/console/requests/{request_id}"
     expect(panel(page, "Outcome")).to_contain_text("Status 200")
 
@@ -243,10 +244,14 @@ def test_the_responses_api_in_the_playground_and_as_a_kept_conversation(page: Pa
     expect(panel(page, "Details")).to_contain_text("APIResponses")
     page.get_by_role("button", name="Show content").click()
     said = panel(page, "Content")
-    for turn in ("user", "assistant", "tool answers call_1", "Answer completed"):
+    for turn in ("user", "assistant", "Answer completed"):
         expect(said.get_by_role("heading", name=turn, exact=True)).to_be_visible()
     expect(said.get_by_text("Reasoning, 33 characters")).to_be_visible()
-    expect(said.get_by_text("Calls weather", exact=True)).to_be_visible()
+    for folded in ("Calls weather", "tool call_1"):
+        call = said.locator("details").filter(has=page.locator("summary", has_text=folded))
+        expect(call.locator("pre, p").last).not_to_be_visible()
+        call.locator("summary").click()
+        expect(call.locator("pre, p").last).to_be_visible()
     expect(said.get_by_text("It rains.", exact=True)).to_be_visible()
     expect(page.get_by_role("region", name="Code")).to_contain_text("/v1/responses")
 

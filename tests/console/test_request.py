@@ -6,10 +6,11 @@ from playwright.sync_api import Page, expect
 
 from support.answers import TEXTS, error_body, openai_frames, token_steps
 from support.console_server import Console
-from support.page_elements import column, panel, visit
+from support.page_elements import column, figure, panel, visit
 from support.script import in_turn, whole
 
 ANSWER = "".join(TEXTS)
+TOOL = {"type": "function", "function": {"name": "weather", "parameters": {"type": "object", "properties": {}}}}
 
 
 def test_content_is_shown_on_request_replayed_and_deleted(page: Page, console: Console) -> None:
@@ -69,3 +70,37 @@ def test_what_the_provider_answered_is_shown_for_each_attempt(page: Page, consol
     expect(first).to_contain_text(re.compile(r"127\.0\.0\.1:\d+.*new: DNS .*connect .*after "))
     expect(second).to_contain_text("answered")
     expect(second).to_contain_text("reused")
+
+
+def test_a_refused_request_says_what_was_refused_and_why(page: Page, console: Console) -> None:
+    reply = console.call(console.gate.ask(model="nosuch", temperature=0.25, tools=[TOOL]))
+    assert reply.status == 404
+    console.sign_in(page)
+    page.get_by_role("link", name=re.compile("^Refused 1")).click()
+    page.get_by_role("region", name="Requests").get_by_role("link", name="…").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("Refused · nosuch · test")
+    why = panel(page, "Why it was refused")
+    expect(why).to_contain_text("nosuch")
+    expect(why).to_contain_text("model_not_found")
+    expect(why).to_contain_text("Cause: the caller.")
+    expect(figure(why, "Member of the request")).to_have_text("model")
+    expect(page.locator(".stat")).to_have_count(0)
+    expect(figure(panel(page, "Parameters"), "Temperature")).to_have_text("0.25")
+    expect(figure(panel(page, "Parameters"), "Tools")).to_have_text("weather")
+    page.get_by_role("button", name="Repeat in the playground").click()
+    expect(page.get_by_label("Model", exact=True)).to_have_value("nosuch")
+    expect(page.get_by_label("Temperature")).to_have_value("0.25")
+    expect(page.get_by_label("Key", exact=True)).to_have_value("")
+
+
+def test_a_request_is_repeated_in_the_playground_with_its_prompt(page: Page, console: Console) -> None:
+    key = console.ask("POST", "/api/keys", {"name": "kept", "log_content": True})
+    console.chat(key["secret"])
+    console.sign_in(page, path="/requests")
+    page.get_by_role("region", name="Requests").get_by_role("link", name="…").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("Completed · smart · kept")
+    page.get_by_role("button", name="Repeat in the playground").click()
+    expect(page.get_by_label("Prompt", exact=True)).to_have_value("Say hello.")
+    expect(page.get_by_label("Key", exact=True)).to_have_value("")  # that of a caller is never chosen by itself
+    visit(page, "Audit")
+    expect(column(page, "Audit log", 3).first).to_have_text("content.read")

@@ -125,7 +125,8 @@ def test_each_filter_narrows_as_it_says(page: Page, console: Console) -> None:
     expect_rows(page, everything)
     bar.get_by_label("Id", exact=True).fill(f'"chatcmpl-{NAMES.index("dear"):029}",')
     bar.get_by_label("Id", exact=True).press("Enter")
-    expect(page.get_by_role("heading", level=1)).to_have_text(re.compile(f"^req_.*{NAMES.index('dear'):08x}$"))
+    expect(page.get_by_role("heading", level=1)).to_have_text("Completed · sonnet · batch")
+    expect(page.get_by_text(re.compile(f"^req_.*{NAMES.index('dear'):08x}$"))).to_be_visible()
     page.go_back()
     expect_rows(page, everything)
 
@@ -209,7 +210,17 @@ def test_columns_are_chosen_and_remembered(page: Page, console: Console) -> None
     fill(console, FEW)
     console.sign_in(page, path="/requests")
     heads = page.get_by_role("region", name="Requests", exact=True).get_by_role("columnheader")
-    usual = ["Time", "Request", "Result", "Status", "Model", "Key", "API", "In", "Out"]
+    usual: list[str | re.Pattern[str]] = [
+        re.compile("^Time UTC"),
+        "Request",
+        "Result",
+        "Status",
+        "Model",
+        "Key",
+        "API",
+        "In",
+        "Out",
+    ]
     expect(heads).to_have_text([*usual, "Price", "Margin", "First token", "Duration"])
     assert column(page, "Requests", 3).all_text_contents()[:3] == ["200", "200", "502"]
     page.get_by_role("button", name="Columns").click()
@@ -257,6 +268,34 @@ def test_pages_follow_each_other_and_what_matches_can_be_taken(page: Page, conso
     assert numbers == [number for each in pages for number in each]
     assert [each["request_id"] for each in by_json] == [each["request_id"] for each in by_csv]
     assert {each["model"] for each in by_csv} == {each["model"] for each in by_json} == {"many"}
+
+
+def test_the_requests_beside_one_are_those_of_the_list_it_was_opened_from(page: Page, console: Console) -> None:
+    fill(console, FEW)
+    console.sign_in(page, path="/requests?key=key_1&failed=false")
+    among = [NAMES.index("quick"), NAMES.index("whole"), 100, 101, 102]
+    expect_rows(page, among)
+    page.get_by_role("link", name=f"…{among[1]:08x}").click()
+    beside = page.get_by_role("navigation", name="Requests beside this one")
+
+    def expect_request(place: int) -> None:
+        expect(page.get_by_text(re.compile(f"^req_.*{among[place]:08x}$"))).to_be_visible()
+
+    expect_request(1)
+    beside.get_by_role("link", name="Older").click()
+    expect_request(2)
+    expect(beside.get_by_role("link", name="Older")).to_be_visible()
+    page.keyboard.press("ArrowRight")
+    expect_request(3)
+    for place in (2, 1, 0):
+        expect(beside.get_by_role("link", name="Newer")).to_be_visible()
+        page.keyboard.press("ArrowLeft")
+        expect_request(place)
+    expect(beside.get_by_role("button", name="Newer")).to_be_disabled()
+    page.get_by_label("Find a request by id").press("ArrowRight")
+    expect_request(0)
+    beside.get_by_role("link", name="All matches").click()
+    expect_rows(page, among)
 
 
 def test_a_key_is_found_by_its_name_whether_its_requests_were_seen_or_not(page: Page, console: Console) -> None:

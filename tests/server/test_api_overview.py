@@ -148,8 +148,13 @@ async def test_refused_requests_are_counted_beside_the_usage(database: str, tmp_
                 ]
             )
         ]
+        # A provider has refused this one: it is in the usage.
+        known = {"workspace_id": api.one.workspace.id, "key_id": "key_1", "model": "a"}
+        rows.append(request_row(len(rows), at_ms=end - 4, verdict="rejected", held=5, **known))
         await api.storage.store.write(lambda conn: insert_rows(conn, rows))
         found = (await overview(api, api.operator, period="day"))["refused"]
+        log = await api.ask("GET", "/api/requests", params={"refused": "true"}, **api.operator)
+        assert len(log.json()["data"]) == 5
         assert (found["total"], found["before"]) == (3, 1)
         step = STEPS["day"]
         assert found["series"] == [{"at_ms": end - DAY, "requests": 1}, {"at_ms": end - step, "requests": 2}]

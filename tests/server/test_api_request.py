@@ -30,7 +30,7 @@ def test_every_filter_can_be_asked_for() -> None:
         **{name: f"{name}_usd" for name in ("min_price", "max_price", "min_cost", "max_cost")},
     }
     wanted = {renamed.get(name, name) for name in RequestFilter.__struct_fields__} - {"key_ids"}
-    assert set(RequestQuery.__struct_fields__) == wanted | {"cursor", "limit"}
+    assert set(RequestQuery.__struct_fields__) == wanted | {"cursor", "limit", "order"}
 
 
 @one_database
@@ -91,6 +91,10 @@ async def test_pages_and_filters(tmp_path: Path) -> None:
                 break
             params["cursor"] = page["next"]
         assert found == ids[::-1]
+        middle = (await fetch(api, f"/api/requests/{ids[2]}", admin))["request"]["cursor"]
+        for order, beside in (("newest", ids[1]), ("oldest", ids[3])):
+            page = await fetch(api, "/api/requests", admin, cursor=middle, order=order, limit=1)
+            assert [row["request_id"] for row in page["data"]] == [beside]
         assert len((await fetch(api, "/api/requests", api.operator))["data"]) == 6
         key = (await fetch(api, f"/api/requests/{ids[0]}", admin))["request"]["key_id"]
         for params, wanted in (
@@ -103,6 +107,8 @@ async def test_pages_and_filters(tmp_path: Path) -> None:
             ({"id": ids[2][-8:]}, [ids[2]]),
             ({"failed": "true"}, [ids[3], ids[1]]),
             ({"error": "upstream_timeout"}, [ids[3], ids[1]]),
+            ({"refused": "true"}, []),
+            ({"refused": "false", "workspace": "two"}, [foreign]),
             ({"stream": "true"}, [foreign]),
             ({"id": ids[2]}, [ids[2]]),
             ({"since_ms": api.clock.at_ms - 1000, "workspace": "one"}, [ids[4], ids[3]]),

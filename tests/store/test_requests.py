@@ -3,6 +3,7 @@
 import random
 from functools import partial
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
@@ -207,7 +208,7 @@ async def test_a_cursor_that_no_page_gave_is_the_callers_error(database: str, tm
             assert (caught.value.code, caught.value.param) == ("invalid_value", "cursor")
         # Of a forged one, numbers beyond the columns': it shows what a page shows.
         await store.write(partial(insert_rows, rows=VARIETY))
-        huge = log._encode_cursor(10**40, 10**40)
+        huge = log.cursor_of(10**40, 10**40)
         page = await store.read(partial(list_requests, wanted=RequestFilter(workspace_id="two"), cursor=huge))
         assert numbers(page.rows) == [8, 1]
 
@@ -232,11 +233,12 @@ async def test_paging_loses_none_and_repeats_none_while_rows_come(database: str,
             first = come(chance.randrange(60))
             await store.write(partial(insert_rows, rows=first))
             wanted = RequestFilter(workspace_id=workspace, stream=chance.choice((None, True)))
+            order: Literal["newest", "oldest"] = chance.choice(("newest", "oldest"))
             seen: list[RequestRow] = []
             cursor: str | None = None
             while True:
                 limit = chance.randrange(1, 12)
-                page = await store.read(partial(list_requests, wanted=wanted, cursor=cursor, limit=limit))
+                page = await store.read(partial(list_requests, wanted=wanted, cursor=cursor, limit=limit, order=order))
                 assert len(page.rows) <= limit
                 seen += page.rows
                 cursor = page.next
@@ -245,7 +247,7 @@ async def test_paging_loses_none_and_repeats_none_while_rows_come(database: str,
                 later = come(chance.randrange(4))
                 await store.write(partial(insert_rows, rows=later))
             places = [(row.at_ms, row.seq) for row in seen]
-            assert places == sorted(set(places), reverse=True)
+            assert places == sorted(set(places), reverse=order == "newest")
             assert {row.request_id for row in first} <= {row.request_id for row in seen}
 
 
@@ -258,18 +260,21 @@ async def test_a_page_has_limited_rows_and_scans_and_the_next_one_continues(
     rows = [request_row(number, verdict="orphaned" if number in (3, 4, 35) else "completed") for number in range(40)]
     async with store_on(database, tmp_path) as store:
         await store.write(lambda conn: insert_rows(conn, rows))
-        pages, cursor = [], None
-        while True:
-            wanted = RequestFilter(verdict="orphaned")
-            page = await store.read(partial(list_requests, wanted=wanted, cursor=cursor, limit=1))
-            pages.append(numbers(page.rows))
-            cursor = page.next
-            if cursor is None:
-                break
+
+        async def found_in(order: Literal["newest", "oldest"]) -> list[int]:
+            found, cursor = [], None
+            while True:
+                wanted = RequestFilter(verdict="orphaned")
+                page = await store.read(partial(list_requests, wanted=wanted, cursor=cursor, limit=1, order=order))
+                found += numbers(page.rows)
+                cursor = page.next
+                if cursor is None:
+                    return found
+
+        assert (await found_in("newest"), await found_in("oldest")) == ([35, 4, 3], [3, 4, 35])
         by_id = await store.read(lambda conn: list_requests(conn, RequestFilter(id=rows[3].request_id)))
         monkeypatch.setattr(log, "MAX_ROWS", 7)
         for limit, expected in ((-5, 1), (0, 1), (3, 3), (10**30, 7)):
             page = await store.read(partial(list_requests, wanted=RequestFilter(), limit=limit))
             assert len(page.rows) == expected
-    assert [found for page in pages for found in page] == [35, 4, 3]
     assert numbers(by_id.rows) == [3]

@@ -52,9 +52,9 @@ FEW = ("requests_of_end_user", "requests_of_session")
 """Indexes of few rows, without the columns of filters."""
 
 
-def plans_of(conn: Connection, wanted: RequestFilter, cursor: str | None = None) -> list[str]:
+def plans_of(conn: Connection, wanted: RequestFilter, **more: Any) -> list[str]:
     """How each of the statements was done that a page took."""
-    return explained(conn, partial(list_requests, wanted=wanted, cursor=cursor))
+    return explained(conn, partial(list_requests, wanted=wanted, **more))
 
 
 @pytest.mark.diagonal
@@ -64,8 +64,10 @@ async def test_sqlite_walks_along_one_index(order: str, other: str, tmp_path: Pa
     which, index = ORDERS[order]
     wanted = RequestFilter(**which, **OTHERS[other])
     async with store_on("sqlite", tmp_path) as store:
-        for cursor in (None, log._encode_cursor(NOW_MS + 5, 7)):
-            for plan in await store.read(partial(plans_of, wanted=wanted, cursor=cursor)):
+        here = log.cursor_of(NOW_MS + 5, 7)
+        pages: list[dict[str, Any]] = [{}, {"cursor": here}, {"cursor": here, "order": "oldest"}]
+        for more in pages:
+            for plan in await store.read(partial(plans_of, wanted=wanted, **more)):
                 assert index in plan
                 assert "\n" not in plan, "one step, and nothing is sorted"
 

@@ -15,6 +15,10 @@ from support.script import End, Head, Seen, Send, Step, Wait, whole
 LONG_NAME = "the-very-long-name-of-a-service-that-nobody-wanted-to-shorten-00"
 
 
+KEPT = f"Completed · smart · {LONG_NAME}"
+"""The title of the page of the request that `fill` gives."""
+
+
 def open_page(page: Page, path: str, heading: str) -> None:
     page.goto(f"/console{path}")
     expect(page.get_by_role("heading", name=heading, exact=True, level=1)).to_be_visible()

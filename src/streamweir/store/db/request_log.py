@@ -207,7 +207,12 @@ class Row(Struct, kw_only=True, omit_defaults=True):
     ]
     verdict: Annotated[
         str,
-        LogColumn(about="How it ended, in one word.", log="verdict", filters=("verdict",), max_length=MAX_WORD_LENGTH),
+        LogColumn(
+            about="How it ended, in one word.",
+            log="verdict",
+            filters=("verdict", "refused"),
+            max_length=MAX_WORD_LENGTH,
+        ),
     ]
     error: Annotated[
         str | None,

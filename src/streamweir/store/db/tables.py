@@ -214,8 +214,9 @@ def _log_column(column: DeclaredColumn) -> Column[Any]:
     return Column(column.name, kind, nullable=column.is_nullable, unique=column.about.is_unique or None)
 
 
-IS_REFUSED = text("verdict = 'rejected'")
-"""Of a row of the request log: no model was asked. In a query, too, as a database knows the index by it."""
+IS_REFUSED = text("verdict = 'rejected' AND held IS NULL")
+"""Of a row of the request log: nothing was reserved, so no model was asked, and it is not in the usage. A provider's
+refusal is another matter. In a query, too, as a database knows the index by it."""
 _FILTERED = ("model", "target", "verdict", "dialect", "status", "error", "stream", "cost", "price")
 
 requests = Table(
@@ -236,7 +237,7 @@ requests = Table(
     _index_where(text("end_user IS NOT NULL"), "requests_of_end_user", "end_user", "at_ms", "seq"),
     _index_where(text("session IS NOT NULL"), "requests_of_session", "session", "at_ms", "seq"),
     # The overview counts them: there are no sums of what was refused.
-    _index_where(IS_REFUSED, "requests_refused", "at_ms", "workspace_id", "key_id", "model", "verdict"),
+    _index_where(IS_REFUSED, "requests_refused", "at_ms", "workspace_id", "key_id", "model", "verdict", "held"),
     sqlite_autoincrement=True,
 )
 

@@ -11,11 +11,24 @@ written here; content is elsewhere.
 import base64
 import re
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 from msgspec import Struct
-from sqlalchemy import ColumnElement, Connection, Select, and_, case, func, or_, select, true, tuple_
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Select,
+    UnaryExpression,
+    and_,
+    case,
+    func,
+    not_,
+    or_,
+    select,
+    true,
+    tuple_,
+)
 
 from streamweir.core.errors import CallerError
 from streamweir.store.db.request_log import COLUMNS, Row
@@ -45,7 +58,12 @@ _EQUAL = tuple(c.name for c in COLUMNS if c.name in c.about.filters and c.name n
 _columns = requests.c
 _Position = tuple[int, int]
 """A position in the order of pages: the time and the number of a row."""
-_newest_first = (_columns.at_ms.desc(), _columns.seq.desc())
+_Order = Literal["newest", "oldest"]
+_NEWEST = (_columns.at_ms.desc(), _columns.seq.desc())
+_ORDERS: dict[_Order, tuple[UnaryExpression[Any], UnaryExpression[Any]]] = {
+    "newest": _NEWEST,
+    "oldest": (_columns.at_ms.asc(), _columns.seq.asc()),
+}
 
 
 class RequestRow(Row, kw_only=True):
@@ -95,6 +113,8 @@ class RequestFilter(Struct, frozen=True, kw_only=True):
     """A code."""
     failed: bool | None = None
     """Whether it has an error code."""
+    refused: bool | None = None
+    """Whether it was refused before anything was reserved for it, and no model was asked."""
     stream: bool | None = None
     min_cost: int | None = None
     """In nano-dollars. A request without a cost does not match."""
@@ -142,8 +162,15 @@ def is_running(conn: Connection, request_id: str, workspace_id: str | None = Non
     return conn.execute(statement).first() is not None
 
 
-def list_requests(conn: Connection, wanted: RequestFilter, *, cursor: str | None = None, limit: int = 50) -> Page:
-    """Raises `CallerError` for an invalid cursor.
+def list_requests(
+    conn: Connection,
+    wanted: RequestFilter,
+    *,
+    cursor: str | None = None,
+    limit: int = 50,
+    order: _Order = "newest",
+) -> Page:
+    """Raises `CallerError` for an invalid cursor. `order`: what comes first; a cursor leads on in either.
 
     A page may have fewer rows than requested, or none, and still a next page: it has scanned `MAX_SCANNED` rows.
     """
@@ -152,31 +179,33 @@ def list_requests(conn: Connection, wanted: RequestFilter, *, cursor: str | None
     rows: list[RequestRow] = []
     is_bounded = (wanted.id is None and bool(_other_conditions(wanted))) or is_tail(wanted.id)
     for count in (FIRST_SCANNED, MAX_SCANNED - FIRST_SCANNED) if is_bounded else (None,):
-        last = None if count is None else _position_after(conn, wanted, after, count)
-        statement = select(requests).where(*conditions(wanted, after, last)).order_by(*_newest_first)
+        last = None if count is None else _position_after(conn, wanted, after, count, order)
+        statement = select(requests).where(*conditions(wanted, after, last, order)).order_by(*_ORDERS[order])
         rows += read_rows(conn, statement.limit(limit + 1 - len(rows)))
         if len(rows) > limit:
             rows.pop()
-            return Page(rows, _encode_cursor(rows[-1].at_ms, rows[-1].seq))
+            return Page(rows, cursor_of(rows[-1].at_ms, rows[-1].seq))
         after = last
         if last is None:
             return Page(rows, None)
-    return Page(rows, None if after is None else _encode_cursor(*after))
+    return Page(rows, None if after is None else cursor_of(*after))
 
 
-def _position_after(conn: Connection, wanted: RequestFilter, after: _Position | None, count: int) -> _Position | None:
+def _position_after(
+    conn: Connection, wanted: RequestFilter, after: _Position | None, count: int, order: _Order
+) -> _Position | None:
     """The last of so many rows from there on, if there are as many: where a scan without an index stops."""
-    scanned = select(_columns.at_ms, _columns.seq).where(*_owners(wanted), *_span(wanted, after))
-    found = conn.execute(scanned.order_by(*_newest_first).offset(count - 1).limit(1)).first()
+    scanned = select(_columns.at_ms, _columns.seq).where(*_owners(wanted), *_span(wanted, after, None, order))
+    found = conn.execute(scanned.order_by(*_ORDERS[order]).offset(count - 1).limit(1)).first()
     return None if found is None else (found.at_ms, found.seq)
 
 
 def conditions(
-    wanted: RequestFilter, after: _Position | None = None, last: _Position | None = None
+    wanted: RequestFilter, after: _Position | None = None, last: _Position | None = None, order: _Order = "newest"
 ) -> list[ColumnElement[bool]]:
-    """For rows after `after`, up to `last`."""
+    """For rows after `after`, up to `last`, in this order."""
     # The most selective ones come first, because SQLite evaluates in this order.
-    found = [*_owners(wanted), *_other_conditions(wanted), *_span(wanted, after, last)]
+    found = [*_owners(wanted), *_other_conditions(wanted), *_span(wanted, after, last, order)]
     if wanted.id is None:
         return found
     if is_tail(wanted.id):
@@ -197,17 +226,21 @@ def _owners(wanted: RequestFilter) -> list[ColumnElement[bool]]:
     return [*found[:1], *(case((each, 1), else_=0) == 1 for each in found[1:])]
 
 
-def _span(wanted: RequestFilter, after: _Position | None, last: _Position | None = None) -> list[ColumnElement[bool]]:
+def _span(
+    wanted: RequestFilter, after: _Position | None, last: _Position | None = None, order: _Order = "newest"
+) -> list[ColumnElement[bool]]:
     """One bound at each end: SQLite uses an index between two bounds, and checks any other for every row."""
     position = tuple_(_columns.at_ms, _columns.seq)
     since, until = wanted.since_ms, wanted.until_ms
+    is_down = order == "newest"
+    upper, lower = (after, last) if is_down else (last, after)
     found: list[ColumnElement[bool]] = []
-    if after is not None and (until is None or after[0] < until):
-        found.append(position < tuple_(*after))
+    if upper is not None and (until is None or upper[0] < until):
+        found.append(position < tuple_(*upper) if is_down else position <= tuple_(*upper))
     elif until is not None:
         found.append(_columns.at_ms < _bounded(until))
-    if last is not None and (since is None or last[0] >= since):
-        found.append(position >= tuple_(*last))
+    if lower is not None and (since is None or lower[0] >= since):
+        found.append(position >= tuple_(*lower) if is_down else position > tuple_(*lower))
     elif since is not None:
         found.append(_columns.at_ms >= _bounded(since))
     return found
@@ -230,6 +263,9 @@ def _other_conditions(wanted: RequestFilter) -> list[ColumnElement[bool]]:
         found.append(_columns.status.between(first, first + 99))
     if wanted.failed is not None:
         found.append(_columns.error.is_not(None) if wanted.failed else _columns.error.is_(None))
+    if wanted.refused is not None:
+        is_refused = and_(_columns.verdict == "rejected", _columns.held.is_(None))
+        found.append(is_refused if wanted.refused else not_(is_refused))
     if wanted.stream is not None:
         found.append(_columns.stream.is_(wanted.stream))
     if wanted.min_cost is not None:
@@ -277,7 +313,8 @@ def _of_id(id: str) -> ColumnElement[bool]:
     return _columns.seq.in_(select(_columns.seq).where(found))  # inside, so that its index is chosen first
 
 
-def _encode_cursor(at_ms: int, seq: int) -> str:
+def cursor_of(at_ms: int, seq: int) -> str:
+    """Of a row: what follows it in an order."""
     return base64.urlsafe_b64encode(f"{at_ms}.{seq}".encode()).decode().rstrip("=")
 
 

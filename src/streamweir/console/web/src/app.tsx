@@ -114,7 +114,7 @@ function isWithin(here: string, to: string): boolean {
 
 function Content(props: { here: string; places: readonly Place[] }) {
   const parts = props.here.split("/");
-  if (parts[1] === "requests" && parts[2]) return <OneRequest id={decoded(parts[2])} key={parts[2]} />;
+  if (parts[1] === "requests" && parts[2]) return <OneRequest id={decoded(parts[2])} />;
   const place = props.places.find((each) => each.to === props.here);
   if (place) return <place.page key={place.to} />;
   return (

@@ -1,7 +1,7 @@
 // The sums of the overview: filled steps, groups as lines, ranges of whole steps, changes.
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { changeOf, colourOf, column, errorRate, groupColumns, groupLabel, marginShare, pointsOf, shownGroups, snapped, spanName, spanText, stepsOf, sum } from "../src/lib/overview";
+import { changeOf, colourOf, column, errorRate, groupColumns, groupLabel, marginShare, pointsOf, refusedColumn, shownGroups, snapped, spanName, spanText, stepsOf, sum } from "../src/lib/overview";
 import type { UsageView as Usage, NamedGroup } from "../src/lib/types";
 
 const MINUTE = 60_000;
@@ -59,6 +59,12 @@ test("steps are counted from where the server begins them", () => {
   const shifted = stepsOf({ ...view, series: [{ at_ms: 11 * MINUTE + 7, usage: usage(3) }] });
   assert.deepEqual(shifted.starts[0], 9 * MINUTE + 7);
   assert.equal(sum(column(shifted.points, (each) => each.requests, 0), shifted.starts, null), 3);
+});
+
+test("refused requests stand in the steps in which they were refused", () => {
+  const refused = { total: 3, before: 0, series: [{ at_ms: 12 * MINUTE, requests: 3 }] };
+  assert.deepEqual(refusedColumn({ refused }, stepsOf(view).starts), [0, 0, 3, 0]);
+  assert.deepEqual(refusedColumn({ refused: null }, [1, 2]), [0, 0]);
 });
 
 test("the first groups have a line of their own, the others share one", () => {

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { bodyOf, NEW_DRAFT, type Draft } from "../src/lib/draft";
-import { draftOfBody } from "../src/lib/repeat";
+import { draftOfBody, draftOfParameters } from "../src/lib/repeat";
 
 const IMAGE = { name: "image/png, 3 bytes", url: "data:image/png;base64,AAAA" };
 const TOOL = { type: "function", function: { name: "f", parameters: { type: "object" } } };
@@ -41,4 +41,19 @@ test("stop sequences, the seed and usage of chat completions", () => {
 test("what is no request fills in nothing", () => {
   for (const odd of [null, undefined, 7, "x", [], "{"]) assert.deepEqual(draftOfBody(odd), {});
   assert.equal(draftOfBody({ messages: "odd", temperature: "warm", tools: 7 }).temperature, "");
+});
+
+test("where only the parameters are known they are filled in, and no text", () => {
+  const parameters = { messages: 3, temperature: 0, max_tokens: 800, seed: 7, effort: "low", tools: ["f"] };
+  const draft = { ...NEW_DRAFT, ...draftOfParameters(parameters, false), prompt: "Hello" };
+  assert.deepEqual(bodyOf(draft, "m").body, {
+    model: "m",
+    messages: [{ role: "user", content: "Hello" }],
+    temperature: 0,
+    max_tokens: 800,
+    seed: 7,
+    reasoning_effort: "low",
+    stream: false,
+  });
+  assert.deepEqual(draftOfParameters(null, true), { ...draftOfParameters({}, true), isStreamed: true });
 });

@@ -21,7 +21,7 @@ from streamweir.server.control.api.view import (
     values_of,
 )
 from streamweir.store.db.request_log import ParametersView, RefusalView, StripView
-from streamweir.store.requests.requests import RequestRow
+from streamweir.store.requests.requests import RequestRow, cursor_of
 
 T = TypeVar("T")
 
@@ -41,6 +41,7 @@ _FIRST = ("admitted_ms", "settled_ms", "service_tier")
 """The first of the members that only this view has; the others follow in the order of the log's columns."""
 _MEMBERS = {name: kind for name, kind, *_ in request_members("detail")}
 _NAMES = (*_FIRST, *(name for name in _MEMBERS if name not in _FIRST))
+_CURSOR = "Its place in the log: with it, `GET /api/requests` goes on from here, in either order."
 _BILL = "The lines that add up to the price. Null: there is no price, or its rates were not kept."
 _COST_BILL = (
     "For the operator: the lines that add up to the cost, if it has other rates than the price. Null: there is no cost,"
@@ -57,6 +58,7 @@ else:
         "RequestDetail",
         [
             *((name, _MEMBERS[name]) for name in _NAMES),
+            ("cursor", Annotated[str, Meta(description=_CURSOR)]),
             ("bill", Annotated[list[BillLineView] | None, Meta(description=_BILL)]),
             (
                 "cost_bill",
@@ -71,6 +73,7 @@ else:
 
 def view_detail(row: RequestRow, sees_cost: bool) -> RequestDetail:
     members = values_of(row, members_shown((*RequestView.__struct_fields__, *_NAMES), sees_cost))
+    members["cursor"] = cursor_of(row.at_ms, row.seq)
     members["strip"] = _read(StripView, row.strip)
     members["parameters"] = _read(ParametersView, row.parameters)
     members["refusal"] = _read(RefusalView, row.refusal)

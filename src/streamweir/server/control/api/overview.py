@@ -37,7 +37,7 @@ Period = Literal["hour", "day", "week", "month"]
 By = Literal["model", "key", "provider"]
 
 MAX_GROUPS = 20
-MAX_TOP = 5
+MAX_TOP = 10
 _PERIODS: dict[Period, tuple[int, Step]] = {
     "hour": (HOUR_MS, "minute"),
     "day": (DAY_MS, "quarter"),

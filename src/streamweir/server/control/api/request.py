@@ -58,6 +58,10 @@ class RequestMembers(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     status_class: Annotated[int, Meta(ge=0, le=9, description="The first digit of the status.")] | None = None
     error: Annotated[str, Meta(description="A code, or a pattern.")] | None = None
     failed: Annotated[bool, Meta(description="Whether it ended with an error.")] | None = None
+    refused: (
+        Annotated[bool, Meta(description="Whether it was refused before a model was asked: it is not in the usage.")]
+        | None
+    ) = None
     stream: bool | None = None
     min_price_usd: Dollars | None = None
     max_price_usd: Dollars | None = None
@@ -76,6 +80,10 @@ class RequestMembers(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 class RequestQuery(RequestMembers, frozen=True, kw_only=True):
     cursor: Cursor | None = None
     limit: Limit = PAGE
+    order: Annotated[
+        Literal["newest", "oldest"],
+        Meta(description="What comes first. The `cursor` of a request leads to either side."),
+    ] = "newest"
 
 
 class FoundRequest(Struct, kw_only=True):
@@ -129,6 +137,7 @@ def filter_of(query: RequestMembers, actor: Actor, rule: EndUserRule, conn: Conn
         status_class=query.status_class,
         error=query.error,
         failed=query.failed,
+        refused=query.refused,
         stream=query.stream,
         min_price=_nano(query.min_price_usd, "min_price_usd"),
         max_price=_nano(query.max_price_usd, "max_price_usd"),
@@ -175,7 +184,7 @@ async def list_requests(call: Call[RequestQuery, Nothing]) -> Page[RequestView]:
 
     def work(conn: Connection) -> requests.Page:
         wanted = filter_of(query, actor, rule, conn)
-        return requests.list_requests(conn, wanted, cursor=query.cursor, limit=query.limit)
+        return requests.list_requests(conn, wanted, cursor=query.cursor, limit=query.limit, order=query.order)
 
     await call.context.flush_accounting()
     found = await call.context.read(work)
@@ -261,7 +270,7 @@ OPERATIONS = (
         method="GET",
         path="/api/requests",
         access=Permission.REQUESTS_READ,
-        about="List finished requests, newest first",
+        about="List finished requests, newest first by default",
         handler=list_requests,
         query=RequestQuery,
         answer=Page[RequestView],

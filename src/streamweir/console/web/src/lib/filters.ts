@@ -2,10 +2,10 @@
 // gives the same question, but for `last`, which counts back from the moment of asking.
 import type { Query } from "./api";
 import { nameOfApi } from "./apis";
-import { clock, day, dollars, moment, words } from "./format";
+import { clock, day, dollars, moment, outcome } from "./format";
 
 export const TEXTS = ["id", "workspace", "key", "model", "provider", "target", "dialect", "verdict", "error", "end_user", "session", "tag"] as const;
-export const CHOICES = ["status_class", "failed", "stream"] as const;
+export const CHOICES = ["status_class", "failed", "refused", "stream"] as const;
 export const AMOUNTS = ["min_price_usd", "max_price_usd", "min_cost_usd", "max_cost_usd"] as const;
 export const MOMENTS = ["since_ms", "until_ms"] as const;
 export const LAST = "last";
@@ -57,7 +57,7 @@ function isGood(name: FilterName, value: string): boolean {
   if (name === LAST) return Object.hasOwn(SPANS, value);
   if (name === "since_ms" || name === "until_ms") return /^\d{1,15}$/.test(value);
   if (name === "status_class") return /^\d$/.test(value);
-  if (name === "failed" || name === "stream") return value === "true" || value === "false";
+  if (name === "failed" || name === "refused" || name === "stream") return value === "true" || value === "false";
   if (name.endsWith("_usd")) return isAmount(value);
   return true;
 }
@@ -121,11 +121,13 @@ function textOf(name: FilterName, value: string, nameOf: (id: string) => string 
     case "dialect":
       return `API: ${nameOfApi(value)}`;
     case "verdict":
-      return `result: ${words(value)}`;
+      return `result: ${outcome(value)}`;
     case "status_class":
       return `status: ${value}xx`;
     case "failed":
       return value === "true" ? "failed" : "not failed";
+    case "refused":
+      return value === "true" ? "refused by the gateway" : "not refused by the gateway";
     case "stream":
       return value === "true" ? "streamed" : "not streamed";
     case "min_price_usd":

@@ -133,3 +133,17 @@ export function plural(value: number, one: string, many = `${one}s`): string {
 export function words(name: string): string {
   return name.replaceAll("_", " ");
 }
+
+// The end of an id that was drawn tells it apart, for it begins with the time; it is searched for, too. A name is shown whole.
+export function shortId(id: string): string {
+  return /^(req|key|ws)_/.test(id) && id.length > 14 ? `…${id.slice(-8)}` : id;
+}
+
+// A verdict, as the console calls it: `rejected` is said of requests that the gateway has refused.
+export function outcome(verdict: string): string {
+  return verdict === "rejected" ? "refused" : words(verdict);
+}
+
+export function capital(text: string): string {
+  return text.charAt(0).toUpperCase() + text.slice(1);
+}

@@ -89,6 +89,12 @@ export function groupColumns(
   return columns;
 }
 
+// The refused requests of each step. A step of the server begins where one of the chart does.
+export function refusedColumn(view: Pick<Overview, "refused">, starts: readonly number[]): number[] {
+  const known = new Map(view.refused?.series.map((step) => [step.at_ms, step.requests]));
+  return starts.map((at) => known.get(at) ?? 0);
+}
+
 // A range of whole steps within the period. null: the whole of it, or nothing of it.
 export function snapped(range: Range, steps: Steps, stepMs: number): Range | null {
   const within = steps.starts.filter((at) => at + stepMs > range.since && at < range.until);

@@ -2,6 +2,7 @@
 import { readConversation } from "./conversation";
 import type { Draft, Turn } from "./draft";
 import { objectOf, readObject, textOf, type Json } from "./json";
+import type { ParametersView } from "./types";
 
 // The body of a request of chat completions, Messages or Responses.
 export function draftOfBody(body: unknown): Partial<Draft> {
@@ -22,6 +23,19 @@ function parametersOf(body: Json): Partial<Draft> {
     effort: textOf(body.reasoning_effort) ?? textOf(objectOf(body.reasoning).effort) ?? textOf(objectOf(body.output_config).effort) ?? "",
     isStreamed: body.stream === true,
     tools,
+  };
+}
+
+// Where no more is known than the parameters. A tool that is known by its name alone cannot be sent.
+export function draftOfParameters(parameters: ParametersView | null, isStreamed: boolean): Partial<Draft> {
+  const { temperature, max_tokens, top_p, seed, effort } = parameters ?? {};
+  return {
+    temperature: numberText(temperature),
+    maxTokens: numberText(max_tokens),
+    topP: numberText(top_p),
+    seed: numberText(seed),
+    effort: effort ?? "",
+    isStreamed,
   };
 }
 

@@ -398,6 +398,8 @@ export interface RequestDetail extends RequestView {
   refusal: RefusalView | null;
   /** Of a resumable stream: when nobody read it. */
   reader_gaps: ReaderGapView[];
+  /** Its place in the log: with it, `GET /api/requests` goes on from here, in either order. */
+  cursor: string;
   /** The lines that add up to the price. Null: there is no price, or its rates were not kept. */
   bill: BillLineView[] | null;
   /** For the operator: the lines that add up to the cost, if it has other rates than the price. Null: there is no cost, its rates were not kept, or they are those of the price. */

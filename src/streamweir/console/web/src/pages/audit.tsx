@@ -3,7 +3,7 @@
 import { useState } from "preact/hooks";
 import { get, session } from "../lib/api";
 import { readDetail } from "../lib/audit";
-import { plural } from "../lib/format";
+import { plural, shortId } from "../lib/format";
 import { useLoad } from "../lib/load";
 import { go, href, query } from "../lib/route";
 import type { AuditView, Page as Rows } from "../lib/types";
@@ -94,7 +94,7 @@ function What(props: { row: AuditView }) {
   const isRequest = action === "request.cancel" || action === "content.read" || action === "content.delete";
   const text = (
     <span class={object_name === null ? "mono" : ""} title={object}>
-      <bdi>{object_name ?? object}</bdi>
+      <bdi>{object_name ?? shortId(object)}</bdi>
     </span>
   );
   return isRequest ? <a href={href(`/requests/${encodeURIComponent(object)}`)}>{text}</a> : text;
@@ -116,5 +116,5 @@ function Detail(props: { detail: Record<string, unknown> }) {
 
 function Member(props: { name: string; text: string }) {
   if (props.name !== "request_id") return <span class="break">{props.text}</span>;
-  return <a class="mono break" href={href(`/requests/${encodeURIComponent(props.text)}`)}>{props.text}</a>;
+  return <a class="mono" href={href(`/requests/${encodeURIComponent(props.text)}`)} title={props.text}>{shortId(props.text)}</a>;
 }

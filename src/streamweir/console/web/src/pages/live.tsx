@@ -3,7 +3,7 @@
 import { useEffect, useState } from "preact/hooks";
 import { session } from "../lib/api";
 import { useLiveFeed, type Feed } from "../lib/feed";
-import { clock, count, dollars, duration, exactDollars, moment, plural, short } from "../lib/format";
+import { clock, count, dollars, duration, exactDollars, moment, plural, short, shortId, zone } from "../lib/format";
 import { useNow } from "../lib/load";
 import { calmOf, rate, tokensPerSecond } from "../lib/pace";
 import { href } from "../lib/route";
@@ -74,7 +74,7 @@ function Streams(props: { snapshot: LiveEvent; isStale: boolean; now: number; st
   return (
     <>
       <Sums rows={data} total={total} now={now} />
-      <Panel flush class="dense" title={`${total > data.length ? `The newest ${count(data.length)} of ${count(total)}` : plural(total, "request")}${props.isStale ? `, as of ${clock(snapshot.at_ms)}` : ""}`}>
+      <Panel flush class="dense" title={`${total > data.length ? `The newest ${count(data.length)} of ${count(total)}` : plural(total, "request")}${props.isStale ? `, as of ${clock(snapshot.at_ms)} ${zone(snapshot.at_ms)}` : ""}`}>
         <Table<Stream>
           label="Running requests"
           rows={data}
@@ -139,11 +139,10 @@ function Sum(props: { name: string; value: string }) {
   );
 }
 
-// Its end tells requests apart: ids begin with the time.
 function RequestLink(props: { id: string }) {
   return (
     <a class="mono nowrap" href={href(`/requests/${encodeURIComponent(props.id)}`)} title={props.id}>
-      {props.id.length > 14 ? `…${props.id.slice(-8)}` : props.id}
+      {shortId(props.id)}
     </a>
   );
 }

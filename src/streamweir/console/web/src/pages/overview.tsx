@@ -1,5 +1,6 @@
 // What was asked, what it cost and how it went over the last hour, day, week or month, by one call. Every figure leads to
 // the requests behind it. Asked again every quarter of a minute while somebody looks.
+import { useEffect, useRef } from "preact/hooks";
 import { get } from "../lib/api";
 import { useLoad, useRefresh } from "../lib/load";
 import { GROUPINGS, isGrouping, isPeriod, PERIODS, snapped, stepsOf, type Range } from "../lib/overview";
@@ -12,23 +13,33 @@ import { Charts } from "./overview/charts";
 import { First } from "./overview/first";
 import { Groups } from "./overview/groups";
 import { Stats } from "./overview/stats";
+import { TopKeys } from "./overview/top";
 
 const REFRESH_MS = 15_000;
 
+// What somebody has chosen stays while the console is open, wherever else one goes meanwhile.
+let kept: { period: Period | null; by: Grouping } = { period: null, by: "model" };
+
 export function Overview() {
   const asked = query.value;
-  const period: Period = isPeriod(asked.get("period")) ? (asked.get("period") as Period) : "day";
-  const by: Grouping = isGrouping(asked.get("by")) ? (asked.get("by") as Grouping) : "model";
+  const first = useRef<Period | null>(null); // the server's choice: the period that holds the requests
+  const period = isPeriod(asked.get("period")) ? (asked.get("period") as Period) : kept.period;
+  const by: Grouping = isGrouping(asked.get("by")) ? (asked.get("by") as Grouping) : kept.by;
   const within: Narrowing = Object.fromEntries(NARROWING.flatMap((name) => (asked.get(name) ? [[name, asked.get(name)]] : [])));
   const { data, error, reload } = useLoad(
-    (abort) => get<View>("/api/overview", { period, by, ...within }, abort),
+    (abort) => get<View>("/api/overview", { period: period ?? first.current, by, ...within }, abort),
     [period, by, ...NARROWING.map((name) => within[name])],
   );
   useRefresh(reload, REFRESH_MS);
-  const hasAny = data !== null && (data.has_requests || Object.keys(within).length > 0);
+  useEffect(() => {
+    kept = { period, by };
+  }, [period, by]);
+  const shown = period ?? data?.period ?? "day";
+  if (data && (data.has_requests || data.refused?.total)) first.current ??= data.period;
+  const hasAny = data !== null && (data.has_requests || Boolean(data.refused?.total) || Object.keys(within).length > 0);
   const actions = (
     <>
-      <Choice label="Period" value={period} options={PERIODS} onChange={(chosen) => adjust({ period: chosen, from: null, to: null })} />
+      <Choice label="Period" value={shown} options={PERIODS} onChange={(chosen) => adjust({ period: chosen, from: null, to: null })} />
       <Choice label="Grouped by" value={by} options={GROUPINGS} onChange={(chosen) => adjust({ by: chosen })} />
     </>
   );
@@ -55,7 +66,10 @@ function Shown(props: { view: View; within: Narrowing; zoom: Range | null }) {
       <Stats view={view} within={within} />
       <Charts view={view} steps={steps} zoom={zoom} within={within} />
       <Groups view={view} within={within} />
-      {!within.model && !within.provider && <Attributed view={view} within={within} />}
+      <div class="columns even tops">
+        {view.by !== "key" && !within.key && view.top_keys.length > 0 && <TopKeys view={view} within={within} />}
+        {!within.model && !within.provider && <Attributed view={view} within={within} />}
+      </div>
     </>
   );
 }
@@ -79,6 +93,6 @@ function Chips(props: { within: Narrowing; view: View }) {
 
 // A key is known by its name where the view tells it.
 function nameOf(kind: string, value: string, view: View): string {
-  if (kind !== "key" || view.by !== "key") return value;
-  return view.groups.find((group) => group.group === value)?.name ?? value;
+  const known = kind === "key" ? [...view.top_keys, ...view.groups] : [];
+  return known.find((group) => group.group === value)?.name ?? value;
 }

@@ -2,15 +2,20 @@
 // kept and asked for, what was said. While it runs it is asked about each second.
 import { useEffect, useRef, useState } from "preact/hooks";
 import { get } from "../lib/api";
-import { count, dollars, duration, exactDollars, short } from "../lib/format";
+import { isInPlayground } from "../lib/apis";
+import { capital, count, dollars, duration, exactDollars, outcome, short } from "../lib/format";
 import { useLoad } from "../lib/load";
 import { rate, tokensPerSecond } from "../lib/pace";
 import { href } from "../lib/route";
 import type { ContentView as Content, FoundRequest, RequestDetail } from "../lib/types";
-import { At, CopyButton, Empty, Page, Problem, Verdict, Waiting } from "../ui/parts";
+import { At, CopyableId, Empty, Page, Problem, toneOf, Waiting } from "../ui/parts";
 import { Attempts } from "./request/attempts";
 import { Cost, Price, UsageTable } from "./request/bill";
 import { FactsPanel, Outcome } from "./request/facts";
+import { Neighbours } from "./request/neighbours";
+import { Parameters } from "./request/parameters";
+import { Refusal } from "./request/refusal";
+import { Repeat } from "./request/repeat";
 import { Running } from "./request/running";
 import { Said } from "./request/said";
 import { Snippets } from "./request/snippets";
@@ -20,7 +25,7 @@ const EVERY_MS = 1000;
 
 export function OneRequest(props: { id: string }) {
   const { data, error, isLoading, reload } = useLoad(
-    (abort) => get<FoundRequest>(`/api/requests/${encodeURIComponent(props.id)}`, {}, abort),
+    async (abort) => ({ id: props.id, ...(await get<FoundRequest>(`/api/requests/${encodeURIComponent(props.id)}`, {}, abort)) }),
     [props.id],
   );
   const isRunning = data?.state === "running";
@@ -34,7 +39,8 @@ export function OneRequest(props: { id: string }) {
     return () => clearInterval(timer);
   }, [isRunning, reload]);
 
-  if (data === null) {
+  // What was shown stays until the next one is there.
+  if (data === null || (error && data.id !== props.id)) {
     return (
       <Page title={props.id}>
         {error?.status === 404 ? (
@@ -50,8 +56,8 @@ export function OneRequest(props: { id: string }) {
   }
   return (
     <>
-      {data.live && <Running live={data.live} error={error} onStopped={reload} />}
-      {data.request && <Over row={data.request} error={error} reload={reload} />}
+      {data.live && <Running key={data.id} live={data.live} error={error} onStopped={reload} />}
+      {data.request && <Over key={data.id} row={data.request} error={error} reload={reload} />}
     </>
   );
 }
@@ -59,40 +65,73 @@ export function OneRequest(props: { id: string }) {
 function Over(props: { row: RequestDetail; error: ReturnType<typeof useLoad>["error"]; reload: () => void }) {
   const { row, reload } = props;
   const [content, setContent] = useState<Content | null>(null);
+  const isRefused = row.verdict === "rejected" && row.attempts.length === 0; // else a provider has refused it
   return (
     <Page
-      title={row.request_id}
+      title={titleOf(row)}
+      head={<Title row={row} />}
       about={
         <span class="row">
-          <Verdict verdict={row.verdict} />
+          <CopyableId id={row.request_id} />
           <At at={row.at_ms} />
-          {row.model !== null && <bdi class="break">{row.model}</bdi>}
         </span>
       }
-      actions={<CopyButton text={row.request_id} label="Copy id" />}
+      actions={
+        <>
+          <Neighbours row={row} />
+          {isInPlayground(row.dialect ?? "") && row.model !== null && <Repeat row={row} content={content} />}
+        </>
+      }
     >
       <Problem error={props.error} onRetry={reload} />
-      <Figures row={row} />
-      <Outcome row={row} />
-      <Way row={row} />
-      <Attempts row={row} />
-      <div class="columns">
-        <UsageTable row={row} />
-        <Price row={row} />
-      </div>
-      <Cost row={row} />
+      {isRefused ? (
+        <Refusal row={row} />
+      ) : (
+        <>
+          <Figures row={row} />
+          <Outcome row={row} />
+          <Way row={row} />
+          <Attempts row={row} />
+          <div class="columns even">
+            <UsageTable row={row} />
+            <Price row={row} />
+          </div>
+          <Cost row={row} />
+        </>
+      )}
+      <Parameters row={row} />
       <FactsPanel row={row} />
-      <Said
-        row={row}
-        content={content}
-        onContent={setContent}
-        onDeleted={() => {
-          setContent(null);
-          reload();
-        }}
-      />
+      {!isRefused && (
+        <Said
+          row={row}
+          content={content}
+          onContent={setContent}
+          onDeleted={() => {
+            setContent(null);
+            reload();
+          }}
+        />
+      )}
       <Snippets row={row} content={content} />
     </Page>
+  );
+}
+
+// What happened, to which model, and by whom it was asked.
+function partsOf(row: RequestDetail): [string, string, string] {
+  return [capital(outcome(row.verdict)), row.model ?? "no model", row.key_name ?? row.key_id ?? "no key"];
+}
+
+function titleOf(row: RequestDetail): string {
+  return partsOf(row).join(" · ");
+}
+
+function Title(props: { row: RequestDetail }) {
+  const [what, model, key] = partsOf(props.row);
+  return (
+    <>
+      <span class={toneOf(props.row.verdict)}>{what}</span> · <bdi>{model}</bdi> · <bdi>{key}</bdi>
+    </>
   );
 }
 

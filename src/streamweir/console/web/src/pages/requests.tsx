@@ -10,6 +10,7 @@ import { go, query } from "../lib/route";
 import type { KeyView as Key, Page as Rows, PlaygroundView, ProviderView, RequestView, Workspace } from "../lib/types";
 import { Button, Page, Panel, Problem, Waiting } from "../ui/parts";
 import { Table } from "../ui/table";
+import { useWorkspaces } from "../ui/workspaces";
 import { ChooseColumns, columnsOf } from "./requests/columns";
 import { Chips, FilterBar, name, nothingSeen, see, type Changes } from "./requests/filters";
 import { NoRows } from "./requests/nothing";
@@ -40,7 +41,8 @@ export function Requests() {
   useRefresh(follow, isPaused || !mayFollow || error ? null : Object.keys(filters).length ? FOLLOW_FILTERED_MS : FOLLOW_MS);
   const [kept, setKept] = useState(keptColumns);
   const isNew = useNewRows(data?.question ?? null, data?.page.data ?? []);
-  const columns = columnsOf({ filters, isNew });
+  const workspaces = useWorkspaces();
+  const columns = columnsOf({ filters, isNew, nameOf: workspaces.nameOf });
   const seen = useRef(nothingSeen());
   if (data) see(seen.current, data.page.data);
   const [isNaming, setIsNaming] = useState(false);
@@ -83,7 +85,7 @@ export function Requests() {
             <NoRows
               filters={filters}
               isFirst={cursors.length === 0}
-              nameOf={(id) => seen.current.keys.get(id) ?? seen.current.workspaces.get(id)}
+              nameOf={(id) => seen.current.keys.get(id) ?? seen.current.workspaces.get(id) ?? workspaces.nameOf(id)}
               onOlder={data.page.next === null ? null : () => turnTo([...cursors, String(data.page.next)])}
               onChange={change}
             />

@@ -14,6 +14,7 @@ export interface Line {
   colour: string; // the name of a custom property: `c1`
   values: (number | null)[];
   whole?: number | null; // of all that is shown, where nothing is hovered
+  drawn?: number[]; // how high, if not as high as the values
 }
 
 export interface ChartProps {
@@ -181,7 +182,7 @@ function stacked(lines: Line[]): (number | null)[][] {
 }
 
 function data(props: ChartProps): uPlot.AlignedData {
-  const lines = props.isStacked ? stacked(props.lines) : props.lines.map((line) => line.values);
+  const lines = props.isStacked ? stacked(props.lines) : props.lines.map((line) => line.drawn ?? line.values);
   return [props.times.map((ms) => ms / 1000), ...lines] as uPlot.AlignedData;
 }
 

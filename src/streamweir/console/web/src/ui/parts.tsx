@@ -2,12 +2,12 @@
 import type { ComponentChildren, JSX } from "preact";
 import { useEffect, useId, useRef, useState } from "preact/hooks";
 import type { ApiError } from "../lib/api";
-import { ago, dollars, exactDollars, moment, preciseMoment, words } from "../lib/format";
+import { ago, dollars, exactDollars, moment, outcome, preciseMoment } from "../lib/format";
 import { useNow } from "../lib/load";
 
 export type Tone = "plain" | "good" | "warn" | "bad" | "accent";
 
-export function Page(props: { title: string; about?: ComponentChildren; actions?: ComponentChildren; children: ComponentChildren }) {
+export function Page(props: { title: string; head?: ComponentChildren; about?: ComponentChildren; actions?: ComponentChildren; children: ComponentChildren }) {
   useEffect(() => {
     document.title = `${props.title} · Streamweir`;
   }, [props.title]);
@@ -15,7 +15,7 @@ export function Page(props: { title: string; about?: ComponentChildren; actions?
     <div class="page">
       <header class="page-head">
         <div>
-          <h1>{props.title}</h1>
+          <h1>{props.head ?? props.title}</h1>
           {props.about && <p class="muted">{props.about}</p>}
         </div>
         {props.actions && <div class="actions">{props.actions}</div>}
@@ -63,11 +63,14 @@ const VERDICTS: Record<string, Tone> = {
   shutdown: "warn",
 };
 
+export function toneOf(verdict: string): Tone {
+  return VERDICTS[verdict] ?? "bad";
+}
+
 export function Verdict(props: { verdict: string; error?: string | null }) {
-  const tone = VERDICTS[props.verdict] ?? "bad";
   return (
-    <Badge tone={tone} {...(props.error ? { title: props.error } : {})}>
-      {words(props.verdict)}
+    <Badge tone={toneOf(props.verdict)} {...(props.error ? { title: props.error } : {})}>
+      {outcome(props.verdict)}
     </Badge>
   );
 }

@@ -2,14 +2,13 @@
 import { useState } from "preact/hooks";
 import { get } from "../../lib/api";
 import { nameOfApi } from "../../lib/apis";
-import { count, percent, short } from "../../lib/format";
 import { useLoad } from "../../lib/load";
 import { href } from "../../lib/route";
 import type { GroupView, Overview, UsageSeries } from "../../lib/types";
-import { Choice, Money, Panel, Problem } from "../../ui/parts";
+import { Choice, Panel, Problem } from "../../ui/parts";
 import { Table } from "../../ui/table";
 import type { Narrowing } from "./address";
-import { Margin } from "./groups";
+import { usageColumns } from "./top";
 
 type Kind = "end_user" | "tag" | "session" | "api";
 const KINDS: readonly (readonly [Kind, string])[] = [
@@ -35,7 +34,7 @@ export function Attributed(props: { view: Overview; within: Narrowing }) {
   const rows = data?.by === kind ? data.groups.filter((group) => group.group !== "" && group.group !== null) : [];
   const nameOf = (group: GroupView) => (kind === "api" ? nameOfApi(group.group ?? "") : (group.group ?? ""));
   return (
-    <Panel title="By what callers say" flush class="usage" actions={<Choice label="Said by callers" value={kind} options={KINDS} onChange={setKind} />}>
+    <Panel title={`Top ${label === "APIs" ? label : label.toLowerCase()}`} flush class="usage dense" actions={<Choice label="Said by callers" value={kind} options={KINDS} onChange={setKind} />}>
       <Problem error={error} onRetry={reload} />
       {rows.length > 0 && (
         <Table<GroupView>
@@ -44,17 +43,11 @@ export function Attributed(props: { view: Overview; within: Narrowing }) {
           keyOf={(group) => group.group ?? ""}
           columns={[
             { name: label, class: "clip", show: (group) => <a href={href("/requests", { ...within, [filter]: group.group, since_ms, until_ms })} title={nameOf(group)}><bdi>{nameOf(group)}</bdi></a> },
-            { name: "Requests", isNumber: true, show: ({ usage }) => count(usage.requests) },
-            { name: "Errors", isNumber: true, show: ({ usage }) => (usage.errors ? `${count(usage.errors)} (${percent(usage.errors, usage.requests)})` : "0") },
-            { name: "Tokens in", isNumber: true, show: ({ usage }) => short(usage.prompt_tokens) },
-            { name: "Tokens out", isNumber: true, show: ({ usage }) => short(usage.completion_tokens) },
-            { name: "Price", isNumber: true, show: ({ usage }) => <Money usd={usage.price_usd} /> },
-            view.total.cost_usd !== undefined && { name: "Cost", isNumber: true, show: ({ usage }: GroupView) => <Money usd={usage.cost_usd} /> },
-            view.total.margin_usd !== undefined && { name: "Margin", isNumber: true, show: ({ usage }: GroupView) => <Margin usage={usage} /> },
+            ...usageColumns<GroupView>(view.total),
           ]}
         />
       )}
-      <p class="muted note">{data && !rows.length ? `No ${label.toLowerCase()} were named in this period.` : "Whole days in UTC. The ten that most was sold to."}</p>
+      <p class="muted note">{data && !rows.length ? `No ${label.toLowerCase()} were named in this period.` : "As callers name them, in whole days by UTC. The ten with the highest price."}</p>
     </Panel>
   );
 }

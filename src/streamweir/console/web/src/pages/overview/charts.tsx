@@ -1,7 +1,7 @@
 // Four charts over the same time. Zooming one zooms all, and the range leads to its requests.
 import { useMemo } from "preact/hooks";
-import { dollars, duration, plural, short } from "../../lib/format";
-import { column, groupColumns, shownGroups, snapped, spanName, spanText, sum, type Range, type Steps } from "../../lib/overview";
+import { dollars, duration, plural, short, zone } from "../../lib/format";
+import { column, groupColumns, refusedColumn, shownGroups, snapped, spanName, spanText, sum, type Range, type Steps } from "../../lib/overview";
 import { href } from "../../lib/route";
 import type { Overview } from "../../lib/types";
 import { Chart, type Line } from "../../ui/chart";
@@ -34,10 +34,10 @@ export function Charts(props: Props) {
   const each = `by ${spanName(view.step_ms)}`;
   return (
     <>
-      {zoom && <Zoomed {...props} zoom={zoom} requests={lines.requests[0]?.whole ?? 0} onReset={() => zoomTo(null)} />}
+      {zoom && <Zoomed {...props} zoom={zoom} requests={(lines.requests[0]?.whole ?? 0) + (view.refused ? (lines.requests[1]?.whole ?? 0) : 0)} onReset={() => zoomTo(null)} />}
       <div class="charts">
         <Panel title="Requests">
-          <Chart {...common} label={`Requests and errors ${each}`} lines={lines.requests} format={short} kind="bars" isWhole />
+          <Chart {...common} label={`Requests, refused ones and errors ${each}`} lines={lines.requests} format={short} kind="bars" isWhole />
         </Panel>
         <Panel title={`Price by ${view.by}`}>
           <Chart {...common} label={`Price by ${view.by}, ${each}`} lines={lines.price} format={dollars} kind="bars" isStacked />
@@ -58,9 +58,13 @@ function linesOf(view: Overview, steps: Steps, zoom: Range | null): Lines {
   const summed = (label: string, colour: string, values: number[]): Line => ({ label, colour, values, whole: sum(values, starts, zoom) });
   const shown = shownGroups(view.groups);
   const prices = groupColumns(view.group_series, starts, shown, (usage) => Number(usage.price_usd));
+  const asked = column(points, (usage) => usage.requests, 0);
+  const refused = refusedColumn(view, starts);
   return {
     requests: [
-      summed("Requests", "c1", column(points, (usage) => usage.requests, 0)),
+      // Refused ones are no part of the requests: they stand on top of them.
+      ...(view.refused ? [{ ...summed("Refused", "c6", refused), drawn: refused.map((each, place) => each + (asked[place] ?? 0)) }] : []),
+      summed("Requests", "c1", asked),
       summed("Errors", "bad", column(points, (usage) => usage.errors, 0)),
     ],
     price: shown.length
@@ -82,7 +86,9 @@ function Zoomed(props: Props & { zoom: Range; requests: number; onReset: () => v
   const { since, until } = props.zoom;
   return (
     <div class="row zoomed" role="status">
-      <span>{spanText(since, until, Date.now())}</span>
+      <span>
+        {spanText(since, until, Date.now())} {zone(since)}
+      </span>
       <a href={href("/requests", { ...props.within, since_ms: since, until_ms: until })}>
         Show the {plural(props.requests, "request")} of these {spanName(until - since)}
       </a>

@@ -76,7 +76,7 @@ export function Groups(props: { view: Overview; within: Narrowing }) {
       <p class="muted note">
         {Boolean(total.uncosted) && "* Of the requests whose cost is known. "}
         Requests refused before a provider was called cost nothing and are not counted:{" "}
-        <a href={href("/requests", { ...within, verdict: "rejected", since_ms, until_ms })}>refused requests</a>
+        <a href={href("/requests", { ...within, refused: true, since_ms, until_ms })}>refused requests</a>
       </p>
     </Panel>
   );

@@ -3,7 +3,7 @@
 import { useEffect, useState } from "preact/hooks";
 import { get } from "../../lib/api";
 import type { Call, Choice } from "../../lib/chat";
-import { count, dollars, duration, exactDollars, NONE, words } from "../../lib/format";
+import { count, dollars, duration, exactDollars, NONE, shortId, words } from "../../lib/format";
 import { rate, tokensPerSecond } from "../../lib/pace";
 import { href } from "../../lib/route";
 import type { FoundRequest, RequestDetail } from "../../lib/types";
@@ -161,7 +161,7 @@ function Figures(props: { run: Run; row: RequestDetail | null }) {
           <dt>Request</dt>
           <dd>
             <a class="mono" href={href(`/requests/${encodeURIComponent(run.requestId)}`)} title={run.requestId}>
-              …{run.requestId.slice(-8)}
+              {shortId(run.requestId)}
             </a>
           </dd>
         </div>

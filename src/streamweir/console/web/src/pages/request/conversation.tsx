@@ -84,19 +84,19 @@ function MessageTurn(props: { message: Message }) {
       ))}
     </>
   );
-  if (FOLDED.has(message.role)) {
+  if (FOLDED.has(message.role) || message.answers !== null) {
     const size = message.parts.reduce((sum, part) => sum + part.text.length, 0);
     return (
       <details class="said-turn">
         <summary>
-          {message.role} <span class="muted">{plural(size, "character")}</span>
+          {message.role} {message.answers !== null && <code class="muted break">{[message.name, message.answers].filter(Boolean).join(" ")}</code>} <span class="muted">{plural(size, "character")}</span>
         </summary>
         {body}
       </details>
     );
   }
   return (
-    <Turn who={message.role} about={[message.name, message.answers && `answers ${message.answers}`].filter(Boolean).join(" · ")}>
+    <Turn who={message.role} about={message.name ?? ""}>
       {body}
     </Turn>
   );
@@ -170,16 +170,20 @@ function Reasoning(props: { text: string }) {
   );
 }
 
+const BRIEF = 160; // characters of the arguments, on the line that is pressed
+
 function CallView(props: { call: Call; word?: string }) {
   const { call, word = "Calls" } = props;
   return (
-    <div class="said-call">
-      <p class="small">
+    <details class="said-call">
+      <summary>
         <strong>
-          {word} {call.name}
-        </strong> {call.id && <code class="muted">{call.id}</code>}
-      </p>
+          {word} <bdi>{call.name}</bdi>
+        </strong>{" "}
+        <code class="muted">{call.arguments.slice(0, BRIEF)}</code>
+      </summary>
+      {call.id && <code class="muted break">{call.id}</code>}
       <pre>{readable(call.arguments)}</pre>
-    </div>
+    </details>
   );
 }

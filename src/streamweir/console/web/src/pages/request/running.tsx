@@ -7,7 +7,7 @@ import { useNow } from "../../lib/load";
 import { calmOf, rate, tokensPerSecond } from "../../lib/pace";
 import { href } from "../../lib/route";
 import type { LiveView as Live } from "../../lib/types";
-import { At, Badge, Button, CopyButton, Facts, Money, Page, Panel, Problem } from "../../ui/parts";
+import { At, Button, CopyableId, Facts, Money, Page, Panel, Problem } from "../../ui/parts";
 import { useWorkspaces } from "../../ui/workspaces";
 import { StopDialog } from "../live/stop";
 
@@ -22,16 +22,20 @@ export function Running(props: { live: Live; error: ApiError | null; onStopped: 
   const speed = tokensPerSecond(live.output_tokens, live.first_ms, live.last_ms);
   return (
     <Page
-      title={live.request_id}
+      title={["Running", live.model, live.key_name].join(" · ")}
+      head={
+        <>
+          <span class="running">Running</span> · <bdi>{live.model}</bdi> · <bdi>{live.key_name}</bdi>
+        </>
+      }
       about={
         <span class="row">
-          <Badge tone="accent">running</Badge>
+          <CopyableId id={live.request_id} />
           <At at={live.at_ms} />
         </span>
       }
       actions={
         <>
-          <CopyButton text={live.request_id} label="Copy id" small={false} />
           <Button tone="bad" disabled={isEnding} onClick={() => setIsAsked(true)}>
             {isEnding ? "Stopping …" : "Stop"}
           </Button>

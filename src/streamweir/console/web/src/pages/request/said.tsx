@@ -36,13 +36,9 @@ export function Said(props: { row: RequestDetail; content: Content | null; onCon
   if (!row.has_content) {
     return (
       <Panel title="Content">
-        {row.verdict === "rejected" ? (
-          <p class="muted">The request was refused before a provider was called, so there is no content.</p>
-        ) : (
-          <p class="muted">
-            Not stored. To store content, switch it on for the key under <a href={href("/keys")}>Keys</a>.
-          </p>
-        )}
+        <p class="muted">
+          Not stored. To store content, switch it on for the key under <a href={href("/keys", row.key_id === null ? {} : { show: row.key_id })}>Keys</a>.
+        </p>
       </Panel>
     );
   }
@@ -90,7 +86,7 @@ function ViewChoice(props: { isStream: boolean }) {
       label="View"
       value={chosenView(props.isStream)}
       options={props.isStream ? VIEWS : VIEWS.slice(0, 2)}
-      onChange={(said) => go(path.value, { said }, { replace: true })}
+      onChange={(said) => go(path.value, { ...Object.fromEntries(query.value), said }, { replace: true })}
     />
   );
 }

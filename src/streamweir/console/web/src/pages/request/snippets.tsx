@@ -1,8 +1,6 @@
 // The same request once more, to copy: as a command or as code. With what was said where that is shown, else with a
 // placeholder for it. The key is never known here.
 import { useState } from "preact/hooks";
-import { isInPlayground } from "../../lib/apis";
-import { href } from "../../lib/route";
 import { KEY_VARIABLE, readBody, skeleton, snippet, type Language } from "../../lib/snippet";
 import type { ContentView as Content, RequestDetail } from "../../lib/types";
 import { Choice, CopyButton, Panel } from "../../ui/parts";
@@ -34,8 +32,7 @@ export function Snippets(props: { row: RequestDetail; content: Content | null })
           {text}
         </pre>
         <p class="muted small">
-          {about(row, content, kept !== null)} The key is read from <code>{KEY_VARIABLE}</code>.{" "}
-          {isInPlayground(row.dialect ?? "") && <a href={href("/playground", { model: row.model, key: row.key_id, dialect: row.dialect })}>Try it in the playground</a>}
+          {about(row, content, kept !== null)} The key is read from <code>{KEY_VARIABLE}</code>.
         </p>
       </div>
     </Panel>

@@ -4,7 +4,7 @@ import { session } from "../../lib/api";
 import { chosenColumns, keepColumns, type Choosable } from "../../lib/columns";
 import type { Filters } from "../../lib/filters";
 import { withFilters } from "../../lib/filters";
-import { clock, count, day, dollars, duration, exactDollars, preciseMoment, short } from "../../lib/format";
+import { clock, count, day, dollars, duration, exactDollars, preciseMoment, short, shortId, zone } from "../../lib/format";
 import { href } from "../../lib/route";
 import type { RequestView } from "../../lib/types";
 import { Button, Dialog, Money, Verdict } from "../../ui/parts";
@@ -16,9 +16,10 @@ export type LogColumn = Column<RequestView> & Choosable;
 interface Shown {
   filters: Filters;
   isNew: (row: RequestView) => boolean;
+  nameOf: (workspace: string) => string;
 }
 
-export function columnsOf({ filters, isNew }: Shown): LogColumn[] {
+export function columnsOf({ filters, isNew, nameOf }: Shown): LogColumn[] {
   const today = day(Date.now());
   const isOperator = session.value?.is_operator ?? false;
   const filterLink = (changes: Changes) => href("/requests", withFilters(filters, changes));
@@ -39,6 +40,11 @@ export function columnsOf({ filters, isNew }: Shown): LogColumn[] {
   const columns: (LogColumn | false)[] = [
     {
       name: "Time",
+      head: (
+        <>
+          Time <span class="muted">{zone(Date.now())}</span>
+        </>
+      ),
       isAlways: true,
       class: "nowrap",
       show: (row) => (
@@ -85,7 +91,7 @@ export function columnsOf({ filters, isNew }: Shown): LogColumn[] {
           </a>
         ),
     },
-    isOperator && text("Workspace", (row) => row.workspace),
+    isOperator && text("Workspace", (row) => row.workspace && nameOf(row.workspace)),
     { name: "API", isUsual: true, show: (row) => <span class="muted small">{row.dialect ?? "–"}</span> },
     text("End user", (row) => row.end_user),
     text("Session", (row) => row.session),
@@ -188,11 +194,6 @@ function Margin(props: { row: RequestView }) {
       {dollars(margin_usd)}
     </span>
   );
-}
-
-// The ids of a minute begin alike. The end is searched for, too.
-function shortId(id: string): string {
-  return id.length > 14 ? `…${id.slice(-8)}` : id;
 }
 
 function tokens(row: RequestView, value: number | null) {

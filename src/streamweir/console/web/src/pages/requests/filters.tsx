@@ -16,7 +16,7 @@ import {
   type Filters,
 } from "../../lib/filters";
 import { CODE_NAMES } from "../../lib/explain";
-import { words } from "../../lib/format";
+import { outcome } from "../../lib/format";
 import type { RequestView } from "../../lib/types";
 import { Select } from "../../ui/parts";
 import type { Names } from "../requests";
@@ -111,7 +111,8 @@ export function FilterBar(props: FilterProps) {
   // Its choices are what is known; what is typed and is none of them is a part of what is looked for.
   const part = (name: FilterName, label: string, known: ReadonlySet<string>) =>
     text(name, label, { list: [...known].map((each) => [each, ""]), placeholder: "any part", clean: (typed) => partOf(typed, known), onFocus: props.onNaming });
-  const [verdict, failed] = [filters.verdict, filters.failed];
+  const { verdict, failed, refused } = filters;
+  const result = verdict ?? (failed ? `failed=${failed}` : refused ? `refused=${refused}` : "");
   return (
     <div class="log-filters" role="search" aria-label="Filters">
       <div class="log-filter-row">
@@ -141,16 +142,19 @@ export function FilterBar(props: FilterProps) {
           {(id) => (
             <Select
               id={id}
-              value={verdict ?? (failed === undefined ? "" : `failed=${failed}`)}
+              value={result}
               options={[
                 ["", "Any"],
                 ["failed=true", "Failed"],
                 ["failed=false", "Not failed"],
-                ...withOwn(VERDICTS, verdict).map((each) => [each, words(each)] as const),
+                ["refused=true", "Refused by the gateway"],
+                ...(refused === "false" ? [["refused=false", "Not refused by the gateway"] as const] : []),
+                ...withOwn(VERDICTS, verdict).map((each) => [each, outcome(each)] as const),
               ]}
-              onChange={(chosen) =>
-                onChange(chosen.startsWith("failed=") ? { failed: chosen.slice(7), verdict: null } : { failed: null, verdict: chosen || null })
-              }
+              onChange={(chosen) => {
+                const [name = "", value] = chosen.split("=");
+                onChange({ failed: null, refused: null, verdict: null, ...(value ? { [name]: value } : { verdict: chosen || null }) });
+              }}
             />
           )}
         </Box>

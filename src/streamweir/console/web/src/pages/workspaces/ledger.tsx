@@ -1,7 +1,7 @@
 // The ledger, the newest first: what was charged and credited, each with its request. What is reserved while requests run,
 // and released with the charge, is shown if somebody asks for it.
 import { get, session } from "../../lib/api";
-import { alignedDollars, decimalsOf } from "../../lib/format";
+import { alignedDollars, decimalsOf, shortId } from "../../lib/format";
 import { useLoad } from "../../lib/load";
 import { go, href, query } from "../../lib/route";
 import type { LedgerView, Page as Rows } from "../../lib/types";
@@ -121,9 +121,4 @@ function KeyLink(props: { id: string | null; name: string | null }) {
       <bdi>{props.name ?? shortId(props.id)}</bdi>
     </a>
   );
-}
-
-// The end of an id that was drawn tells it apart. A name of the configuration file is shown whole.
-function shortId(id: string): string {
-  return /^(req|key)_/.test(id) && id.length > 14 ? `…${id.slice(-8)}` : id;
 }
