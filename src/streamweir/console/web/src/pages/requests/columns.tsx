@@ -68,7 +68,7 @@ export function columnsOf({ filters, isNew, nameOf }: Shown): LogColumn[] {
       show: (row) => (
         <span class="log-result">
           <Verdict verdict={row.verdict} error={row.error} />
-          {row.error && (
+          {row.error !== row.verdict && row.error && (
             <span class="muted small clip-line" title={row.error}>
               {row.error}
             </span>
