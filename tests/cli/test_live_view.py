@@ -1,8 +1,13 @@
 """Running requests as a table: states, rates and orders."""
 
-from msgspec import structs
+from io import StringIO
 
-from streamweir.cli.view.liveview import COLUMNS, cells, in_order, state
+import pytest
+from msgspec import structs
+from rich.console import Console
+
+from streamweir.cli.top import Snapshot, screen
+from streamweir.cli.view.liveview import COLUMNS, cells, columns_that_fit, in_order, state
 from streamweir.server.control.api.view import LiveView
 
 ROW = LiveView(
@@ -68,3 +73,38 @@ def test_orders() -> None:
         "bca",
         "cab",
     ]
+
+
+@pytest.mark.parametrize(
+    ("width", "missing"),
+    [
+        (240, set[str]()),
+        (100, {"node", "target"}),
+        (80, {"node", "target", "id"}),
+        (50, {"node", "target", "id", "in", "price", "ttft"}),
+    ],
+)
+def test_a_narrow_terminal_shows_whole_numbers_in_fewer_columns(width: int, missing: set[str]) -> None:
+    model = "sim/lorem?words=150&pace_ms=200"
+    row = structs.replace(
+        ROW,
+        request_id="req_01a1f2a40ea3fdf9cf77c0a2",
+        model=model,
+        target=model,
+        first_ms=1_000_400,
+        last_ms=1_064_400,
+        output_tokens=64_000,
+        price_usd="0.064",
+        node="gw1",
+    )
+    found = Snapshot(1, [row])
+    shown = columns_that_fit([cells(row, 1_065_000)], width)
+    assert {*COLUMNS} - {COLUMNS[at] for at in shown} == missing
+    console = Console(width=width, file=StringIO())
+    console.print(screen(found, "age", width, 1_065_000))
+    assert isinstance(console.file, StringIO)
+    title, head, line = console.file.getvalue().splitlines()
+    assert title.strip() == "1 running requests, by age; q quits"
+    assert head.split() == [COLUMNS[at].upper() for at in shown]
+    assert {"1m05s", "streaming", "64,000"} <= {*line.split()}
+    assert "tok/s" in missing or "1000" in line.split()

@@ -162,7 +162,7 @@ def start(folder: Path, *arguments: object, toml: str | None = None) -> Result:
     assert result.exit_code == 1, result.output
     assert isinstance(result.exception, SystemExit), "nothing unforeseen"
     assert result.stdout == ""
-    assert re.fullmatch(r"Error: ([^\n]+\n)+", result.stderr), "a clear line for each complaint"
+    assert re.fullmatch(r"(Note: [^\n]+\n)?Error: ([^\n]+\n)+", result.stderr), "a clear line for each complaint"
     return result
 
 
@@ -225,6 +225,16 @@ def test_g25_an_address_that_is_taken(tmp_path: Path) -> None:
         result = start(tmp_path, "--listen", listen)
     assert f"{listen}: cannot listen there: Address already in use" in result.stderr
     assert "--listen" in result.stderr, "what to do about it"
+
+
+def test_a_file_of_this_folder_that_is_not_used_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "data").write_text("a file: nothing is started")
+    note = "Note: streamweir.toml of this folder is not used: `streamweir serve --config streamweir.toml` uses it."
+    assert note not in start(tmp_path).stderr
+    (tmp_path / "streamweir.toml").write_text(SIM)
+    assert note in start(tmp_path).stderr
+    assert note not in start(tmp_path, "--config", "streamweir.toml").stderr
 
 
 def test_g25_an_address_for_probes_that_is_taken(tmp_path: Path) -> None:

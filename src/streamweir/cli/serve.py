@@ -10,7 +10,7 @@ from pathlib import Path
 
 import click
 
-from streamweir.cli.find import user_data_dir
+from streamweir.cli.find import CONFIG_FILE, user_data_dir
 from streamweir.config.error import ConfigError
 
 
@@ -37,6 +37,9 @@ def command(
     """Start the gateway and print its address."""
     if env_file is not None and config_file is None:
         raise click.UsageError("--env-file has no effect without --config.")
+    if config_file is None and Path(CONFIG_FILE).is_file():
+        unused = f"{CONFIG_FILE} of this folder is not used: `streamweir serve --config {CONFIG_FILE}` uses it."
+        click.echo(f"Note: {unused}", err=True)
     gc.disable()  # nothing that is imported becomes garbage: to look for it takes a sixth of the time to start
     from streamweir.server.process.start import StartFailed, serve
     from streamweir.server.process.worker import StartOptions

@@ -13,14 +13,14 @@ import termios
 import tty
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 from msgspec import Struct
 
 from streamweir.cli.database import StoreAccess, json_option, place_options
 from streamweir.cli.find import Place
-from streamweir.cli.view.liveview import COLUMNS, RIGHT, SORTS, cells, in_order
+from streamweir.cli.view.liveview import COLUMNS, GAP, RIGHT, SHRINKING, SORTS, cells, columns_that_fit, in_order
 from streamweir.cli.view.table import for_terminal, show_json, show_table
 from streamweir.server.control.api.view import LiveView, view_live
 from streamweir.store.db.base import StoreUnavailable
@@ -148,7 +148,7 @@ async def _show_until_stopped(sort: str, interval_s: float, read: Read) -> None:
     with _keys(stopped), Live(console=Console(highlight=False), screen=True, auto_refresh=False) as live:
         while not stopped.is_set():
             try:
-                live.update(_screen(await read(), sort), refresh=True)
+                live.update(screen(await read(), sort, live.console.width, now_ms()), refresh=True)
             except Unavailable as reason:
                 live.update(for_terminal(f"{reason}; trying again every {interval_s:g} s, q quits"), refresh=True)
             try:
@@ -158,17 +158,28 @@ async def _show_until_stopped(sort: str, interval_s: float, read: Read) -> None:
                 continue
 
 
-def _screen(found: Snapshot, sort: str) -> "Table":
+def screen(found: Snapshot, sort: str, width: int, at_ms: int) -> "Table":
     from rich.table import Table
     from rich.text import Text
 
-    at_ms = now_ms()
+    rows = [[for_terminal(cell) for cell in cells(row, at_ms)] for row in in_order(found.rows, sort)]
+    shown = columns_that_fit(rows, width)
     title = f"{found.total} running requests, by {sort}; q quits"
-    table = Table(title=title, title_justify="left", box=None, header_style="bold", pad_edge=False, expand=True)
-    for name in COLUMNS:
-        table.add_column(name.upper(), justify="right" if name in RIGHT else "left", no_wrap=True, overflow="ellipsis")
-    for row in in_order(found.rows, sort):
-        table.add_row(*(Text(for_terminal(cell)) for cell in cells(row, at_ms)))
+    table = Table(
+        title=title,
+        title_justify="left",
+        box=None,
+        header_style="bold",
+        pad_edge=False,
+        padding=(0, GAP, 0, 0),
+        expand=True,
+    )
+    for name in (COLUMNS[at] for at in shown):
+        # Rich takes what is missing from columns whose lines may be broken, before it cuts others.
+        justify: Literal["left", "right"] = "right" if name in RIGHT else "left"
+        table.add_column(name.upper(), justify=justify, no_wrap=name not in SHRINKING)
+    for row in rows:
+        table.add_row(*(Text(row[at], no_wrap=True, overflow="ellipsis") for at in shown))
     return table
 
 

@@ -7,6 +7,12 @@ from streamweir.server.control.api.view import LiveView
 
 COLUMNS = ("id", "age", "state", "model", "target", "key", "ttft", "in", "out", "tok/s", "price", "node")
 RIGHT = ("age", "ttft", "in", "out", "tok/s", "price")
+SHRINKING = {"model": 12, "target": 12, "key": 6}
+"""Where there is little room these are cut, to so many characters at least."""
+_LEFT_OUT = ("node", "target", "id", "in", "price", "ttft", "tok/s", "key")
+"""Where there is less, these are left out, in this order."""
+GAP = 1
+"""Between two columns."""
 _SILENT_MS = 10_000
 """A stream without a piece for so long is shown as silent."""
 _MIN_RATE_MS = 500
@@ -41,6 +47,20 @@ def cells(row: LiveView, now_ms: int) -> tuple[str, ...]:
         f"${row.price_usd}" if row.price_usd is not None else NONE,
         row.node or NONE,
     )
+
+
+def columns_that_fit(rows: Sequence[Sequence[str]], width: int) -> list[int]:
+    """Which of `COLUMNS` a table of these cells can show in so many characters, so that no number is cut."""
+    needed = []
+    for at, name in enumerate(COLUMNS):
+        longest = max(len(name), *(len(row[at]) for row in rows)) if rows else len(name)
+        needed.append(min(longest, SHRINKING.get(name, longest)))
+    shown = list(range(len(COLUMNS)))
+    for name in _LEFT_OUT:
+        if sum(needed[at] + GAP for at in shown) - GAP <= width:
+            break
+        shown.remove(COLUMNS.index(name))
+    return shown
 
 
 def state(row: LiveView, now_ms: int) -> str:
