@@ -176,11 +176,19 @@ def find_engine() -> Engine:
     if os.geteuid() != 0:
         raise Unavailable("Podman is used as root here")
     storage = ["--root", str(STORAGE / "storage"), "--runroot", str(STORAGE / "run")]
-    runtime = shutil.which("runc") or shutil.which("crun")  # crun refuses hosts with both versions of control groups
+    runtime = shutil.which("runc") or shutil.which("crun")
     if runtime is None:
         raise Unavailable("Podman has neither runc nor crun")
+    if Path(runtime).name == "crun" and _has_both_control_groups():
+        raise Unavailable("crun refuses this machine's control groups of both versions: install runc")
+    if shutil.which("iptables") is None and shutil.which("nft") is None:
+        raise Unavailable("Podman needs iptables or nft to publish a port")
     program = [podman, *storage, "--cgroup-manager=cgroupfs", f"--runtime={runtime}", "--log-level=fatal"]
     return Engine(program, ["--isolation=chroot", "--format=docker", "--pull=never"])
+
+
+def _has_both_control_groups() -> bool:
+    return Path("/sys/fs/cgroup/unified").is_dir()
 
 
 def _limits() -> list[str]:
