@@ -163,6 +163,32 @@ INTERNALS = Dashboard(
             ),
         ),
         Row(
+            "Resumable streams and logins",
+            (
+                Panel(
+                    "Resumable streams",
+                    {"{{state}}": gauge_of("resumable_streams", "state")},
+                    about="away: nobody reads them at the moment.",
+                    kind="stack",
+                ),
+                Panel("Memory of their events", {"{{instance}}": gauge_of("resumable_bytes", "instance")}, "bytes"),
+                Panel("Readers that came back", {"{{instance}}": more("stream_resumes_total", OF_JOB, "instance")}),
+                Panel(
+                    "Streams given up",
+                    {"{{reason}}": more("streams_given_up_total", OF_JOB, "reason")},
+                    about="Nobody can come back to them, although they ran on.",
+                    kind="bars",
+                    limit=1.0,
+                ),
+                Panel(
+                    "Logins",
+                    {"{{outcome}}": more("logins_total", OF_JOB, "outcome")},
+                    about="Sessions of the console; wrong secrets and passwords; attempts beyond the limits.",
+                    kind="bars",
+                ),
+            ),
+        ),
+        Row(
             "Export to an OpenTelemetry collector",
             (
                 Panel("Exported", {"{{signal}}": more("telemetry_exported_total", OF_JOB, "signal")}, kind="bars"),

@@ -8,6 +8,8 @@ import pytest
 from streamweir.core.errors import CODES
 from streamweir.core.verdict import Verdict
 from streamweir.policy.routing.router import TargetState
+from streamweir.server.control.api.login_counts import LoginOutcome
+from streamweir.server.streams.frames import GivenUp
 from streamweir.server.telemetry.metrics import FIRST_TOKEN_S, TOKEN_KINDS
 from support.all_metrics import every_metric
 from support.deploy_files import alerts, dashboards, panel_queries, panels, rules
@@ -24,7 +26,8 @@ VALUES = {
     "code": set(CODES),
     "le": {str(bound) for bound in FIRST_TOKEN_S},
     "source": {"provider"},
-    "outcome": {"ok", "given_up"},
+    "outcome": {"ok", "given_up", *LoginOutcome},
+    "reason": {*GivenUp},
     "job": {"streamweir", ".*"},
     "instance": {".*"},
     "model": {".*"},

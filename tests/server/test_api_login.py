@@ -13,7 +13,7 @@ from streamweir.server.control.api.login import Acceptance, PasswordChange, Pass
 from streamweir.server.control.passwords import Cost, PasswordHashing
 from streamweir.store.db.tables import login_attempts, people
 from streamweir.store.keys.people import INVITED_MS
-from support.api import Api, api_on
+from support.api import Api, api_on, bearer
 from support.api_session import ORIGIN, page, token_of
 from support.key_store import dump
 from support.untrusted_texts import FOREIGN
@@ -143,6 +143,10 @@ async def test_attempts_are_bounded_by_name_and_by_address(tmp_path: Path) -> No
         assert statuses == [*[401] * left, 429]
         api.clock.at_ms += WINDOW_MS
         assert (await log_in(api)).status_code == 200
+        assert (await api.ask("GET", "/api/keys", **bearer("sw-admin-wrong"))).status_code == 401
+        (family,) = api.context.logins.families()
+        counted = {each.labels["outcome"]: each.value for each in family.samples}
+        assert counted == {"opened": 3, "wrong": PER_ADDRESS + 1, "limited": 3}
 
 
 async def test_a_login_takes_its_attempts_back(tmp_path: Path) -> None:

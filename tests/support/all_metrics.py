@@ -13,6 +13,7 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
 from streamweir.background import BackgroundTasks
+from streamweir.config.model import Config
 from streamweir.core.usage import Usage
 from streamweir.core.verdict import Verdict
 from streamweir.pipeline.settlement import UsageSource
@@ -22,8 +23,10 @@ from streamweir.policy.routing.route import Route, RouteTable, RouteTarget
 from streamweir.policy.routing.router import Router
 from streamweir.server.accounting.budget_use import budget_families
 from streamweir.server.alerts.counts import AlertCounts
+from streamweir.server.control.api.login_counts import LoginCounts
 from streamweir.server.process.reload import ConfigSource, Reloads
 from streamweir.server.request.overload import Reading
+from streamweir.server.streams.setup import Streams
 from streamweir.server.telemetry.metric_families import Histogram
 from streamweir.server.telemetry.metrics import Metrics
 from streamweir.server.telemetry.otel.queue import ExportCounts
@@ -104,7 +107,9 @@ def full_metrics() -> Metrics:
     metrics.skipped("openai/gpt-4o", "rpm")
     metrics.credential_ejected("openai", "eu")
     metrics.fault("UnexpectedInput")
-    metrics.others += [_alert_families, _reload_families, _budget_families, ExportCounts().families]
+    metrics.others += [_alert_families, _reload_families, _budget_families]
+    metrics.others += [ExportCounts().families, LoginCounts().families]
+    Streams(Config(), 1, metrics, None, BackgroundTasks())
     return metrics
 
 

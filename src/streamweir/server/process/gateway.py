@@ -107,9 +107,8 @@ class Gateway:
         self._is_draining, self.readiness = False, Readiness()
         self.background = storage.background if storage is not None else background or background_tasks()
         connect_readiness(self.background, self.readiness, storage.journal if storage is not None else None)
-        self._parser = ThreadPoolExecutor(2, "parse")
         contents = storage.contents if storage is not None else None
-        self.bodies = BodyMemory(body_memory_bytes(config, workers))
+        self._parser, self.bodies = ThreadPoolExecutor(2, "parse"), BodyMemory(body_memory_bytes(config, workers))
         self.metrics = Metrics(
             connections=lambda: connections_of(self._runtime),
             router=lambda: self._runtime.router,
@@ -200,7 +199,7 @@ class Gateway:
     def _api(self, file: Path | None) -> Context | None:
         if self.storage is None or self._maintenance is None or self._feed is None:
             return None
-        return Context(
+        context = Context(
             store=self.storage.store,
             accounting=self.accounting,
             runtime=lambda: self._runtime,
@@ -218,6 +217,8 @@ class Gateway:
             find_key=self._late_keys.find,
             file=str(file.absolute()) if file is not None else None,
         )
+        self.metrics.others.append(context.logins.families)
+        return context
 
     @property
     def open_streams(self) -> int:

@@ -43,7 +43,7 @@ class Streams:
         """`process`: this one among others; None: it is alone, because there is no database."""
         self._workers = workers
         self._keepalive_s = config.server.timeouts.keepalive_s
-        self._given_up: Counter[GivenUp] = Counter()
+        self._given_up: Counter[GivenUp] = Counter(dict.fromkeys(GivenUp, 0))  # so that the first one is an increase
         self._resumes = 0
         settings = stream_settings(config, workers)
         self.shared: SharedStreams | None = None

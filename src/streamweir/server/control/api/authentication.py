@@ -23,6 +23,7 @@ from streamweir.policy.secret import ADMIN, csrf_of
 from streamweir.server.accounting.keys import KeyDirectory
 from streamweir.server.control.api.actor import ADMIN_SECRET, ANONYMOUS, Actor, forbidden
 from streamweir.server.control.api.context import Context
+from streamweir.server.control.api.login_counts import LoginOutcome
 from streamweir.server.control.routing import Access, Gate
 from streamweir.server.http.message import Request
 from streamweir.server.request.admission import peer_of
@@ -88,7 +89,9 @@ _WRONG = "The secret or the API key is not valid."
 def count_wrong_secret(context: Context, request: Request, message: str = _WRONG) -> CallerError:
     """Counts a wrong secret, and returns the error for it."""
     peer, at_ms = peer_of(request, context.runtime()), context.clock_ms()
-    return context.failed_logins.failed(peer, at_ms) or wrong_secret(message)
+    too_many = context.failed_logins.failed(peer, at_ms)
+    context.logins.count(LoginOutcome.LIMITED if too_many is not None else LoginOutcome.WRONG)
+    return too_many or wrong_secret(message)
 
 
 def wrong_secret(message: str = _WRONG) -> CallerError:

@@ -22,6 +22,7 @@ from sqlalchemy import Connection
 from streamweir.core.errors import CallerError, GatewayFault, StreamweirError
 from streamweir.server.accounting.accounting import Accounting
 from streamweir.server.control.api.live_feed import LiveFeed
+from streamweir.server.control.api.login_counts import LoginCounts
 from streamweir.server.control.passwords import PasswordHashing
 from streamweir.server.request.playground import Playground
 from streamweir.server.request.runtime.config import RuntimeConfig
@@ -98,6 +99,7 @@ class Context(Struct, frozen=True, kw_only=True):
     tested: set[str] = msgspec.field(default_factory=set)
     """Providers that are being tested."""
     failed_logins: FailedLogins = msgspec.field(default_factory=FailedLogins)
+    logins: LoginCounts = msgspec.field(default_factory=LoginCounts)
 
     async def read(self, work: Callable[[Connection], T], *, timeout_s: float = READING_S) -> T:
         with store_errors_mapped():

@@ -16,6 +16,7 @@ from streamweir.policy.password import MAX_LENGTH, fault_of_password
 from streamweir.policy.permission import Permission
 from streamweir.server.control.api.authentication import actor_of_person, check_origin, cookie_of, count_wrong_secret
 from streamweir.server.control.api.context import Context
+from streamweir.server.control.api.login_counts import LoginOutcome
 from streamweir.server.control.api.operation import Call, Nothing, Operation, Reply
 from streamweir.server.control.api.own import own_person
 from streamweir.server.control.api.session import SessionView, client_of, reply_with_session
@@ -120,10 +121,12 @@ async def _compared(context: Context, name: str, password: str, address: str, at
     """Who logs in with this name and this password. Raises `StreamweirError`."""
     wait_ms = await context.write(lambda conn: begin_attempt(conn, name, address, at_ms))
     if wait_ms:
+        context.logins.count(LoginOutcome.LIMITED)
         message = f"Too many attempts to log in. Try again in {ceil(wait_ms / 60_000)} minutes."
         raise CallerError("rate_limit_exceeded", message, retry_after_s=wait_ms / 1000)
     found = await context.read(lambda conn: people.find_credentials(conn, name))
     if not await context.passwords.matches(found.password if found is not None else None, password):
+        context.logins.count(LoginOutcome.WRONG)
         raise _wrong_password()
     assert found is not None  # noqa: S101 (else nothing matches)
     if found.password is not None and context.passwords.is_outdated(found.password):

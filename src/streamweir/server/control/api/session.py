@@ -27,6 +27,7 @@ from streamweir.server.control.api.authentication import (
     wrong_secret,
 )
 from streamweir.server.control.api.context import Context
+from streamweir.server.control.api.login_counts import LoginOutcome
 from streamweir.server.control.api.operation import Call, Nothing, Operation, Reply
 from streamweir.server.control.routing import Access
 from streamweir.server.request.admission import peer_of
@@ -87,6 +88,7 @@ async def open_session(call: Call[Nothing, Login]) -> Reply:
 
 def reply_with_session(context: Context, actor: Actor, token: str) -> Reply:
     """The answer to a login: the identity, and the cookie of its new session."""
+    context.logins.count(LoginOutcome.OPENED)
     cookie = session_cookie(token, context.is_secure)
     return Reply(value=_view(actor, csrf_of(token)), headers=(("set-cookie", cookie),))
 
