@@ -27,6 +27,7 @@ TASKS = [
     "alert sending",
     "budget use",
     "content writer",
+    "health report",
     "heartbeat",
     "key refresh",
     "lease renewal",

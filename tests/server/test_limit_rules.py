@@ -140,9 +140,9 @@ async def test_a_rule_that_a_reload_adds_counts_what_was_spent_and_what_is_runni
 
 
 def dearest(seen: Seen) -> Sequence[Step]:
-    """All that it may cost."""
+    """Nearly the 184 tokens that are reserved for a prompt of these bytes, and the whole answer."""
     limit = seen.json.get("max_completion_tokens") or seen.json["max_tokens"]
-    usage = (200, limit)
+    usage = (180, limit)
     if not seen.json.get("stream"):
         return whole(openai_whole("42", usage=usage))
     return stream(openai_stream(["42"], usage=usage))
