@@ -152,6 +152,12 @@ async def test_how_providers_do(tmp_path: Path) -> None:
             "away_for_s": 0.0,
             "ttft_s": None,
             "ejections": 0,
+            "processes": 1,
+            "away": 0,
+            "probation": 0,
+            "running": 0,
+            "error": None,
+            "error_at_ms": None,
         }
         gone, limited = TargetId("up", "gpt-4o"), TargetId("up", "a caller's choice")
         for _ in range(MAX_FAILURES):

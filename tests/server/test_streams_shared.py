@@ -12,6 +12,7 @@ import pytest
 from streamweir.core.verdict import Verdict
 from streamweir.server.streams.reader import Reader
 from support.answers import TEXTS, error_body, openai_frames, openai_whole
+from support.deadlines import WAIT_TIMEOUT_S
 from support.fleet import Fleet, fleet
 from support.gateway import KEY, Gate, chat_request, text_of, until
 from support.raw_client import RawClient, Reply
@@ -111,6 +112,15 @@ async def come_back(client: RawClient, id: str, after: int = 0, key: str = KEY) 
     return await client.head()
 
 
+async def until_ended(gate: Gate, id: str) -> None:
+    """Valkey has the end of a stream of another node."""
+    shared = gate.gateway._streams.shared
+    assert shared is not None
+    async with asyncio.timeout(WAIT_TIMEOUT_S):
+        while (stream := await shared.remote.find(id)) is None or stream.is_live:
+            await asyncio.sleep(0.001)
+
+
 async def read_to(client: RawClient, mark: bytes) -> bytes:
     received = b""
     while mark not in received:
@@ -177,7 +187,8 @@ async def test_a_caller_ends_its_stream_from_another_node(tmp_path: Path, valkey
             assert await client.is_closed()
         (record,) = await here.settled()
         assert record.verdict is Verdict.CLIENT_GONE
-        assert (await send(here, id)).status == 410
+        assert (await send(here, id)).status == 410, "its own node need not ask Valkey"
+        await until_ended(there, id)
         assert (await send(there, id)).status == 410
 
 

@@ -60,15 +60,10 @@ class StreamReading:
 
     def _find(self, stream_id: str, key: Key) -> ResumableStream | None:
         """None: other nodes may have it. Raises `CallerError`."""
-        if self._remote is None:
-            stream = self._table.find(stream_id, key.id)
-            if stream is None:
-                raise not_found()
-            return stream
-        own = self._table.own(stream_id)
-        if own is not None and own.head.key_id != key.id:
+        stream = self._table.find(stream_id, key.id, is_anywhere=self._remote is not None)
+        if stream is None and (self._remote is None or self._table.own(stream_id) is not None):
             raise not_found()
-        return own
+        return stream
 
 
 def read_after(request: Request) -> int:

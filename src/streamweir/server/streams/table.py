@@ -64,7 +64,9 @@ class StreamTable:
         self._repeated: dict[tuple[str, bytes], ResumableStream] = {}
         self._not_repeated: OrderedDict[tuple[str, bytes], str] = OrderedDict()  # why their answers are gone
         self._expiries: dict[str, asyncio.TimerHandle] = {}
-        self._dropped: OrderedDict[str, str] = OrderedDict()  # ids, with the key
+        self._dropped: OrderedDict[str, tuple[str, bool]] = (
+            OrderedDict()
+        )  # ids: the key, and if other nodes may have it
 
     def use(self, settings: StreamSettings) -> None:
         """From now on."""
@@ -123,16 +125,21 @@ class StreamTable:
         return self._of_request.get(request_id)
 
     def request_ended(self, request_id: str) -> None:
-        self._of_request.pop(request_id, None)
+        """A request whose task was cancelled may not have ended its stream."""
+        stream = self._of_request.pop(request_id, None)
+        if stream is not None:
+            stream.cut()
 
     # For readers.
 
-    def find(self, stream_id: str, key_id: str) -> ResumableStream | None:
-        """None: this process has none. Raises `CallerError` if it had it and dropped it."""
+    def find(self, stream_id: str, key_id: str, *, is_anywhere: bool = False) -> ResumableStream | None:
+        """None: this process has none. Raises `CallerError` if it had it and dropped it; with `is_anywhere`, only if
+        no other node can have it either."""
         stream = self._streams.get(stream_id)
         if stream is not None:
             return stream if stream.head.key_id == key_id else None
-        if self._dropped.get(stream_id) == key_id:
+        owner, may_be_elsewhere = self._dropped.get(stream_id, ("", False))
+        if owner == key_id and not (is_anywhere and may_be_elsewhere):
             raise not_resumable()
         return None
 
@@ -213,7 +220,8 @@ class StreamTable:
         self._forget_repeat(stream, _why_gone(stream) if stream.is_repeatable else "")
         if self._streams.pop(head.id, None) is None:
             return
-        self._dropped[head.id] = head.key_id
+        is_whole = stream.end_state is StreamEnd.COMPLETE and (stream.frames is None or stream.frames.given_up is None)
+        self._dropped[head.id] = head.key_id, is_whole
         if len(self._dropped) > _MAX_REMEMBERED:
             self._dropped.popitem(last=False)
         if stream.frames is not None:
