@@ -1,6 +1,6 @@
 // A model tried by hand: the same way through the gateway as for every caller, billed to the key that is chosen. Key,
 // models and APIs are in the address; what is typed is kept while the console is open, and nowhere else.
-import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { get, post, session, type ApiError } from "../lib/api";
 import { isChat, MESSAGES, nameOfApi } from "../lib/apis";
 import { bodyOf, continued, mayUse, NEW_DRAFT, type Draft } from "../lib/draft";
@@ -321,7 +321,7 @@ function SideFields(props: {
   const suffix = props.isAlone ? "" : ` ${place + 1}`;
   const fits = useMemo(() => choices.models.filter((each) => mayUse(props.models, each)), [choices, props.models]);
   const [typed, setTyped] = useState(side.model);
-  useEffect(() => setTyped(side.model), [side.model]);
+  useLayoutEffect(() => setTyped(side.model), [side.model]); // before anybody types
   const isOut = side.model !== "" && !mayUse(props.models, side.model);
   const usual = props.usualDialect === null ? "Chat completions" : `Chat completions (${props.usualDialect}, from the key)`;
   const apis = [["", usual] as const, ...choices.dialects.map((each) => [each, nameOfApi(each)] as const)];

@@ -1,5 +1,5 @@
 // The prices in force, looked through on the server and shown page by page.
-import { useEffect, useState } from "preact/hooks";
+import { useLayoutEffect, useState } from "preact/hooks";
 import { get } from "../../lib/api";
 import { count, exactDollars, NONE, short } from "../../lib/format";
 import { useLoad } from "../../lib/load";
@@ -51,7 +51,8 @@ interface Wanted {
 function Search(props: Wanted & { kinds: string[]; onSearch: (wanted: Wanted) => void }) {
   const [model, setModel] = useState("");
   const [provider, setProvider] = useState("");
-  useEffect(() => {
+  // Before the page is painted: what is typed as soon as it is seen stays.
+  useLayoutEffect(() => {
     setModel(props.model ?? "");
     setProvider(props.provider ?? "");
   }, [props.model, props.provider]);

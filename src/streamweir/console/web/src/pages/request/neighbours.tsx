@@ -1,5 +1,5 @@
 // The requests beside this one, in the list from which one came: the filters of the log are in the address.
-import { useEffect } from "preact/hooks";
+import { useLayoutEffect } from "preact/hooks";
 import { get } from "../../lib/api";
 import { asked, readFilters } from "../../lib/filters";
 import { useLoad } from "../../lib/load";
@@ -12,11 +12,12 @@ export function Neighbours(props: { row: RequestDetail }) {
   const { row } = props;
   const filters = readFilters(query.value);
   const isFiltered = Object.keys(filters).length > 0;
-  const { data } = useLoad(
+  const place = JSON.stringify([row.cursor, filters]);
+  const loaded = useLoad(
     async (abort) => {
       const question = asked(filters, Date.now());
       const [newer, older] = await Promise.all([beside("oldest"), beside("newest")]);
-      return { newer, older };
+      return { place, newer, older };
 
       async function beside(order: string): Promise<string | null> {
         let cursor: string | number | null = row.cursor;
@@ -28,10 +29,12 @@ export function Neighbours(props: { row: RequestDetail }) {
         return null;
       }
     },
-    [row.cursor, JSON.stringify(filters)],
+    [place],
   );
+  const data = loaded.data?.place === place ? loaded.data : null; // not those beside the request before
   const address = (id: string): [string, Record<string, string>] => [`/requests/${encodeURIComponent(id)}`, Object.fromEntries(query.value)];
-  useEffect(() => {
+  // Before the page is painted: a key that is pressed when the links are seen leads where they lead.
+  useLayoutEffect(() => {
     const listen = (event: KeyboardEvent) => {
       const id = { ArrowLeft: data?.newer, ArrowRight: data?.older }[event.key];
       const target = event.target as HTMLElement;

@@ -1,7 +1,7 @@
 // The bar above the log: the filters that are used most, the others behind a fold, and those in force as chips. Nothing is
 // asked while somebody types: a text counts with Enter or when its box is left.
 import type { ComponentChildren } from "preact";
-import { useEffect, useId, useState } from "preact/hooks";
+import { useId, useLayoutEffect, useState } from "preact/hooks";
 import { APIS, nameOfApi } from "../../lib/apis";
 import {
   chipsOf,
@@ -356,7 +356,7 @@ interface DraftProps {
 // Keeps what is typed until it is done, and takes what the address says whenever that changes.
 function Draft({ value, onCommit, wrongId, ...rest }: DraftProps) {
   const [draft, setDraft] = useState(value);
-  useEffect(() => setDraft(value), [value]);
+  useLayoutEffect(() => setDraft(value), [value]); // before anybody types
   return (
     <input
       {...rest}
