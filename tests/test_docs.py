@@ -3,6 +3,8 @@
 import json
 import re
 import shlex
+import tomllib
+from collections import Counter
 from pathlib import Path
 
 import click
@@ -124,6 +126,35 @@ def test_every_cloud_has_a_configuration_and_its_policy_is_json() -> None:
 def test_links_lead_somewhere(path: Path) -> None:
     missing = [link["path"] for link in LINK.finditer(path.read_text()) if not (path.parent / link["path"]).exists()]
     assert missing == []
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_every_row_is_in_a_table(path: Path) -> None:
+    """A row behind an empty line is shown as text."""
+    blocks = re.sub(r"^( *)```.*?^\1```", "", path.read_text(), flags=re.MULTILINE | re.DOTALL).split("\n\n")
+    rows = [block.splitlines() for block in blocks if block.startswith("|")]
+    assert [lines[0] for lines in rows if len(lines) < 2 or not re.fullmatch(r"\|(?: *:?-+:? *\|)+", lines[1])] == []
+
+
+def test_every_term_of_the_glossary_is_there_once() -> None:
+    terms = re.findall(r"^\| ([^|]+?) \|", (ROOT / "docs" / "glossary.md").read_text(), re.MULTILINE)
+    counts = Counter(terms)
+    assert [term for term, count in counts.items() if count > 1 and term != "term"] == []
+    ambiguous = {term.partition(" (")[0] for term in terms if " (" in term}
+    assert [term for term in terms if term in ambiguous] == []
+
+
+def test_the_layers_on_the_page_are_those_that_are_checked() -> None:
+    page = (ROOT / "docs" / "architecture.md").read_text().partition("## Import rules")[2]
+    contracts = {
+        contract["id"]: [re.sub(r"[()]", "", layer) for layer in contract.get("layers", ())]
+        for contract in tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
+    }
+    whole, inside = (block.strip("\n").splitlines() for block in page.split("```")[1:4:2])
+    assert whole == contracts["layers"]
+    columns = [re.split(r" {3,}", f"{line}   ", maxsplit=1) for line in inside]
+    assert [left.strip() for left, _ in columns if left.strip()] == contracts["server"]
+    assert [right.strip() for _, right in columns if right.strip()] == contracts["store"]
 
 
 def test_named_targets_exist() -> None:

@@ -45,7 +45,7 @@ EXPECTED = {
     "providers.test": "owner operator",
     "alerts.read": ALL_BUT_MEMBERS,
     "audit.read": "owner operator billing admin key",
-    "books.check": "owner operator billing",
+    "accounting.check": "owner operator billing",
     "settings.read": "owner operator",
     "metrics.read": ALL_BUT_MEMBERS,
 }
@@ -69,7 +69,7 @@ def test_no_role_of_a_workspace_reaches_what_belongs_to_no_workspace() -> None:
         "people.appoint",
         "workspaces.change",
         "costs.read",
-        "books.check",
+        "accounting.check",
         "settings.read",
         "credit.grant",
         "providers.test",

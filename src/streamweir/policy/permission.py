@@ -58,7 +58,7 @@ class Permission(StrEnum):
     """Reach a provider with its credentials."""
     ALERTS_READ = "alerts.read"
     AUDIT_READ = "audit.read"
-    BOOKS_CHECK = "books.check"
+    ACCOUNTING_CHECK = "accounting.check"
     """Check the audit log and the ledger as a whole."""
     SETTINGS_READ = "settings.read"
     METRICS = "metrics.read"
@@ -134,7 +134,7 @@ _OF_OPERATOR = {
     _P.NODES_READ,
     _P.PROVIDERS_TEST,
     _P.AUDIT_READ,
-    _P.BOOKS_CHECK,
+    _P.ACCOUNTING_CHECK,
     _P.SETTINGS_READ,
 }
 _OF_BILLING = {
@@ -144,7 +144,7 @@ _OF_BILLING = {
     _P.REQUESTS_EXPORT,
     _P.COSTS_READ,
     _P.AUDIT_READ,
-    _P.BOOKS_CHECK,
+    _P.ACCOUNTING_CHECK,
 }
 
 PERMISSIONS: Mapping[Role, frozenset[Permission]] = {

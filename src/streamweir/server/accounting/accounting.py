@@ -91,7 +91,6 @@ class Accounting:
         self._undo_tasks: set[asyncio.Task[None]] = set()
         self._cancelled: dict[str, RequestRecord | None] = {}
         """Requests that ended before the decision about them, with their records: their rows are written after it."""
-        self.refused_dropped = 0
         """Rows of refused requests that did not fit into the journal."""
 
     def set_exclusive_from(self, hour: int) -> None:
@@ -200,10 +199,8 @@ class Accounting:
         if record.id in self._cancelled:
             self._cancelled[record.id] = record
             return
-        try:
+        with suppress(JournalUnavailable):  # the journal counts what it does not take
             self.writer.put(Refused(row=row_of(record, self.instance)))
-        except JournalUnavailable:
-            self.refused_dropped += 1
 
     def note_progress(self) -> None:
         """Once a second: writes the progress that operators see and by which an orphan would be settled. It is written

@@ -63,7 +63,7 @@ async def verify_audit(call: Call[Nothing, Nothing]) -> Verification:
     return Verification(is_as_written=broken is None, first_broken_seq=broken)
 
 
-async def check_books(call: Call[Nothing, Nothing]) -> SumCheck:
+async def check_ledger(call: Call[Nothing, Nothing]) -> SumCheck:
     report = await call.context.read(check_sums, timeout_s=CHECKING_S)
     return SumCheck(
         agrees=not report.faults,
@@ -94,7 +94,7 @@ OPERATIONS = (
     Operation(
         method="GET",
         path="/api/audit/verify",
-        access=Permission.BOOKS_CHECK,
+        access=Permission.ACCOUNTING_CHECK,
         about="Check that no row of the audit log was changed or removed",
         handler=verify_audit,
         answer=Verification,
@@ -102,9 +102,9 @@ OPERATIONS = (
     Operation(
         method="GET",
         path="/api/check",
-        access=Permission.BOOKS_CHECK,
+        access=Permission.ACCOUNTING_CHECK,
         about="Recompute every total from the ledger and report those that differ",
-        handler=check_books,
+        handler=check_ledger,
         answer=SumCheck,
     ),
 )

@@ -26,7 +26,7 @@ export interface SessionView {
 
 export type Role = "owner" | "operator" | "billing" | "viewer" | "admin" | "member" | "key";
 
-export type Permission = "session" | "self" | "document" | "people.read" | "people.change" | "people.appoint" | "workspaces.read" | "workspaces.change" | "keys.read" | "keys.change" | "keys.appoint" | "price_groups.choose" | "credit.read" | "credit.grant" | "payments.open" | "requests.read" | "requests.export" | "content.read" | "content.erase" | "usage.read" | "costs.read" | "live.read" | "live.follow" | "live.stop" | "playground" | "routing.read" | "nodes.read" | "providers.test" | "alerts.read" | "audit.read" | "books.check" | "settings.read" | "metrics.read";
+export type Permission = "session" | "self" | "document" | "people.read" | "people.change" | "people.appoint" | "workspaces.read" | "workspaces.change" | "keys.read" | "keys.change" | "keys.appoint" | "price_groups.choose" | "credit.read" | "credit.grant" | "payments.open" | "requests.read" | "requests.export" | "content.read" | "content.erase" | "usage.read" | "costs.read" | "live.read" | "live.follow" | "live.stop" | "playground" | "routing.read" | "nodes.read" | "providers.test" | "alerts.read" | "audit.read" | "accounting.check" | "settings.read" | "metrics.read";
 
 export interface Login {
   /** The admin secret, or that of a key. */

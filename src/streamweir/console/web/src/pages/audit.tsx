@@ -1,5 +1,5 @@
 // Who changed or looked at what, the newest first, page by page; and, for the operator, whether the log is as it was
-// written and whether the books agree with themselves.
+// written and whether the ledger agrees with its totals.
 import { useState } from "preact/hooks";
 import { get, session } from "../lib/api";
 import { readDetail } from "../lib/audit";

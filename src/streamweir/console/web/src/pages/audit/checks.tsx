@@ -20,7 +20,7 @@ interface SumCheck {
 
 export function Checks() {
   const [log, verify] = useAsked<Verification>("/api/audit/verify");
-  const [books, check] = useAsked<SumCheck>("/api/check");
+  const [ledger, check] = useAsked<SumCheck>("/api/check");
   return (
     <Panel title="Checks">
       <div class="checks">
@@ -33,20 +33,20 @@ export function Checks() {
           {!log.isBusy && !log.answer && !log.error && <span class="muted">Checks that no row was changed or removed.</span>}
           <Problem error={log.error} />
         </div>
-        <Button disabled={books.isBusy} onClick={check}>
+        <Button disabled={ledger.isBusy} onClick={check}>
           Check the ledger
         </Button>
         <div role="status">
-          {books.isBusy && <span class="muted">Recomputing every total …</span>}
-          {books.answer && <BooksVerdict {...books.answer} />}
-          {!books.isBusy && !books.answer && !books.error && <span class="muted">Checks that every balance and total matches the ledger rows.</span>}
-          <Problem error={books.error} />
+          {ledger.isBusy && <span class="muted">Recomputing every total …</span>}
+          {ledger.answer && <LedgerVerdict {...ledger.answer} />}
+          {!ledger.isBusy && !ledger.answer && !ledger.error && <span class="muted">Checks that every balance and total matches the ledger rows.</span>}
+          <Problem error={ledger.error} />
         </div>
       </div>
-      {books.answer && books.answer.faults.length > 0 && (
+      {ledger.answer && ledger.answer.faults.length > 0 && (
         <Table
           label="Differences"
-          rows={books.answer.faults.map((fault, place) => ({ ...fault, place }))}
+          rows={ledger.answer.faults.map((fault, place) => ({ ...fault, place }))}
           keyOf={(fault) => fault.place}
           columns={[
             { name: "Object", class: "clip", show: (fault) => <span class="mono">{fault.object}</span> },
@@ -65,7 +65,7 @@ function LogVerdict(props: Verification) {
   return <Badge tone="bad">Row {props.first_broken_seq ?? "?"} is the first one changed or missing</Badge>;
 }
 
-function BooksVerdict(props: SumCheck) {
+function LedgerVerdict(props: SumCheck) {
   const looked = `${plural(props.rows, "row")} of ${plural(props.workspaces, "workspace")} checked`;
   return (
     <>

@@ -181,7 +181,7 @@ function Figure(props: { name: string; value: string; title?: string }) {
 
 const WAITS_MS = [150, 400, 1000, 2000, 4000];
 
-// What became of a request, once the books have it.
+// The row of a request, once the log has it.
 function useSettled(id: string | null): RequestDetail | null {
   const [row, setRow] = useState<RequestDetail | null>(null);
   useEffect(() => {
