@@ -57,6 +57,16 @@ BEDROCK: list[tuple[int, str, str, str, str]] = [
         MODEL,
         "inference profiles",
     ),
+    (400, "ValidationException", "The provided model doesn't support on-demand throughput.", MODEL, "profiles"),
+    (400, "ValidationException", "The provided model doesn\u2019t support on-demand throughput.", MODEL, "profiles"),
+    (
+        400,
+        "ValidationException",
+        "Access to Anthropic models is not allowed from unsupported countries, regions, or territories.",
+        AUTH,
+        "country",
+    ),
+    (403, "AccessDeniedException", "The bearer token included in the request is invalid.", AUTH, "another region"),
     (400, "ValidationException", "This action doesn't support the model that you provided.", MODEL, "wire"),
     (404, "ResourceNotFoundException", "Could not resolve the foundation model from the model id", MODEL, "region"),
     (404, "ResourceNotFoundException", "Model use case details have not been submitted for this", MODEL, "form"),
@@ -74,6 +84,7 @@ BEDROCK: list[tuple[int, str, str, str, str]] = [
     (400, "ValidationException", "The number of input tokens exceeds the limit", "context_length_exceeded", ""),
     (400, "ValidationException", "The maximum tokens you requested exceeds the model limit", "invalid_value", ""),
     # The caller's words are not at the beginning of a message.
+    (400, "ValidationException", "Bad name: The provided model doesn't support on-demand", "invalid_value", "Bad"),
     (400, "ValidationException", "Malformed: Signature expired. Operation not allowed", "invalid_value", "Malformed"),
 ]
 

@@ -111,9 +111,10 @@ _ROWS = (
     ),
     Advice(
         _AUTH,
-        "Amazon Bedrock refused the API key: it is wrong, or has expired. Create another one, or use AWS credentials.",
-        text=r"(?:Authentication failed|Invalid (?:API Key|bearer token)"
-        r"|(?:The )?(?:API Key|bearer token) (?:is (?:not valid|invalid|expired)|has expired))",
+        "Amazon Bedrock refused the API key: it is wrong, has expired, or was made for another region. Create another "
+        "one, or use AWS credentials.",
+        text=r"(?:Authentication failed|Invalid (?:API Key|bearer token)|(?:The )?(?:API Key|bearer token) "
+        r"(?:included in the request )?(?:is (?:not valid|invalid|expired)|has expired))",
         statuses=(401, 403),
         is_of_account=True,
     ),
@@ -171,7 +172,14 @@ _ROWS = (
         _MODEL,
         "Amazon Bedrock serves this model through inference profiles only. Use the id of one, which begins with a "
         "group of regions such as us., eu. or global., or an ARN.",
-        text=r"Invocation of model ID .{1,300} with on-demand throughput isn",
+        text=r"(?:Invocation of model ID .{1,300} with on-demand throughput isn"
+        r"|The provided model (?:doesn.t|does not) support on-demand throughput)",
+    ),
+    Advice(
+        _AUTH,
+        "Anthropic does not offer its models in the country of the AWS account or of the gateway's address. Use "
+        "another model, or run the gateway elsewhere.",
+        text=r"Access to Anthropic models is not allowed from unsupported countries",
     ),
     Advice(
         _MODEL, _UNKNOWN, text=r"The provided (?:model identifier|inference profile)\b.{0,80} is(?:n.t)? (?:in)?valid"
