@@ -425,6 +425,8 @@ def test_headers() -> None:
         "a b": "canary",
         "x-bad": "canary\r\nx: y",
         "": "canary",
+        "X-Amzn-Bedrock-GuardrailVersion": "1",
+        "X-Amzn-Bedrock-Service-Tier": "canary",
     }
     assert of_provider(headers=headers) == [
         "providers.p.headers.X-Good: is set twice: header names are case-insensitive",
@@ -433,6 +435,7 @@ def test_headers() -> None:
         'providers.p.headers."a b": is not the name of a header',
         "providers.p.headers.x-bad: contains a character that cannot be sent, such as a line break",
         'providers.p.headers."": is not the name of a header',
+        "providers.p.headers.X-Amzn-Bedrock-Service-Tier: changes the price at which the request was admitted",
     ]
 
 

@@ -116,6 +116,37 @@ async def test_claude_answers_chat_completions(stream: bool) -> None:
     assert account.refusals == []
 
 
+@pytest.mark.parametrize("way", ["messages", "stream", "whole"])
+async def test_a_guardrail_of_the_operator_is_signed_and_its_block_is_a_content_filter(way: str) -> None:
+    """Callers of Messages get the events as they are: Amazon leaves the stop reason there."""
+    account, action = AwsAccount(), '"amazon-bedrock-guardrailAction":"INTERVENED"'
+    events = [*EVENTS[:-1], f'{{"type":"message_stop",{action},{METRICS}}}']
+    message = {**MESSAGE, "amazon-bedrock-guardrailAction": "INTERVENED"}
+    script = whole(json.dumps(message).encode()) if way == "whole" else in_frames(events)
+    headers = 'headers = { X-Amzn-Bedrock-GuardrailIdentifier = "abc123", X-Amzn-Bedrock-GuardrailVersion = "1" }\n'
+    async with (
+        nothing_left(),
+        ScriptedUpstream(account.signed(script)) as up,
+        gateway(signed_provider(up, account) + headers) as gate,
+    ):
+        if way == "messages":
+            reply = await ask(gate, model=f"up/{CLAUDE}")
+            assert f"data: {events[-1]}\n\n".encode() in reply.body
+            assert documents_of(reply.body)[-2]["delta"]["stop_reason"] == "end_turn"
+        elif way == "stream":
+            *_, last, _usage = frames_of((await chat(gate, f"up/{CLAUDE}", stream=True)).body)
+            assert last["choices"][0]["finish_reason"] == "content_filter"
+        else:
+            reply = await chat(gate, f"up/{CLAUDE}", stream=False)
+            assert json.loads(reply.body)["choices"][0]["finish_reason"] == "content_filter"
+        await gate.settled()
+    assert account.refusals == []
+    (request,) = up.requests
+    assert request.headers["x-amzn-bedrock-guardrailidentifier"] == "abc123"
+    signed = request.headers["authorization"].partition("SignedHeaders=")[2].partition(",")[0].split(";")
+    assert {"x-amzn-bedrock-guardrailidentifier", "x-amzn-bedrock-guardrailversion"} <= set(signed)
+
+
 @pytest.mark.parametrize("is_passed", [True, False])
 async def test_an_exception_in_the_stream_is_its_last_event(is_passed: bool) -> None:
     cut: list[Step] = [FRAMES, *(Send(write_chunk(event.encode())) for event in EVENTS[:3])]

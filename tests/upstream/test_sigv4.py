@@ -77,6 +77,12 @@ def test_the_operators_headers_are_signed_as_they_are_sent() -> None:
     assert own != signed("/a")[0]
 
 
+def test_a_guardrail_of_the_operator_is_signed() -> None:
+    one, two = (signed("/a", operators=(("X-Amzn-Bedrock-GuardrailIdentifier", name),)) for name in ("one", "two"))
+    assert one[0] == one[1]
+    assert one[0] != two[0]
+
+
 def test_another_host_of_the_operator() -> None:
     own, theirs = signed("/a", operators=(("Host", "vpce-1.example"),))
     assert own == theirs

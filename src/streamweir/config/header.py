@@ -25,6 +25,8 @@ _RESERVED = frozenset(
     }
 )
 """What describes the connection and the body: the gateway sets it itself."""
+_PRICED = frozenset({"x-amzn-bedrock-performanceconfig-latency", "x-amzn-bedrock-service-tier"})
+"""As the members of the body are refused that do the same."""
 
 
 def check_headers(headers: Mapping[str, str], where: str) -> Iterator[ConfigProblem]:
@@ -44,6 +46,8 @@ def fault_of_header_name(name: str) -> str | None:
     """Why this header cannot be set. None: it can."""
     if not _NAME.fullmatch(name):
         return "is not the name of a header"
+    if name.lower() in _PRICED:
+        return "changes the price at which the request was admitted"
     return "is a header that the gateway sets itself" if name.lower() in _RESERVED else None
 
 

@@ -11,8 +11,8 @@ gets `{}` when its block ends, not before (docs/spec/quirks.md Q35). The decoder
 written from its events.
 """
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar
 
 from streamweir.core.errors import StreamweirError, UpstreamError
 from streamweir.core.events import (
@@ -44,6 +44,8 @@ class AnthropicDecoder:
 
     may_end_when_idle = False  # message_stop is required
     lacks_terminator = False
+    stop_reasons: ClassVar[Mapping[str, FinishReason]] = STOP_REASONS
+    """A cloud that serves Claude has further ones."""
 
     __slots__ = (
         "_blocks",
@@ -167,7 +169,7 @@ class AnthropicDecoder:
         if self._wants_last:
             events.append(UsageDiscarded(is_final=True))
         events.append(
-            ChoiceFinished(0, STOP_REASONS.get(self._reason, FinishReason.OTHER), self._reason, self._sequence)
+            ChoiceFinished(0, self.stop_reasons.get(self._reason, FinishReason.OTHER), self._reason, self._sequence)
         )
         events += self._end(StreamCompleted())
         return events
@@ -219,7 +221,7 @@ class AnthropicDecoder:
         return [terminal]
 
 
-def decode_whole(body: bytes) -> Sequence[Event]:
+def decode_whole(body: bytes, make_decoder: Callable[[], AnthropicDecoder] = AnthropicDecoder) -> Sequence[Event]:
     try:
         value = jsonio.decode(body)
     except jsonio.InvalidJson:
@@ -228,5 +230,5 @@ def decode_whole(body: bytes) -> Sequence[Event]:
         if value.get("type") == "error" or value.get("error"):
             return [StreamFailed(error_in(body))]
         if isinstance(value.get("content"), list):
-            return AnthropicDecoder().read_whole(value)
+            return make_decoder().read_whole(value)
     return [StreamFailed(UpstreamError("upstream_bad_response", "The upstream's answer cannot be read."))]

@@ -2,7 +2,7 @@
 
 The body is that of Messages without the model, which is in the path, and with Bedrock's version and betas. A streamed
 answer comes in Amazon's frames, each with one event of Messages, which the framing turns into the event streams of
-Messages; so the decoder is Anthropic's, and callers of the Messages API get the events unchanged.
+Messages; so the decoder is Anthropic's but for guardrails, and callers of the Messages API get the events unchanged.
 """
 
 from base64 import b64encode
@@ -14,11 +14,12 @@ from streamweir.core.errors import CallerError, NativeError, StreamweirError
 from streamweir.core.events import Event
 from streamweir.core.request import ChatRequest
 from streamweir.providers.anthropic import error
-from streamweir.providers.anthropic.decode import AnthropicDecoder, decode_whole
+from streamweir.providers.anthropic.decode import decode_whole
 from streamweir.providers.anthropic.model import traits_of
 from streamweir.providers.anthropic.request import plan_call
 from streamweir.providers.base import Decoder, Provider, Target, UpstreamRequest, one_choice_only
 from streamweir.providers.bedrock import claude
+from streamweir.providers.bedrock.decode import InvokeDecoder
 from streamweir.providers.bedrock.error import read_error
 from streamweir.providers.bedrock.inference_id import foundation_model, model_path
 from streamweir.wire import jsonio
@@ -26,6 +27,8 @@ from streamweir.wire.body import Framing
 from streamweir.wire.native import NativeWire
 
 _VERSION = "bedrock-2023-05-31"
+"""The one value that Amazon documents for this member, for every model. Newer versions of Messages are asked for in a
+header at `bedrock-mantle` alone."""
 _FROM_MODEL = "The model returned the following errors: "
 
 
@@ -60,10 +63,10 @@ class Invoke:
         )
 
     def decoder(self, _choices: int | None = None, /) -> Decoder:
-        return AnthropicDecoder()
+        return InvokeDecoder()
 
     def decode_whole(self, body: bytes, _choices: int | None = None, /) -> Sequence[Event]:
-        return decode_whole(body)
+        return decode_whole(body, InvokeDecoder)
 
     def read_error(self, status: int, headers: Mapping[str, str], body: bytes, /) -> StreamweirError:
         return _quoted(read_error(status, headers, body, error.read_error), status)

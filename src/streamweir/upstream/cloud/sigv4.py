@@ -1,8 +1,9 @@
 """AWS's Signature Version 4: the headers that sign a request with a pair of keys.
 
 Pure but for the cache of derived keys: the time is an argument, and so is the digest of the body. What is signed is
-what is sent: `host`, `content-type` and every `x-amz-` header of the request and of the operator. Headers that a proxy
-may change are not signed. The path is encoded once more than it is sent, as all services but S3 require.
+what is sent: `host`, `content-type`, and of the request and of the operator every `x-amz-` header, which AWS requires,
+and every one of Bedrock, so that nobody on the way can remove a guardrail. Headers that a proxy may change are not
+signed. The path is encoded once more than it is sent, as all services but S3 require.
 """
 
 import hashlib
@@ -19,6 +20,8 @@ from streamweir.upstream.head import Fields
 
 _ALGORITHM = "AWS4-HMAC-SHA256"
 _BLANKS = re.compile(r"[ \t]+")
+_ALWAYS_SIGNED = ("x-amz-", "x-amzn-bedrock-")
+"""How the names of such headers begin."""
 
 
 class AwsKeys(Struct, frozen=True, kw_only=True):
@@ -83,7 +86,7 @@ def _signed_of(headers: Sequence[tuple[str, str]]) -> dict[str, str]:
     signed: dict[str, str] = {}
     for name, value in headers:
         key = name.lower()
-        if key in ("content-type", "host") or key.startswith("x-amz-"):
+        if key in ("content-type", "host") or key.startswith(_ALWAYS_SIGNED):
             text = _BLANKS.sub(" ", value).strip()
             signed[key] = f"{signed[key]},{text}" if key in signed else text
     return signed
