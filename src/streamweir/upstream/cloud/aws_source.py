@@ -10,6 +10,7 @@ names no file, account or address: such details are in the error's report, for t
 
 import os
 import re
+import shlex
 from collections.abc import Mapping
 from configparser import Error as InvalidFile
 from configparser import RawConfigParser
@@ -42,6 +43,7 @@ _CONTAINER_HOSTS = frozenset({"169.254.170.2", "169.254.170.23", "fd00:ec2::23",
 _NAMES = ("access_key_id", "secret_access_key", "session_token")
 _SENDABLE = re.compile(r"[!-~]*")
 _NOT_SENDABLE = "contains a character that cannot be sent, such as a space or a line break"
+_NO_COMMENT = "A comment needs a line of its own."
 _NO_KEYS = "The gateway found no AWS credentials. Configure `aws` of the provider, or run it where AWS gives it a role."
 _CHECK_PROFILE = "Check `aws.profile`, and the shared files in the home directory of the gateway's user."
 _NOT_USED = {
@@ -238,7 +240,7 @@ class KeySource:
             keys = _keys_of(*(profile.get(f"aws_{each}") for each in _NAMES))
         except UnusableKeys:
             raise refused_by(
-                f"The access key of the gateway's AWS profile {_NOT_SENDABLE}.", f"profile {name}"
+                f"The access key of the gateway's AWS profile {_NOT_SENDABLE}. {_NO_COMMENT}", f"profile {name}"
             ) from None
         if (role_arn := profile.get("role_arn")) is None:
             return self._own_keys(keys, profile, name)
@@ -291,16 +293,14 @@ class KeySource:
         environment, home = self._environment, self._environment.get("HOME") or "~"
         config = environment.get("AWS_CONFIG_FILE") or f"{home}/.aws/config"
         shared = environment.get("AWS_SHARED_CREDENTIALS_FILE") or f"{home}/.aws/credentials"
-        section = "default" if name == "default" else f"profile {name}"
         found: dict[str, str] = {}
         is_there = False
-        for file, titles in ((config, (section, f"profile {name}")), (shared, (name,))):
+        for file, profile_in in ((config, _profile_of_section), (shared, str.strip)):
             text = await self._files.read(file, _MAX_FILE_BYTES, missing="")
-            sections = _parse(text, file) if text else {}
-            for title in titles:
-                if title in sections:
+            for section, settings in (_parse(text, file) if text else {}).items():
+                if profile_in(section) == name:
                     is_there = True
-                    found |= sections[title]
+                    found |= settings
         return found if is_there else None
 
 
@@ -367,11 +367,23 @@ class _Files:
         raise refused_by("A file with AWS credentials cannot be used: it is not text.", file)
 
 
+def _profile_of_section(section: str) -> str | None:
+    """Of the config file: `[default]`, and `[profile NAME]`, whose name may be in quotation marks."""
+    if section.strip() == "default":
+        return "default"
+    try:
+        words = shlex.split(section)
+    except ValueError:  # a quotation mark without an end
+        return None
+    return words[1] if len(words) == 2 and words[0] == "profile" else None
+
+
 def _parse(text: str, file: str) -> dict[str, dict[str, str]]:
-    parser = RawConfigParser(strict=False, delimiters=("=",), inline_comment_prefixes=(" #", " ;"), default_section="")
+    """The sections. As AWS's own programs read them: a line can be a comment, but what follows a value is its part."""
+    parser = RawConfigParser(strict=False)
     try:
         parser.read_string(text)
     except InvalidFile as reason:
         # Not its text: it quotes the line, which may be a secret.
         raise refused_by("A file with AWS credentials is not valid.", f"{file}: {type(reason).__name__}") from None
-    return {" ".join(name.split()): dict(parser[name]) for name in parser.sections()}
+    return {name: dict(parser[name]) for name in parser.sections()}
