@@ -28,6 +28,8 @@ SHORT = {
     "server/relay/large_answer.py _reader": "one answer",
     "server/relay/large_answer.py _start": "until its process is there",
     "server/request/key_wait.py KeyWaits.wait": "one request",
+    "server/request/lookup/model_refresh.py ModelRefresh.refresh_due": "part of its background task",
+    "server/request/lookup/model_refresh.py ModelRefresh.refresh_due 2": "one list, bounded by its timeout",
     "server/request/allowance.py OutputAllowance._start": "one extension of one hold",
     "server/accounting/settlement.py Settlements.settle": "one settlement",
     "server/alerts/sender.py AlertSender._start_due": "the alerts that wait for one webhook",

@@ -51,6 +51,10 @@ def azure(base_url: str, more: str = "list_models = true") -> str:
     return f"{providers('azure', az=base_url)}{more}\n"
 
 
+def named_azure(name: str, up: ScriptedUpstream) -> str:
+    return f"{providers('azure', **{name: up.base_url})}list_models = true\n"
+
+
 def runtime_of(toml: str, old: RuntimeConfig | None = None) -> RuntimeConfig:
     return build_runtime_config(configured(toml), lambda _: SimUpstream(), old)
 
@@ -84,6 +88,21 @@ async def test_a_cloud_that_hangs_delays_nobody_and_the_end_does_not_wait_for_it
         assert not any(name.startswith("az/") for name in await listed(gate))
         await gate.gateway.close()
         await up.aborted(1)
+
+
+async def test_a_cloud_that_hangs_does_not_delay_the_lists_of_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(model_refresh, "MAX_AT_ONCE", 2)
+    names = ("slow", "a", "b")
+    async with (
+        nothing_left(),
+        ScriptedUpstream([Hang()]) as slow,
+        ScriptedUpstream(whole(deployments("new"))) as up,
+        gateway(SIM + "".join(named_azure(name, slow if name == "slow" else up) for name in names)) as gate,
+    ):
+        await until(lambda: {"a/new", "b/new"} <= set(model_ids(gate.gateway.runtime)))
+        assert (len(slow.requests), slow.open_connections) == (1, 1)
+        await gate.gateway.close()
+        await slow.aborted(1)
 
 
 async def test_a_provider_that_comes_with_a_reload_is_asked() -> None:

@@ -3,8 +3,9 @@
     provider's address, settings and key -> calls of `providers.model_listing` -> names -> `ModelLists`
 
 No request waits for a list, and none fails with it: until it is read its models are not listed, and if it cannot be
-read again the last one stays. Each provider is asked on connections of its own, which are closed afterwards. Calls,
-pages, answers and times are bounded, because a server may send anything.
+read again the last one stays. Several providers are asked at a time, so that one that hangs does not delay the others;
+each on connections of its own, which are closed afterwards. Calls, pages, answers and times are bounded, because a
+server may send anything.
 """
 
 import asyncio
@@ -34,6 +35,8 @@ RETRY_S = 60.0
 PROVIDER_S = 60.0
 """For the whole list of one provider."""
 CALL_S = 20.0
+MAX_AT_ONCE = 8
+"""Providers that are asked at the same time."""
 MAX_PAGES = 20
 """Of one call, with all that follow it."""
 MAX_COLLECTED = 5000
@@ -78,20 +81,25 @@ class ModelRefresh:
         names = {each.name for each in listed}
         runtime.model_lists.keep(names)
         self._states = {name: state for name, state in self._states.items() if name in names}
-        for provider in listed:
-            state, server = self._states.get(provider.name), server_of(provider.config)
-            if state is None or state.server != server:
-                state = self._states[provider.name] = _State(server, 0.0)
-            if self._clock() >= state.due_at:
-                await self._refresh(runtime, provider, state)
+        free = asyncio.Semaphore(MAX_AT_ONCE)
+        async with asyncio.TaskGroup() as tasks:
+            for provider in listed:
+                state, server = self._states.get(provider.name), server_of(provider.config)
+                if state is None or state.server != server:
+                    state = self._states[provider.name] = _State(server, 0.0)
+                if self._clock() >= state.due_at:
+                    tasks.create_task(self._refresh(runtime, provider, state, free))
         due = [state.due_at for state in self._states.values()]
         return max(min(due) - self._clock(), 0.0) if due else None
 
-    async def _refresh(self, runtime: RuntimeConfig, provider: ProviderRuntime, state: _State) -> None:
+    async def _refresh(
+        self, runtime: RuntimeConfig, provider: ProviderRuntime, state: _State, free: asyncio.Semaphore
+    ) -> None:
         listing = listing_for(provider.config)
         assert listing is not None  # noqa: S101 (only such providers are asked)
         try:
-            names = await read_names(provider, listing)
+            async with free:
+                names = await read_names(provider, listing)
         except StreamweirError as error:
             hide_secrets(error, runtime.secrets[provider.name])
             state.failures += 1
