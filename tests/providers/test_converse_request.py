@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from streamweir.core.request import read_request
-from streamweir.providers.base import Target, UpstreamRequest
+from streamweir.providers.base import Target, UpstreamRequest, count_request
 from streamweir.providers.converse import PROVIDER
 from streamweir.providers.converse.model import UNKNOWN, traits_of
 
@@ -89,6 +89,31 @@ def test_address_and_headers() -> None:
     assert build({}, PROFILE).path == (
         "/model/arn%3Aaws%3Abedrock%3Aeu-west-1%3A123456789012%3Aapplication-inference-profile%2Fa1b2c3d4e5f6/converse"
     )
+
+
+@pytest.mark.parametrize(
+    ("model", "path"),
+    [
+        (CLAUDE, "/model/anthropic.claude-sonnet-4-5-20250929-v1%3A0/count-tokens"),
+        (
+            "arn:aws:bedrock:eu-west-1:1:inference-profile/eu.anthropic.claude-opus-4-6-v1",
+            "/model/anthropic.claude-opus-4-6-v1/count-tokens",
+        ),
+        (PROFILE, None),
+        (NOVA, None),
+    ],
+)
+def test_tokens_of_claude_are_counted(model: str, path: str | None) -> None:
+    members = {"messages": [{"role": "system", "content": "S"}, USER], "tools": [TOOL], "max_tokens": 9, "stop": ["x"]}
+    request = build(members, model)
+    count = count_request(PROVIDER, request, Target(model=model, api_key="k"))
+    assert (count and count.path) == path
+    if count is not None:
+        assert count.headers == request.headers
+        body = json.loads(request.body)
+        assert json.loads(count.body) == {
+            "input": {"converse": {name: body[name] for name in ("messages", "system", "toolConfig")}}
+        }
 
 
 def test_the_least_body() -> None:

@@ -164,10 +164,16 @@ def max_event_bytes(provider: Provider) -> int:
 def count_request(provider: Provider, request: UpstreamRequest, target: Target) -> UpstreamRequest | None:
     """The call that returns the number of prompt tokens of `request`, which it would get for a completion.
 
-    None: the service has no such call. Only a provider whose service has one has the method.
+    None: the service has no such call, or not for this model. Only a provider whose service has one has the method.
     """
-    make: Callable[[UpstreamRequest, Target], UpstreamRequest] | None = getattr(provider, "count_request", None)
+    make: Callable[[UpstreamRequest, Target], UpstreamRequest | None] | None
+    make = getattr(provider, "count_request", None)
     return None if make is None else make(request, target)
+
+
+def can_count(provider: Provider) -> bool:
+    """Whether its service has such a call for some models."""
+    return hasattr(provider, "count_request")
 
 
 def framing_of(provider: Provider) -> Framing:

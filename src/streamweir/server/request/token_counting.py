@@ -1,8 +1,9 @@
 """`POST .../count_tokens`: the tokens of a prompt, for an API that has such a path.
 
 Nothing is reserved, billed or logged: agents send dozens of these requests at once, and clients estimate if one fails.
-A provider of the same API is asked for its own count; if it does not answer with one, and for every other provider,
-the gateway counts: with a tokenizer in a thread. At most `MAX_AT_ONCE` run at the same time, the others wait.
+A provider of the same API is asked for its own count, and so is one that has an API of its own (Bedrock's Converse); if
+it does not answer with one, and for every other provider, the gateway counts: with a tokenizer in a thread. At most
+`MAX_AT_ONCE` run at the same time, the others wait.
 """
 
 import asyncio
@@ -17,7 +18,7 @@ from streamweir.core.errors import StreamweirError
 from streamweir.core.request import ChatRequest
 from streamweir.core.usage import member_count
 from streamweir.policy.routing.health import TargetId
-from streamweir.providers.base import Provider, Target, UpstreamRequest, count_request
+from streamweir.providers.base import Provider, Target, UpstreamRequest, can_count, count_request
 from streamweir.server.accounting.token_count import Vocabularies
 from streamweir.server.http.answers import failure_answer, json_answer
 from streamweir.server.http.message import Answer, Request, Response
@@ -69,7 +70,9 @@ class TokenCounting:
     ) -> int | None:
         """None: it has no such count, or did not send one."""
         provider, provider_wire = runtime.provider_for(target), runtime.chat_wire(target)
-        if chat.native is None or chat.native.wire != provider_wire.native_wire:
+        if chat.native is None or provider_wire.native_wire not in (None, chat.native.wire):
+            return None
+        if not can_count(provider_wire.provider):
             return None
         secret = provider.secrets[runtime.router.pick(target, time.monotonic(), random).credential]
         known = structs.replace(provider.target, model=target.model, api_key=secret)
