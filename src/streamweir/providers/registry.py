@@ -26,6 +26,17 @@ _RESPONSES = f"-{Wire.RESPONSES}"
 """Ends the name of a provider on this wire, if it is not its first."""
 
 
+class Variant(Struct, frozen=True, kw_only=True):
+    """A provider for some models of a wire, whose answers are read in another way."""
+
+    suffix: str
+    """Of the provider's name."""
+    provider: str
+    """Its name in the module."""
+    models: str
+    """A regular expression."""
+
+
 class WireRow(Struct, frozen=True, kw_only=True):
     """One of several wires of a family."""
 
@@ -37,6 +48,7 @@ class WireRow(Struct, frozen=True, kw_only=True):
     """The wire that this provider writes exactly; see `native_wire`."""
     models: str | None = None
     """A regular expression: models that are asked on this wire, if the operator has not chosen one."""
+    variant: Variant | None = None
 
 
 class Family(Struct, frozen=True, kw_only=True):
@@ -67,6 +79,7 @@ _CLAUDE = r"(?:^|[./])anthropic\.claude"
 _BEDROCK_RESPONSES = r"(?:^|[./])(?:openai\.gpt-\d|xai\.)"
 """Models that Bedrock serves as Responses, and some of them in no other way."""
 _BEDROCK_CHAT = r"(?:^|[./])google\.gemma-[4-9]"
+_OPENAI_MODELS = Variant(suffix="openai", provider="OPENAI_MODELS", models=r"(?:^|[./])openai\.")
 
 FAMILIES = {
     "anthropic": Family(
@@ -109,7 +122,7 @@ FAMILIES = {
         endings=_BEDROCK_ENDINGS,
         prices="aws",
         wires=(
-            WireRow(wire=Wire.CONVERSE, module="converse"),
+            WireRow(wire=Wire.CONVERSE, module="converse", variant=_OPENAI_MODELS),
             WireRow(
                 wire=Wire.MESSAGES,
                 module="bedrock.invoke",
@@ -178,6 +191,12 @@ FAMILIES = {
 _OTHER_WIRES = {f"{kind}-{row.wire}": row for kind, family in FAMILIES.items() for row in family.wires[1:]}
 """By the names of the providers."""
 _FIRST_WIRES = {kind: family.wires[0] for kind, family in FAMILIES.items() if family.wires}
+_VARIANTS = {
+    f"{name}-{row.variant.suffix}": row
+    for name, row in (_FIRST_WIRES | _OTHER_WIRES).items()
+    if row.variant is not None
+}
+"""The wires that have one, by the name of the variant's provider."""
 
 
 def provider_names() -> list[str]:
@@ -186,9 +205,11 @@ def provider_names() -> list[str]:
 
 def provider_named(name: str) -> Provider:
     """The provider of this name; `KeyError` if there is none. `KIND-WIRE` is a kind on another wire than its first."""
-    row = _OTHER_WIRES.get(name) or _FIRST_WIRES.get(name)
+    row = _OTHER_WIRES.get(name) or _FIRST_WIRES.get(name) or _VARIANTS.get(name)
     if row is not None:
-        cloud: Provider = getattr(import_module(f"streamweir.providers.{row.module}"), row.provider)
+        of_some = row.variant if name in _VARIANTS else None
+        member = row.provider if of_some is None else of_some.provider
+        cloud: Provider = getattr(import_module(f"streamweir.providers.{row.module}"), member)
         return cloud
     if name.endswith(_RESPONSES):
         second: Provider = import_module("streamweir.providers.responses").provider_of(
@@ -228,6 +249,14 @@ def wire_for(kind: str, model: str) -> Wire:
 def name_on(kind: str, wire: Wire) -> str:
     """The name of the provider on one of its wires, for `provider_named` and `native_wire`."""
     return kind if wire is wires_of(kind)[0] else f"{kind}-{wire}"
+
+
+def variant_of(name: str) -> tuple[re.Pattern[str], str] | None:
+    """Of a provider: which models have another one, and its name."""
+    row = _OTHER_WIRES.get(name) or _FIRST_WIRES.get(name)
+    if row is None or row.variant is None:
+        return None
+    return re.compile(row.variant.models), f"{name}-{row.variant.suffix}"
 
 
 def has_responses(name: str) -> bool:
@@ -305,7 +334,7 @@ def _embedding_provider(name: str) -> Provider:
 
 def native_wire(name: str) -> NativeWire | None:
     """The streaming format that this provider writes exactly, so that its frames can be passed on unchanged."""
-    other = _OTHER_WIRES.get(name)
+    other = _OTHER_WIRES.get(name) or _VARIANTS.get(name)
     if other is not None:
         return other.native_wire
     if name.endswith(_RESPONSES):

@@ -24,8 +24,12 @@ _COUNTED = frozenset({"additionalModelRequestFields", "messages", "system", "too
 
 
 class Converse:
-    name = "bedrock"
     framing = Framing.AMAZON
+
+    def __init__(self, name: str, *, repeats_cached_input: bool = False) -> None:
+        """`repeats_cached_input`: see `converse.usage`."""
+        self.name = name
+        self._repeats_cached_input = repeats_cached_input
 
     def refusal_of(self, request: ChatRequest, _model: str, /) -> CallerError | None:
         return one_choice_only(request) or no_server_tool(request)
@@ -44,7 +48,7 @@ class Converse:
         )
 
     def decoder(self, _choices: int | None = None, /) -> Decoder:
-        return ConverseDecoder()
+        return ConverseDecoder(repeats_cached_input=self._repeats_cached_input)
 
     def decode_whole(self, body: bytes, _choices: int | None = None, /) -> Sequence[Event]:
         return decode_whole(body)
@@ -53,4 +57,5 @@ class Converse:
         return read_error(status, headers, body)
 
 
-PROVIDER: Provider = Converse()
+PROVIDER: Provider = Converse("bedrock")
+OPENAI_MODELS: Provider = Converse("bedrock-openai", repeats_cached_input=True)

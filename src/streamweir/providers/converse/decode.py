@@ -53,10 +53,12 @@ class ConverseDecoder:
 
     lacks_terminator = False  # this protocol has none
 
-    __slots__ = ("_blocks", "_ended", "_reason", "_sequence", "_started")
+    __slots__ = ("_blocks", "_ended", "_reason", "_repeats_cached_input", "_sequence", "_started")
 
-    def __init__(self) -> None:
+    def __init__(self, *, repeats_cached_input: bool = False) -> None:
+        """`repeats_cached_input`: of streams; see `converse.usage`."""
         self._blocks = BlockTable()
+        self._repeats_cached_input = repeats_cached_input
         self._started = False
         self._reason: str | None = None
         self._sequence: str | None = None
@@ -148,7 +150,7 @@ class ConverseDecoder:
             events.append(StreamTagged(service_tier=text_of(tier, "type")))
         if report is None:
             return
-        usage = usage_of(report)
+        usage = usage_of(report, repeats_cached_input=self._repeats_cached_input)
         if usage is not None:
             events.append(UsageReported(usage))
         elif has_invalid_count(report, *CORE):

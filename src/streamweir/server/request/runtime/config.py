@@ -50,7 +50,6 @@ from streamweir.providers.registry import (
     has_text,
     name_on,
     native_wire,
-    provider_named,
     text_provider,
     wires_of,
 )
@@ -61,7 +60,7 @@ from streamweir.server.request.runtime.file_keys import key_ring
 from streamweir.server.request.runtime.model_limits import ModelLimitsTable, outputs_of
 from streamweir.server.request.runtime.route_prices import RoutePrices
 from streamweir.server.request.runtime.target_settings import OwnSettings, server_of, settings_of_targets
-from streamweir.server.request.runtime.wires import ProviderWire, WireTable
+from streamweir.server.request.runtime.wires import ProviderWire, WireTable, wire_named
 from streamweir.server.request.tracing import trace_policy_of
 from streamweir.store.prices.file import load_prices
 from streamweir.upstream.authorized import AuthorizedUpstream, connections_in
@@ -175,7 +174,9 @@ class RuntimeConfig(Struct, frozen=True, kw_only=True):
 
     def chat_wire(self, target: TargetId, wire: Wire | None = None) -> ProviderWire:
         """On the wire of an attempt that was made, or (None) of the next."""
-        return self.providers[target.provider].wires[wire or self.wires.wire_of(target)]
+        found = self.providers[target.provider].wires[wire or self.wires.wire_of(target)]
+        variant = found.variant
+        return variant.wire if variant is not None and variant.models.search(target.model) is not None else found
 
     def other_wire(self, target: TargetId, chat: ChatRequest, wire: Wire | None = None) -> ProviderWire:
         """For a request of another API than chat. `refusal_of` must have been asked."""
@@ -372,7 +373,7 @@ def _provider_runtime(provider: ProviderConfig, timeouts: TargetTimeouts, upstre
         wires = {Wire.CHAT: ProviderWire(provider_of(_LOCAL), native_wire(wire))}
     else:
         names = {each: name_on(wire, each) for each in wires_of(provider.kind)}
-        wires = {each: ProviderWire(provider_named(name), native_wire(name)) for each, name in names.items()}
+        wires = {each: wire_named(name) for each, name in names.items()}
     stops = provider.cancel_stops_billing
     return ProviderRuntime(
         name=provider.name,

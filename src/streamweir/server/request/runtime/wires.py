@@ -4,6 +4,7 @@ It is the configured wire of the target, else that of its provider, else the wir
 (`learned`), else what is known about the model. An attempt uses one result of `wire_of`, which is in its request.
 """
 
+import re
 from collections.abc import Mapping
 from copy import copy
 from typing import NamedTuple
@@ -12,7 +13,7 @@ from streamweir.config.model import Config
 from streamweir.policy.routing.health import TargetId
 from streamweir.policy.routing.target_memory import TargetMemory
 from streamweir.providers.base import Provider, Wire
-from streamweir.providers.registry import has_responses, wire_for
+from streamweir.providers.registry import has_responses, native_wire, provider_named, variant_of, wire_for
 from streamweir.wire.native import NativeWire
 
 _MAX_CHOSEN = 4096
@@ -24,6 +25,21 @@ class ProviderWire(NamedTuple):
 
     provider: Provider
     native_wire: NativeWire | None
+    variant: "WireVariant | None" = None
+
+
+class WireVariant(NamedTuple):
+    """For some models of this wire."""
+
+    models: re.Pattern[str]
+    wire: ProviderWire
+
+
+def wire_named(name: str) -> ProviderWire:
+    """`name`: of the provider, in `providers.registry`."""
+    found = variant_of(name)
+    variant = None if found is None else WireVariant(found[0], wire_named(found[1]))
+    return ProviderWire(provider_named(name), native_wire(name), variant)
 
 
 class WireTable:
