@@ -1,5 +1,6 @@
 """What is written down twice, made from its one declaration: types for the console, tables for the pages, dashboards,
-the reference of the commands, and completion for shells (`scripts.command_line`).
+the reference of the commands, completion for shells (`scripts.command_line`), and the chart's copy of the rules for
+Prometheus (a chart reads no file outside of its folder).
 
     python -m scripts.generate
 
@@ -34,6 +35,8 @@ TYPES = "src/streamweir/console/web/src/lib/types.ts"
 LIMITS = "src/streamweir/console/web/src/lib/limits.ts"
 API = "docs/api.md"
 CLI = "docs/cli.md"
+RULES = "deploy/prometheus/alerts.yaml"
+RULES_OF_THE_CHART = "deploy/helm/streamweir/files/alerts.yaml"
 _NAMED = {
     "Period": overview.Period,
     "Grouping": overview.By,
@@ -212,6 +215,12 @@ def permissions() -> str:
     return "\n".join([f"| permission | {heads} |", "|---" * (len(Role) + 1) + "|", *rows])
 
 
+def chart_rules() -> str:
+    """The rules without the comment that explains them, for the chart."""
+    text = (ROOT / RULES).read_text()
+    return f"# Made by scripts/generate.py from {RULES}: change that file.\n{text[text.index('groups:') :]}"
+
+
 TABLES = {API: {"requests": request_columns, "permissions": permissions}, CLI: {"commands": commands}}
 
 
@@ -231,7 +240,7 @@ def files() -> dict[str, str]:
     """What each of the files should be."""
     pages = {path: with_tables((ROOT / path).read_text(), path) for path in TABLES}
     made = {TYPES: types(), LIMITS: limits(), api_page.PATH: api_page.page()}
-    return made | completion() | pages | dashboards()
+    return made | completion() | pages | dashboards() | {RULES_OF_THE_CHART: chart_rules()}
 
 
 def main() -> None:

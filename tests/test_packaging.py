@@ -9,6 +9,7 @@ import pytest
 
 from streamweir import __version__
 from streamweir.config.load import load_config
+from streamweir.store.db.migrations import HEAD
 
 ROOT = Path(__file__).parents[1]
 PINNED = sorted(ROOT.glob("requirements/*.txt"))
@@ -112,3 +113,12 @@ def test_the_configuration_on_the_page_of_the_package_can_be_used(tmp_path: Path
 def test_the_changelog_and_the_upgrade_notes_have_the_version() -> None:
     assert f"\n## [{__version__}] - " in (ROOT / "CHANGELOG.md").read_text()
     assert f"\n## {__version__}\n" in (ROOT / "docs/upgrading.md").read_text()
+
+
+def test_the_changelog_and_the_upgrade_notes_have_the_schema_of_the_database() -> None:
+    """Whoever upgrades learns from them whether all old processes must stop."""
+    latest = (ROOT / "CHANGELOG.md").read_text().split("\n## [")[1]
+    assert re.findall(r"schema of the database is (\d+)", latest) == [HEAD]
+    notes = (ROOT / "docs/upgrading.md").read_text().split("\n## ")[1]
+    assert re.findall(r"schema changes\s+to (\d+)", notes) == [HEAD]
+    assert re.findall(r"^\| (\d{4}) \|", notes, re.MULTILINE)[-1] == HEAD

@@ -26,12 +26,14 @@ from support.chart import (
     violations,
     why_absent,
 )
+from support.deploy_files import DEPLOY, RULES, rules
+from support.promql import read_query
 
 pytestmark = pytest.mark.skipif(why_absent() is not None, reason=why_absent() or "")
 
 SETS = {"default": (), **{path.stem: ("-f", str(path)) for path in VALUES.glob("*.yaml")}}
 WORKLOADS = ("StatefulSet", "Deployment")
-OF_OPERATORS = {"ServiceMonitor"}
+OF_OPERATORS = {"ServiceMonitor", "PrometheusRule"}
 """Not Kubernetes' own: its schemas do not have them."""
 KEY = "sk-Qx7vLmZ2pKd9RtYw4HbNc8Jf"
 DOCKERFILE = (ROOT / "Dockerfile").read_text()
@@ -107,7 +109,7 @@ def test_an_unknown_member_deep_inside_would_be_found() -> None:
 def test_each_kind_is_rendered_by_one_of_the_sets() -> None:
     assert {manifest["kind"] for name in SETS for manifest in rendered(*SETS[name])} == {
         *("ConfigMap", "Deployment", "HorizontalPodAutoscaler", "NetworkPolicy", "PodDisruptionBudget", "Service"),
-        *("ServiceAccount", "ServiceMonitor", "StatefulSet"),
+        *("PrometheusRule", "ServiceAccount", "ServiceMonitor", "StatefulSet"),
     }
 
 
@@ -231,6 +233,31 @@ def test_prometheus_reads_one_service_with_a_key_and_the_autoscaler_a_metric_tha
     assert f"name: {{ as: {metric} }}" in (ROOT / "docs/kubernetes.md").read_text()
 
 
+def jobs_of(query: str) -> set[str]:
+    """The values of the label `job` that a query asks for."""
+    return {value for _, values in read_query(query).selectors for value in values.get("job", ())}
+
+
+def test_rules_find_the_job_that_the_chart_and_the_configuration_of_prometheus_give() -> None:
+    """A rule that asks for another job is silent for ever."""
+    manifests = rendered(*SETS["postgres"])
+    monitor = one_of(manifests, "ServiceMonitor")["spec"]
+    wanted = monitor["selector"]["matchLabels"].items()
+    (service,) = [
+        each for each in manifests if each["kind"] == "Service" and wanted <= each["metadata"]["labels"].items()
+    ]
+    given = {service["metadata"]["labels"][monitor["jobLabel"]]}
+    beside = yaml.safe_load((DEPLOY / "prometheus/prometheus.yaml").read_text())
+    assert {each["job_name"] for each in beside["scrape_configs"]} == given
+    assert set().union(*(jobs_of(rule["expr"]) for rule in rules())) == given
+
+
+def test_the_rules_of_the_chart_are_those_beside_it() -> None:
+    rule = one_of(rendered(*SETS["postgres"]), "PrometheusRule")
+    assert rule["spec"] == yaml.safe_load(RULES.read_text())
+    assert rule["metadata"]["labels"]["release"] == "prometheus", "by which a Prometheus finds it"
+
+
 @each_set
 def test_no_secret_is_rendered_and_each_is_a_reference(name: str) -> None:
     manifests = rendered(*SETS[name])
@@ -263,6 +290,21 @@ REFUSED = {
     "metrics without a key": (
         ("--set", "serviceMonitor.enabled=true"),
         "serviceMonitor.credentials.secretName is needed",
+    ),
+    **{
+        f"probes at {listen}": (
+            ("--set-string", f'config=[server]\nhealth_listen = "{listen}"\n{TABLES}'),
+            f"server.health_listen {listen} is a loopback address, which no probe can reach: use 0.0.0.0:8081",
+        )
+        for listen in ("127.0.0.1:8081", "localhost:8081", "LocalHost:8081", "[::1]:8081", "[0:0:0:0:0:0:0:1]:8081")
+    },
+    "probes at the port of the API": (
+        ("--set-string", f'config=[server]\nhealth_listen = "0.0.0.0:8080"\n{TABLES}'),
+        "server.health_listen 0.0.0.0:8080 has the port of the API",
+    ),
+    "probes at an address that the chart cannot read": (
+        ("--set-string", f'config=[server]\nhealth_listen = "${{HEALTH}}"\n{TABLES}'),
+        "server.health_listen must be HOST:PORT here",
     ),
     "an account without a name": (("--set", "serviceAccount.create=false"), "serviceAccount.name is needed"),
 }
@@ -331,6 +373,25 @@ def shown(value: Any) -> str:
     if value in ("", [], {}):
         return "empty"
     return f"`{yaml.safe_dump(value, default_flow_style=True, sort_keys=False).removesuffix('...' + chr(10)).strip()}`"
+
+
+def test_the_commands_of_the_document_name_what_the_chart_makes() -> None:
+    """They are copied in the middle of an upgrade."""
+    page = (ROOT / "docs/kubernetes.md").read_text()
+    manifests = tuple(yaml.safe_load_all(helm("template", "gateway", str(CHART))))
+    workload = one_of(tuple(each for each in manifests if each), "StatefulSet")
+    named = re.findall(r"kubectl .*?statefulset/(\S+)", page)
+    assert len(named) >= 4
+    assert set(named) == {workload["metadata"]["name"]}
+    (selector,) = re.findall(r"--selector (\S+)", page)
+    assert dict(each.split("=") for each in selector.split(",")) == workload["spec"]["selector"]["matchLabels"]
+
+
+@pytest.mark.parametrize("page", ["operations.md", "upgrading.md"])
+def test_there_is_one_procedure_for_upgrades_on_kubernetes(page: str) -> None:
+    text = (ROOT / "docs" / page).read_text()
+    assert "(kubernetes.md#new-versions)" in text
+    assert "Recreate" not in text, "a StatefulSet has no such strategy, and the chart none of a Deployment"
 
 
 def test_helm_has_no_complaint_and_the_chart_is_of_this_version() -> None:

@@ -52,7 +52,17 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- end -}}
 {{- end -}}
 {{- $isTls := hasKey (dig "server" (dict) $config) "tls" -}}
-{{- $health := dig "server" "health_listen" "" $config | splitList ":" | last -}}
+{{- $listen := dig "server" "health_listen" "" $config -}}
+{{- $health := $listen | splitList ":" | last -}}
+{{- if and (ne $listen "") (not (regexMatch "^.+:[0-9]+$" $listen)) -}}
+{{- fail (printf "config: server.health_listen must be HOST:PORT here, such as 0.0.0.0:8081, because probes follow from it: got %s" $listen) -}}
+{{- end -}}
+{{- if regexMatch "(?i)^(localhost|127\\.[0-9.]+|\\[[0:]*1\\]|\\[::ffff:127\\.[0-9.]+\\]):" $listen -}}
+{{- fail (printf "config: server.health_listen %s is a loopback address, which no probe can reach: use 0.0.0.0:%s" $listen $health) -}}
+{{- end -}}
+{{- if eq $health "8080" -}}
+{{- fail (printf "config: server.health_listen %s has the port of the API: use another one, such as 0.0.0.0:8081" $listen) -}}
+{{- end -}}
 {{- dict
     "grace" (add $grace 15)
     "scheme" (ternary "https" "http" $isTls)
