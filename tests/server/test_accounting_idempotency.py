@@ -156,7 +156,7 @@ async def test_an_answer_that_is_not_kept_any_more_says_why(tmp_path: Path) -> N
         for once, reason in (("a", "The time that answers are kept is over."), ("b", "not enough memory to keep it.")):
             assert (await ask(setup, secret, once)).status == 200
             await setup.gate.settled(len(setup.gate.records))
-            await until(lambda: not setup.gate.gateway._streams.table._repeated)
+            await until(lambda: not setup.gate.gateway._streams.table._replayed)
             message = error_of(await ask(setup, secret, once))["message"]
             assert message.startswith(COMPLETED[1])
             assert message.endswith(reason)
@@ -294,7 +294,7 @@ async def test_what_cost_something_is_over_though_it_failed(tmp_path: Path) -> N
         assert (await ask(setup, secret, stream=True)).body == reply.body
 
 
-async def test_a_request_whose_caller_did_not_come_back_in_time_cannot_be_repeated(tmp_path: Path) -> None:
+async def test_a_request_whose_caller_did_not_come_back_in_time_cannot_be_replayed(tmp_path: Path) -> None:
     """He has been charged for his question."""
     async with keeping([Hang()], tmp_path, toml=MODEL + "\n[streams]\ngrace_s = 0\n") as setup:
         secret = await setup.new_key()

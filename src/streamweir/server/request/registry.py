@@ -23,7 +23,7 @@ from streamweir.server.relay.observer import AttemptObserver
 from streamweir.server.request.admission import Admission, new_record
 from streamweir.server.request.overload import Overload
 from streamweir.server.request.request import RequestHandler
-from streamweir.server.request.request_headers import read_once
+from streamweir.server.request.request_headers import read_idempotency
 from streamweir.server.request.token_counting import TokenCounting
 from streamweir.server.streams.setup import Streams
 from streamweir.server.telemetry.metrics import Metrics
@@ -50,8 +50,8 @@ class RequestRegistry:
         self._observer = observer
         self._overload = overload
         self._streams = streams.table
-        self._make_repetition = streams.repetition
-        self._reading = streams.reading(self.run)
+        self._make_replay = streams.replay
+        self._stream_endpoint = streams.endpoint(self.run)
         self._tasks: dict[RequestHandler, asyncio.Task[None]] = {}
         self._counting = TokenCounting(vocabularies, parser)
         self._others: set[asyncio.Task[None]] = set()
@@ -64,14 +64,14 @@ class RequestRegistry:
 
     def begin(self, request: Request, response: Response, admission: Admission) -> None:
         """Raises `CallerError`."""
-        key, headers, stream, once = admission.key, request.headers, None, None
+        key, headers, stream, idempotency = admission.key, request.headers, None, None
         if "idempotency-key" in headers:
-            once = read_once(headers, admission.frontend.name, request.body)
-            if once is not None and self._streams.repeat(request, response, key, once):
+            idempotency = read_idempotency(headers, admission.frontend.name, request.body)
+            if idempotency is not None and self._streams.replay(request, response, key, idempotency):
                 request.body = b""
                 return
-        if key.resumable or once is not None or "x-streamweir-resumable" in headers:
-            stream = self._streams.wrap(request, response, key, admission.frontend.name, once)
+        if key.resumable or idempotency is not None or "x-streamweir-resumable" in headers:
+            stream = self._streams.wrap(request, response, key, admission.frontend.name, idempotency)
             response = stream or response
         handler = RequestHandler(
             admission.runtime,
@@ -87,9 +87,9 @@ class RequestRegistry:
             self._overload.enter(admission.key),
         )
         handler.stream = stream
-        if once is not None:
+        if idempotency is not None:
             longest_s = admission.runtime.timeouts.total_s
-            handler.repetition = self._make_repetition(once, stream, partial(self.run, request), longest_s)
+            handler.replay = self._make_replay(idempotency, stream, partial(self.run, request), longest_s)
         task = asyncio.get_running_loop().create_task(handler.run())
         self._tasks[handler] = task
         self._all_over.clear()
@@ -102,7 +102,7 @@ class RequestRegistry:
 
     def read_stream(self, request: Request, response: Response, admission: Admission) -> None:
         """For a caller that comes back to a stream, or ends it."""
-        self._reading.serve(request, response, admission.key, admission.frontend, admission.where.item)
+        self._stream_endpoint.serve(request, response, admission.key, admission.frontend, admission.where.item)
 
     def run(self, request: Request, response: Response, work: Coroutine[Any, Any, None]) -> None:
         """Answers a request that is not a chat. It is cancelled if the caller disconnects."""
@@ -170,7 +170,7 @@ class RequestRegistry:
         handler.slot.end()
         if handler.stream is not None:
             self._streams.request_ended(handler.record.id)
-        if handler.repetition is not None and handler.repetition.is_one:
+        if handler.replay is not None and handler.replay.is_one:
             return
         record = handler.record
         if record.verdict is None:  # the task itself was cancelled: only the end of the process does that

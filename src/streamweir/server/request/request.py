@@ -55,7 +55,7 @@ from streamweir.server.request.reservation_size import ReservationSize
 from streamweir.server.request.runtime.config import RuntimeConfig
 from streamweir.server.request.runtime.route_prices import cover_searches
 from streamweir.server.request.settlement_jobs import content_of, count_pending
-from streamweir.server.streams.repetition import AnsweredElsewhere, Repetition
+from streamweir.server.streams.replay import AnsweredElsewhere, Replay
 from streamweir.server.streams.stream import ResumableStream
 from streamweir.server.telemetry.record import AttemptRecord, RequestRecord
 from streamweir.store.journal.handle import JournalUnavailable
@@ -90,7 +90,7 @@ class RequestHandler:
         "key",
         "meter",
         "record",
-        "repetition",
+        "replay",
         "reservation",
         "slot",
         "stream",
@@ -142,7 +142,7 @@ class RequestHandler:
         """What must still be counted when the request is over."""
         self.record = record
         self.stream: ResumableStream | None = None
-        self.repetition: Repetition | None = None
+        self.replay: Replay | None = None
         """Set before it runs: the response, if the caller can come back to it, and its `Idempotency-Key`, if any."""
 
     async def run(self) -> None:
@@ -241,7 +241,7 @@ class RequestHandler:
         if error.code in WORKED_ON or error is self._stop_reason or self._response.started:
             self._record_usage()
         if self.stream is not None and self._pending is None:
-            self.stream.is_repeatable = False  # it has cost nothing: the same request may be tried again
+            self.stream.is_replayable = False  # it has cost nothing: the same request may be tried again
         if self._response.started:  # only after a bug: the answer must not look complete
             self._response.cut()
         else:
@@ -303,14 +303,14 @@ class RequestHandler:
             prompt_tokens=estimate_prompt(chat),
             output_tokens=max_output_tokens(chat, runtime.model_limits.of(route).longest),
             service_tier=chat.service_tier,
-            idempotency=None if self.repetition is None else self.repetition.once.digests,
+            idempotency=None if self.replay is None else self.replay.idempotency.digests,
             attribution=self.record.attribution,
             wait=BudgetWait(self.slot.opened, self._builder.timeout_s),
             measure=measure,
         )
         open_ = self._accounting.open
-        if self.repetition is not None:
-            open_ = partial(self.repetition.open, open_, self._builder.timeout_s)
+        if self.replay is not None:
+            open_ = partial(self.replay.open, open_, self._builder.timeout_s)
         self.reservation, headers = await open_(reservation_request)
         self._headers += headers
         try:

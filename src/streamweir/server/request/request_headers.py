@@ -5,13 +5,13 @@ from collections.abc import Mapping
 from hashlib import sha256
 
 from streamweir.core.errors import CallerError
-from streamweir.server.streams.frames import Once
+from streamweir.server.streams.frames import Idempotency
 
 _MAX_KEY_LENGTH = 255
 _SECONDS = re.compile(r"[0-9]{1,9}(?:\.[0-9]{1,9})?")
 
 
-def read_once(headers: Mapping[str, str], api: str, body: bytes) -> Once | None:
+def read_idempotency(headers: Mapping[str, str], api: str, body: bytes) -> Idempotency | None:
     """Of a request with an `Idempotency-Key`. `api` is part of what is asked. Raises `CallerError`."""
     sent = headers.get("idempotency-key")
     if sent is None:
@@ -20,7 +20,7 @@ def read_once(headers: Mapping[str, str], api: str, body: bytes) -> Once | None:
         raise CallerError("invalid_value", f"An Idempotency-Key has 1 to {_MAX_KEY_LENGTH} characters.")
     asked = sha256(api.encode() + b"\n")
     asked.update(body)
-    return Once(sha256(sent.encode("latin-1", "replace")).digest(), asked.digest())
+    return Idempotency(sha256(sent.encode("latin-1", "replace")).digest(), asked.digest())
 
 
 def read_timeout(headers: Mapping[str, str]) -> float | None:

@@ -62,21 +62,21 @@ class StreamHead(Struct, frozen=True, kw_only=True):
     keeps_content: bool = False
     """The key stores prompts and answers, so frames may be written to a disk."""
     opened_ms: int = 0
-    once: "Once | None" = None
+    idempotency: "Idempotency | None" = None
     """Of a caller that has sent an `Idempotency-Key`."""
 
 
-class Once(Struct, frozen=True):
+class Idempotency(Struct, frozen=True):
     """What makes a request the repetition of another one of the same key."""
 
-    name: bytes
+    key: bytes
     """The digest of its `Idempotency-Key`."""
-    body: bytes
+    fingerprint: bytes
     """The digest of its API and its body."""
 
     @property
     def digests(self) -> tuple[bytes, bytes]:
-        return self.name, self.body
+        return self.key, self.fingerprint
 
 
 class StreamSettings(Struct, frozen=True, kw_only=True):

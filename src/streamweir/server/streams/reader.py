@@ -17,15 +17,15 @@ _BODY_HEADERS = frozenset({"content-type", "cache-control", "x-accel-buffering"}
 class Reader:
     """One connection that reads a stream."""
 
-    __slots__ = ("has_ids", "is_behind", "is_elsewhere", "is_repeat", "on_over", "position", "response")
+    __slots__ = ("has_ids", "is_behind", "is_elsewhere", "is_replay", "on_over", "position", "response")
 
     def __init__(
-        self, response: Response, *, has_ids: bool, is_repeat: bool = False, is_elsewhere: bool = False
+        self, response: Response, *, has_ids: bool, is_replay: bool = False, is_elsewhere: bool = False
     ) -> None:
-        """`is_repeat`: it has sent the request again, with the same `Idempotency-Key`. `is_elsewhere`: it reads at
+        """`is_replay`: it has sent the request again, with the same `Idempotency-Key`. `is_elsewhere`: it reads at
         another node, and `response` writes nothing."""
         self.response = response
-        self.is_repeat = is_repeat
+        self.is_replay = is_replay
         self.is_elsewhere = is_elsewhere
         self.has_ids = has_ids
         self.is_behind = False
@@ -36,9 +36,9 @@ class Reader:
         """Called when it is not a reader any more."""
 
 
-def headers_for(head: StreamHead, *, is_repeat: bool) -> Headers:
+def headers_for(head: StreamHead, *, is_replay: bool) -> Headers:
     """Of a further answer."""
     name: Headers = () if head.is_whole else ((NAME_HEADER, head.id),)
-    if is_repeat:
+    if is_replay:
         return (*head.headers, *name, *REPLAYED)
     return (*[header for header in head.headers if header[0].lower() in _BODY_HEADERS], *name)

@@ -24,11 +24,11 @@ from streamweir.store.streams.shared_frames import FoundStream, SharedFrames, Sh
 
 FIND_S = (0.0, 0.05, 0.15, 0.4)
 """A stream that has just begun may not be in Valkey yet: it is looked for again after so long."""
-PRESENCE_S = 4.0
+ANNOUNCE_S = 4.0
 """Between two announcements of a reader."""
-ABSENCE_S = 15.0
+READER_TIMEOUT_S = 15.0
 """A reader that was not announced for so long has gone."""
-UNSURE_S = 10.0
+RECOVERY_S = 10.0
 """After Valkey was lost: a stream that is not there may be published again."""
 _MAX_ANNOUNCED = 200
 """Readers in one message."""
@@ -114,7 +114,7 @@ class RemoteStreams:
         """Streams are followed from now on, and messages read. Returns when Valkey is connected, or this time is
         over."""
         self._follower.start()
-        self._task = self._background.start("stream presence", self._announce)
+        self._task = self._background.start("stream readers", self._announce)
         await self._follower.connected(timeout_s)
 
     async def close(self) -> None:
@@ -143,7 +143,7 @@ class RemoteStreams:
         self._check_complete()
         return None
 
-    async def find_repeated(self, key_id: str, idempotency: bytes) -> RemoteStream | None:
+    async def find_replayed(self, key_id: str, idempotency: bytes) -> RemoteStream | None:
         """As `find`, but it looks once."""
         return self._found(await _available(self._shared.find_idempotent(idempotency_key(key_id, idempotency))))
 
@@ -151,7 +151,7 @@ class RemoteStreams:
         return RemoteStream(self, found) if found is not None else None
 
     def _check_complete(self) -> None:
-        if time.monotonic() - self._follower.lost_at < UNSURE_S:
+        if time.monotonic() - self._follower.lost_at < RECOVERY_S:
             raise unavailable()
 
     # For streams.
@@ -178,7 +178,7 @@ class RemoteStreams:
 
     async def _announce(self) -> None:
         while True:
-            await asyncio.sleep(PRESENCE_S)
+            await asyncio.sleep(ANNOUNCE_S)
             readers: dict[str, list[str]] = defaultdict(list)
             for owner, reader in self._readers.values():
                 readers[owner].append(reader)

@@ -10,12 +10,12 @@ from collections.abc import Callable
 from streamweir.core.errors import StreamweirError
 from streamweir.server.http.message import Answer, Headers
 from streamweir.server.streams.reader import Reader
-from streamweir.server.streams.remote import ABSENCE_S, LEFT, READ, STOP
+from streamweir.server.streams.remote import LEFT, READ, READER_TIMEOUT_S, STOP
 from streamweir.server.streams.stream import ResumableStream
 from streamweir.store.streams.follower import Message
 
 
-class NoResponse:
+class NullResponse:
     """See `server.http.message.Response`: takes everything, and writes nothing."""
 
     def __init__(self) -> None:
@@ -42,10 +42,10 @@ class NoResponse:
 
 
 class RemoteReaders:
-    def __init__(self, find: Callable[[str], ResumableStream | None], absence_s: float = ABSENCE_S) -> None:
+    def __init__(self, find: Callable[[str], ResumableStream | None], timeout_s: float = READER_TIMEOUT_S) -> None:
         """`find`: a stream of this process."""
         self._find = find
-        self._absence_s = absence_s
+        self._timeout_s = timeout_s
         self._readers: dict[str, tuple[ResumableStream, Reader, asyncio.TimerHandle]] = {}
 
     def __len__(self) -> int:
@@ -66,24 +66,24 @@ class RemoteReaders:
                 self._leave(name)
 
     def close(self) -> None:
-        for _, _, absence in self._readers.values():
-            absence.cancel()
+        for _, _, timeout in self._readers.values():
+            timeout.cancel()
         self._readers.clear()
 
     def _read(self, name: str) -> None:
-        absence = asyncio.get_running_loop().call_later(self._absence_s, self._leave, name)
+        timeout = asyncio.get_running_loop().call_later(self._timeout_s, self._leave, name)
         if name in self._readers:
             stream, reader, before = self._readers[name]
             before.cancel()
-            self._readers[name] = stream, reader, absence
+            self._readers[name] = stream, reader, timeout
             return
         found = self._find(name.partition("/")[0])
         if found is None or found.over or found.frames is None:
-            absence.cancel()
+            timeout.cancel()
             return
-        reader = Reader(NoResponse(), has_ids=False, is_elsewhere=True)
+        reader = Reader(NullResponse(), has_ids=False, is_elsewhere=True)
         reader.on_over = lambda: self._forget(name)
-        self._readers[name] = found, reader, absence
+        self._readers[name] = found, reader, timeout
         found.attach(reader, found.frames.events)
 
     def _leave(self, name: str) -> None:

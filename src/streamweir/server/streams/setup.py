@@ -9,10 +9,10 @@ from prometheus_client.metrics_core import Metric
 from streamweir.background import BackgroundTasks
 from streamweir.config.model import Config
 from streamweir.server.http.message import Response
-from streamweir.server.streams.frames import FrameStore, GivenUp, Once, Process, StreamSettings
+from streamweir.server.streams.endpoint import Start, StreamEndpoint
+from streamweir.server.streams.frames import FrameStore, GivenUp, Idempotency, Process, StreamSettings
 from streamweir.server.streams.memory import MemoryFrameStore
-from streamweir.server.streams.reading import Start, StreamReading
-from streamweir.server.streams.repetition import Repetition
+from streamweir.server.streams.replay import Replay
 from streamweir.server.streams.stream import ResumableStream
 from streamweir.server.streams.table import StreamTable
 from streamweir.server.telemetry.metric_families import counter, gauge
@@ -54,23 +54,23 @@ class Streams:
             self.shared = shared.SharedStreams(config.shared.url, process, settings, background)
             make_store = self.shared.make_store
         self.table = StreamTable(make_store(settings, self._count_given_up), settings, self._count_resume)
-        self._repeats = self.shared.repeats(self.table, lambda: self._keepalive_s) if self.shared is not None else None
+        self._replays = self.shared.replays(self.table, lambda: self._keepalive_s) if self.shared is not None else None
         metrics.others.append(self._families)
 
-    def reading(self, start: Start) -> StreamReading:
+    def endpoint(self, start: Start) -> StreamEndpoint:
         """Answers for callers who come back."""
         remote = self.shared.reads(self.table, lambda: self._keepalive_s) if self.shared is not None else None
-        return StreamReading(self.table, remote, start)
+        return StreamEndpoint(self.table, remote, start)
 
-    def repetition(
+    def replay(
         self,
-        once: Once,
+        idempotency: Idempotency,
         stream: ResumableStream | None,
         start: Callable[[Response, Coroutine[Any, Any, None]], None],
         longest_s: float,
-    ) -> Repetition:
+    ) -> Replay:
         """For a request with an `Idempotency-Key`."""
-        return Repetition(self.table, once, stream, self._repeats, start, longest_s)
+        return Replay(self.table, idempotency, stream, self._replays, start, longest_s)
 
     async def start(self) -> None:
         if self.shared is not None:

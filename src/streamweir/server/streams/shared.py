@@ -12,9 +12,9 @@ from contextlib import suppress
 from streamweir.background import BackgroundTask, BackgroundTasks
 from streamweir.server.streams.frames import GivenUp, Process, StreamHead, StreamSettings
 from streamweir.server.streams.remote import RemoteStreams
+from streamweir.server.streams.remote_endpoint import RemoteStreamEndpoint
 from streamweir.server.streams.remote_readers import RemoteReaders
-from streamweir.server.streams.remote_reading import RemoteReads
-from streamweir.server.streams.remote_repeats import RemoteRepeats
+from streamweir.server.streams.remote_replays import RemoteReplays
 from streamweir.server.streams.shared_memory import SharedMemoryFrameStore
 from streamweir.server.streams.table import StreamTable
 from streamweir.server.telemetry.log import logger
@@ -64,11 +64,11 @@ class SharedStreams:
         await self.remote.start(_CONNECT_S)
         self._tasks.append(self._background.start("stream node", self._serve))
 
-    def reads(self, table: StreamTable, keepalive_s: Callable[[], float]) -> RemoteReads:
-        return RemoteReads(table, self.remote, keepalive_s)
+    def reads(self, table: StreamTable, keepalive_s: Callable[[], float]) -> RemoteStreamEndpoint:
+        return RemoteStreamEndpoint(table, self.remote, keepalive_s)
 
-    def repeats(self, table: StreamTable, keepalive_s: Callable[[], float]) -> RemoteRepeats:
-        return RemoteRepeats(table, self.remote, keepalive_s)
+    def replays(self, table: StreamTable, keepalive_s: Callable[[], float]) -> RemoteReplays:
+        return RemoteReplays(table, self.remote, keepalive_s)
 
     def hand_over(self) -> None:
         """This process takes no more requests: callers whose streams another node can serve are to go there."""

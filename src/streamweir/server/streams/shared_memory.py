@@ -61,9 +61,9 @@ class SharedMemoryFrameStore(MemoryFrameStore):
         if not self._may_share(head):
             return super().make(head, unread)
         frames = SharedMemoryFrames(self, head, unread)
-        repeated = idempotency_key(head.key_id, head.once.name) if head.once is not None else ""
+        idempotency = idempotency_key(head.key_id, head.idempotency.key) if head.idempotency is not None else ""
         meta = msgspec.json.encode(head).decode()
-        frames.published = self._publisher.open(head.id, meta, repeated, frames)
+        frames.published = self._publisher.open(head.id, meta, idempotency, frames)
         return frames
 
     def unlink(self, frames: Frames, /) -> None:

@@ -32,13 +32,13 @@ from streamweir.wire.event_blocks import event_blocks, is_one_event, with_id
 
 MAX_GAPS = 20
 """Of a stream that are recorded."""
-_PUMP_BYTES = 64 * 1024
+_WRITE_BYTES = 64 * 1024
 """A reader that is behind gets about so many bytes in one write."""
 _PART_BYTES = 32 * 1024
 """A whole answer is kept in parts of this size."""
 
 
-class StreamOwner(Protocol):
+class Table(Protocol):
     """What a stream needs of the table that it is in."""
 
     grace_s: float
@@ -71,14 +71,14 @@ class ResumableStream:
         "_is_stream",
         "_loop",
         "_only",
-        "_owner",
+        "_table",
         "arrived_s",
         "end_state",
         "full",
         "gaps",
         "gone",
         "head",
-        "is_repeatable",
+        "is_replayable",
         "more_headers",
         "on_drained",
         "on_full",
@@ -89,9 +89,9 @@ class ResumableStream:
         "started",
     )
 
-    def __init__(self, owner: StreamOwner, head: StreamHead, response: Response, arrived_s: float) -> None:
+    def __init__(self, table: Table, head: StreamHead, response: Response, arrived_s: float) -> None:
         """`head`: what is known of it before it begins."""
-        self._owner = owner
+        self._table = table
         self._loop = asyncio.get_running_loop()
         self.head = head
         self.arrived_s = arrived_s
@@ -107,7 +107,7 @@ class ResumableStream:
         """When nobody read it, by the loop's clock. The last one may be open."""
         self.resumed = 0
         """How often somebody came back, or came in addition."""
-        self.is_repeatable = False
+        self.is_replayable = False
         """A repeat with the same `Idempotency-Key` gets it."""
         self.started = self.over = self.full = self._is_stream = False
         self.gone = response.gone
@@ -154,15 +154,15 @@ class ResumableStream:
         if self.over:
             return
         self.started = True
-        if self.is_repeatable:
+        if self.is_replayable:
             self.head = structs.replace(self.head, status=answer.status, headers=answer.headers, is_whole=True)
-            self._frames = frames = self._owner.opened(self)
+            self._frames = frames = self._table.opened(self)
             for at in range(0, len(answer.body), _PART_BYTES) if frames is not None else ():
                 part = answer.body[at : at + _PART_BYTES]
                 frames.append(part, len(part))  # type: ignore[union-attr]
         again = structs.replace(answer, headers=answer.headers + REPLAYED)
         for reader in self._take_readers():
-            reader.response.send(again if reader.is_repeat else answer)
+            reader.response.send(again if reader.is_replay else answer)
         self._finish(StreamEnd.COMPLETE)
 
     def start(self, status: int, headers: Headers, first: bytes = b"", /) -> None:
@@ -170,12 +170,12 @@ class ResumableStream:
             return
         self.started = self._is_stream = True
         self.head = structs.replace(self.head, headers=headers)
-        frames = self._frames = self._owner.opened(self)
+        frames = self._frames = self._table.opened(self)
         if frames is not None:
             headers += ((NAME_HEADER, self.head.id),)
         events = self._keep(first) if first else []
         for reader in self.readers:
-            more = REPLAYED if reader.is_repeat else ()
+            more = REPLAYED if reader.is_replay else ()
             reader.response.start(status, headers + more, self._bytes_for(reader, first, events))
         self._balance()
 
@@ -222,7 +222,7 @@ class ResumableStream:
         if not self.started:
             return
         assert self._frames is not None  # noqa: S101 (it is kept)
-        headers = headers_for(self.head, is_repeat=reader.is_repeat)
+        headers = headers_for(self.head, is_replay=reader.is_replay)
         if self.head.is_whole:
             self._remove(reader)
             body = b"".join(self._frames.read(0, self._frames.held_bytes))
@@ -230,7 +230,7 @@ class ResumableStream:
             return
         reader.response.start(200, headers)
         reader.is_behind, reader.position = True, after
-        self._pump(reader)
+        self._send_missed(reader)
         self._update()
 
     def detach(self, reader: Reader) -> None:
@@ -251,21 +251,21 @@ class ResumableStream:
         """Its caller ends it."""
         self._cut_readers()
         if self.over:
-            self._owner.lost(self)
+            self._table.lost(self)
         else:
             self._lose(StreamEnd.DELETED)
 
-    def hand_off(self) -> list[Reader]:
+    def release_readers(self) -> list[Reader]:
         """Its request is the repetition of one at another node, whose answer its readers get. It has not begun."""
         readers = self._take_readers()
-        self.is_repeatable = False
+        self.is_replayable = False
         self._finish(StreamEnd.CUT)
         return readers
 
     def settled(self, record: RequestRecord) -> None:
         """Its request is settled."""
-        if record.usage is None and self.is_repeatable:
-            self._owner.freed(self)
+        if record.usage is None and self.is_replayable:
+            self._table.freed(self)
 
     def leave(self) -> None:
         """Nobody came back in time."""
@@ -300,12 +300,12 @@ class ResumableStream:
         first = self._frames.events - len(events) + 1
         return b"".join([with_id(event, number) for number, event in enumerate(events, first)])
 
-    def _pump(self, reader: Reader) -> None:
+    def _send_missed(self, reader: Reader) -> None:
         """Sends a reader what it has missed, as far as it takes it."""
         frames, response = self._frames, reader.response
         assert frames is not None  # noqa: S101 (without them no reader falls behind)
         while not response.full:
-            events = frames.read(reader.position, _PUMP_BYTES)
+            events = frames.read(reader.position, _WRITE_BYTES)
             if not events:
                 reader.is_behind = False
                 if frames.end is not None:
@@ -341,7 +341,7 @@ class ResumableStream:
             if not self.readers and self._away_since is not None:
                 self._loop.call_soon(self.leave)
         waits = bool(self.readers) and all(reader.is_behind or reader.response.full for reader in self.readers)
-        self.full = waits and (not is_kept or self.memory_bytes * 4 > self._owner.max_bytes * 3)
+        self.full = waits and (not is_kept or self.memory_bytes * 4 > self._table.max_bytes * 3)
         one = self.readers[0] if len(self.readers) == 1 and is_kept and not self.over else None
         self._only = one.response if one is not None and not (one.is_behind or one.has_ids) else None
 
@@ -370,7 +370,7 @@ class ResumableStream:
 
     def _drained(self, reader: Reader) -> None:
         if reader.is_behind:
-            self._pump(reader)
+            self._send_missed(reader)
         self._update()
 
     def _left(self, reader: Reader) -> None:
@@ -382,11 +382,11 @@ class ResumableStream:
         if not self.readers and not self.over:
             self._away_since = self._loop.time()
             self.gaps.append((self._away_since, None))
-            may_come_back = self.is_kept if self.started else self.is_repeatable
+            may_come_back = self.is_kept if self.started else self.is_replayable
             if not may_come_back:
                 self._lose(StreamEnd.LEFT)
                 return
-            self._grace = self._loop.call_later(self._owner.grace_s, self.leave)
+            self._grace = self._loop.call_later(self._table.grace_s, self.leave)
         self._update()
 
     def _end_gap(self) -> None:
@@ -440,6 +440,6 @@ class ResumableStream:
         if self._frames is not None:
             self._frames.finish(end)
         if end is StreamEnd.COMPLETE and self.is_kept:
-            self._owner.ended(self)
+            self._table.ended(self)
         else:
-            self._owner.lost(self)
+            self._table.lost(self)

@@ -15,7 +15,7 @@ from msgspec import Struct
 from streamweir.core.errors import CallerError
 from streamweir.policy.access import Key
 from streamweir.server.http.message import Request, Response
-from streamweir.server.streams.frames import Frames, FrameStore, Once, StreamEnd, StreamHead, StreamSettings
+from streamweir.server.streams.frames import Frames, FrameStore, Idempotency, StreamEnd, StreamHead, StreamSettings
 from streamweir.server.streams.reader import Reader
 from streamweir.server.streams.stream import ResumableStream
 from streamweir.store.db.clock import now_ms
@@ -36,11 +36,11 @@ class StreamCounts(Struct, kw_only=True):
     finished: int = 0
 
 
-def asks_for_resumable(headers: Mapping[str, str], key: Key, *, is_repeatable: bool) -> bool:
+def asks_for_resumable(headers: Mapping[str, str], key: Key, *, is_replayable: bool) -> bool:
     """Raises `CallerError`."""
     sent = headers.get("x-streamweir-resumable")
     if sent is None:
-        return key.resumable or is_repeatable
+        return key.resumable or is_replayable
     if sent.lower() not in _BOOLEANS:
         raise CallerError("invalid_value", "x-streamweir-resumable must be true or false.")
     return _BOOLEANS[sent.lower()]
@@ -51,7 +51,7 @@ def asks_for_ids(headers: Mapping[str, str]) -> bool:
 
 
 class StreamTable:
-    """See `server.streams.stream.StreamOwner`."""
+    """See `server.streams.stream.Table`."""
 
     def __init__(self, store: FrameStore, settings: StreamSettings, resumed: Callable[[], None] = lambda: None) -> None:
         """`resumed` is called for every reader that comes back or comes in addition."""
@@ -61,8 +61,8 @@ class StreamTable:
         self._resumed = resumed
         self._streams: dict[str, ResumableStream] = {}
         self._of_request: dict[str, ResumableStream] = {}  # of those that run
-        self._repeated: dict[tuple[str, bytes], ResumableStream] = {}
-        self._not_repeated: OrderedDict[tuple[str, bytes], str] = OrderedDict()  # why their answers are gone
+        self._replayed: dict[tuple[str, bytes], ResumableStream] = {}
+        self._not_replayed: OrderedDict[tuple[str, bytes], str] = OrderedDict()  # why their answers are gone
         self._expiries: dict[str, asyncio.TimerHandle] = {}
         self._dropped: OrderedDict[str, tuple[str, bool]] = (
             OrderedDict()
@@ -76,11 +76,11 @@ class StreamTable:
     # For requests.
 
     def wrap(
-        self, request: Request, response: Response, key: Key, frontend: str, once: Once | None = None
+        self, request: Request, response: Response, key: Key, frontend: str, idempotency: Idempotency | None = None
     ) -> ResumableStream | None:
-        """The response to write to. None: it is an ordinary one. `once`: of a request with an `Idempotency-Key`. Raises
-        `CallerError`."""
-        if not asks_for_resumable(request.headers, key, is_repeatable=once is not None):
+        """The response to write to. None: it is an ordinary one. `idempotency`: of a request with an
+        `Idempotency-Key`. Raises `CallerError`."""
+        if not asks_for_resumable(request.headers, key, is_replayable=idempotency is not None):
             return None
         head = StreamHead(
             id=ID_PREFIX + secrets.token_urlsafe(24),
@@ -90,35 +90,35 @@ class StreamTable:
             has_ids=asks_for_ids(request.headers),
             keeps_content=key.log_content,
             opened_ms=now_ms(),
-            once=once,
+            idempotency=idempotency,
         )
         stream = self._of_request[request.id] = ResumableStream(self, head, response, request.arrived_s)
-        if once is not None:
-            stream.is_repeatable = True
-            self._repeated.setdefault((key.id, once.name), stream)
+        if idempotency is not None:
+            stream.is_replayable = True
+            self._replayed.setdefault((key.id, idempotency.key), stream)
         return stream
 
     def admitted(self, stream: ResumableStream) -> None:
         """No other request has used its `Idempotency-Key`."""
-        if (once := stream.head.once) is not None and stream.is_repeatable:
-            self._repeated[stream.head.key_id, once.name] = stream
+        if (idempotency := stream.head.idempotency) is not None and stream.is_replayable:
+            self._replayed[stream.head.key_id, idempotency.key] = stream
 
-    def repeat(self, request: Request, response: Response, key: Key, once: Once) -> bool:
+    def replay(self, request: Request, response: Response, key: Key, idempotency: Idempotency) -> bool:
         """Answers with the stream of the request that this one repeats. False: this process has none. Raises
         `CallerError`."""
-        stream = self._repeated.get((key.id, once.name))
-        if stream is None or stream.head.once != once or (stream.started and not stream.is_kept):
+        stream = self._replayed.get((key.id, idempotency.key))
+        if stream is None or stream.head.idempotency != idempotency or (stream.started and not stream.is_kept):
             return False
-        if asks_for_resumable(request.headers, key, is_repeatable=True):
+        if asks_for_resumable(request.headers, key, is_replayable=True):
             self.check_readers(stream)
             self._resumed()
-            stream.attach(Reader(response, has_ids=_wants_ids(request, stream), is_repeat=True), 0)
+            stream.attach(Reader(response, has_ids=_wants_ids(request, stream), is_replay=True), 0)
             return True
         return False
 
-    def why_not_repeated(self, key_id: str, once: Once) -> str:
+    def why_not_replayed(self, key_id: str, idempotency: Idempotency) -> str:
         """Why the answer to a request that is repeated is not kept. Empty: that is not known here."""
-        return self._not_repeated.get((key_id, once.name), "")
+        return self._not_replayed.get((key_id, idempotency.key), "")
 
     def of_request(self, request_id: str) -> ResumableStream | None:
         """That of a request that runs."""
@@ -217,7 +217,7 @@ class StreamTable:
         head = stream.head
         if (handle := self._expiries.pop(head.id, None)) is not None:
             handle.cancel()
-        self._forget_repeat(stream, _why_gone(stream) if stream.is_repeatable else "")
+        self._forget_replay(stream, _why_gone(stream) if stream.is_replayable else "")
         if self._streams.pop(head.id, None) is None:
             return
         is_whole = stream.end_state is StreamEnd.COMPLETE and (stream.frames is None or stream.frames.given_up is None)
@@ -228,26 +228,26 @@ class StreamTable:
             self.store.discard(stream.frames)
 
     def freed(self, stream: ResumableStream, /) -> None:
-        self._forget_repeat(stream, "")
+        self._forget_replay(stream, "")
         if stream.frames is not None:
             self.store.unlink(stream.frames)
 
-    def _forget_repeat(self, stream: ResumableStream, reason: str) -> None:
-        if (once := stream.head.once) is None:
+    def _forget_replay(self, stream: ResumableStream, reason: str) -> None:
+        if (idempotency := stream.head.idempotency) is None:
             return
-        name = stream.head.key_id, once.name
-        if self._repeated.get(name) is stream:
-            del self._repeated[name]
-            self._not_repeated.pop(name, None)
+        name = stream.head.key_id, idempotency.key
+        if self._replayed.get(name) is stream:
+            del self._replayed[name]
+            self._not_replayed.pop(name, None)
             if reason:
-                self._not_repeated[name] = reason
-                if len(self._not_repeated) > _MAX_REMEMBERED:
-                    self._not_repeated.popitem(last=False)
+                self._not_replayed[name] = reason
+                if len(self._not_replayed) > _MAX_REMEMBERED:
+                    self._not_replayed.popitem(last=False)
 
     def _discarded(self, stream_id: str) -> None:
         stream = self._streams.get(stream_id)
         if stream is not None:
-            self._forget_repeat(stream, _MEMORY)
+            self._forget_replay(stream, _MEMORY)
             self.lost(stream)
 
 

@@ -14,7 +14,7 @@ from typing import Any, NoReturn, Protocol, TypeVar
 from streamweir.core.errors import CallerError, GatewayFault
 from streamweir.server.http.answers import Refusal
 from streamweir.server.http.message import Response
-from streamweir.server.streams.frames import Once, StreamHead
+from streamweir.server.streams.frames import Idempotency, StreamHead
 from streamweir.server.streams.reader import Reader
 from streamweir.server.streams.stream import ResumableStream
 from streamweir.server.streams.table import StreamTable
@@ -38,13 +38,13 @@ class OtherNodes(Protocol):
     def answer(self, found: Any, reader: Reader, /) -> Coroutine[Any, Any, None]: ...
 
 
-class Repetition:
+class Replay:
     """Of one request, which may prove to be one."""
 
     def __init__(
         self,
         table: StreamTable,
-        once: Once,
+        idempotency: Idempotency,
         stream: ResumableStream | None,
         others: OtherNodes | None,
         start: Callable[[Response, Coroutine[Any, Any, None]], None],
@@ -53,7 +53,7 @@ class Repetition:
         """`stream`: None if the caller does not want its answer to be kept. `start` runs the task that answers it.
         `longest_s`: how long the other request can run."""
         self._table = table
-        self.once = once
+        self.idempotency = idempotency
         self._stream = stream
         self._others = others if stream is not None else None
         self._start = start
@@ -95,7 +95,7 @@ class Repetition:
         if code == "idempotency_completed" and stream is not None:
             if self._others is not None and (found := await self._others.find(stream.head)) is not None:
                 self._answer(found)
-            reason = self._table.why_not_repeated(stream.head.key_id, self.once)
+            reason = self._table.why_not_replayed(stream.head.key_id, self.idempotency)
             raise Refusal(CallerError(code, f"{refusal.error.message} {reason}".rstrip()), refusal.headers) from None
         return code == "idempotency_in_progress" and self._others is not None
 
@@ -103,7 +103,7 @@ class Repetition:
         assert self._others is not None  # noqa: S101 (for the type checker: they have found this)
         assert self._stream is not None  # noqa: S101 (likewise)
         self.is_one = True
-        for reader in self._stream.hand_off():
+        for reader in self._stream.release_readers():
             if not reader.response.gone:
                 self._start(reader.response, self._others.answer(found, reader))
         raise AnsweredElsewhere

@@ -9,12 +9,12 @@ from collections.abc import Callable
 from streamweir.server.streams.frames import StreamHead
 from streamweir.server.streams.reader import Reader
 from streamweir.server.streams.remote import RemoteStream, RemoteStreams
-from streamweir.server.streams.remote_reading import RemoteReading
+from streamweir.server.streams.remote_endpoint import RemoteStreamAnswer
 from streamweir.server.streams.table import StreamTable
 
 
-class RemoteRepeats:
-    """See `server.streams.repetition.OtherNodes`."""
+class RemoteReplays:
+    """See `server.streams.replay.OtherNodes`."""
 
     def __init__(self, table: StreamTable, streams: RemoteStreams, keepalive_s: Callable[[], float]) -> None:
         self._table = table
@@ -22,14 +22,15 @@ class RemoteRepeats:
         self._keepalive_s = keepalive_s
 
     async def find(self, head: StreamHead, /) -> RemoteStream | None:
-        if head.once is None:
+        if head.idempotency is None:
             return None
-        found = await self._streams.find_repeated(head.key_id, head.once.name)
-        if found is None or found.head.once != head.once or found.head.key_id != head.key_id or not found.is_kept:
+        found = await self._streams.find_replayed(head.key_id, head.idempotency.key)
+        if found is None or not found.is_kept:
             return None
-        return found
+        is_same = found.head.idempotency == head.idempotency and found.head.key_id == head.key_id
+        return found if is_same else None
 
     async def answer(self, found: RemoteStream, reader: Reader, /) -> None:
         self._table.count_resume()
-        reading = RemoteReading(found, reader.response, 0, has_ids=reader.has_ids, is_repeat=True)
+        reading = RemoteStreamAnswer(found, reader.response, 0, has_ids=reader.has_ids, is_replay=True)
         await reading.run(self._keepalive_s())

@@ -27,16 +27,16 @@ Start = Callable[[Request, Response, Coroutine[Any, Any, None]], None]
 """Runs the task of a request that is not a chat."""
 
 
-class RemoteServer(Protocol):
+class OtherNodesEndpoint(Protocol):
     async def serve(
         self, request: Request, response: Response, key: Key, frontend: Frontend, stream_id: str, after: int, /
     ) -> None:
-        """As `StreamReading.serve`, for a stream that is not in this process."""
+        """As `StreamEndpoint.serve`, for a stream that is not in this process."""
         ...
 
 
-class StreamReading:
-    def __init__(self, table: StreamTable, remote: RemoteServer | None, start: Start) -> None:
+class StreamEndpoint:
+    def __init__(self, table: StreamTable, remote: OtherNodesEndpoint | None, start: Start) -> None:
         """`remote`: for streams of other nodes."""
         self._table = table
         self._remote = remote

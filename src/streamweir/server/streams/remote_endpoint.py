@@ -42,15 +42,15 @@ _ARRIVAL_S = (0.05, 0.2, 0.75, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0)
 again after so long, until the lease of that node has expired."""
 
 
-class RemoteReading:
+class RemoteStreamAnswer:
     """One answer."""
 
     def __init__(
-        self, stream: RemoteStream, response: Response, after: int, *, has_ids: bool, is_repeat: bool = False
+        self, stream: RemoteStream, response: Response, after: int, *, has_ids: bool, is_replay: bool = False
     ) -> None:
-        """`is_repeat`: for a request that was sent again."""
+        """`is_replay`: for a request that was sent again."""
         self._stream = stream
-        self._headers = headers_for(stream.head, is_repeat=is_repeat)
+        self._headers = headers_for(stream.head, is_replay=is_replay)
         self._response = response
         self._number = after
         self._has_ids = has_ids or stream.head.has_ids
@@ -120,8 +120,8 @@ class RemoteReading:
         self._timer = asyncio.get_running_loop().call_later(wait_s, self._keep_alive, keepalive_s)
 
 
-class RemoteReads:
-    """See `server.streams.reading.RemoteServer`."""
+class RemoteStreamEndpoint:
+    """See `server.streams.endpoint.OtherNodesEndpoint`."""
 
     def __init__(self, table: StreamTable, streams: RemoteStreams, keepalive_s: Callable[[], float]) -> None:
         """`keepalive_s`: how long an answer may be silent."""
@@ -147,7 +147,7 @@ class RemoteReads:
             response.send(failure_answer(error, frontend, (), request.id))
             return
         self._table.count_resume()
-        reading = RemoteReading(stream, response, after, has_ids=asks_for_ids(request.headers))
+        reading = RemoteStreamAnswer(stream, response, after, has_ids=asks_for_ids(request.headers))
         await reading.run(self._keepalive_s())
 
     async def _find(self, key: Key, stream_id: str) -> RemoteStream:
