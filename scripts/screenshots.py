@@ -158,6 +158,7 @@ EMPTY = [
 
 async def sign_in(page: Page, demo: DemoGateway) -> None:
     await page.goto(f"{demo.program.base_url}/console")
+    await page.get_by_role("button", name="Secret or key").click()
     await page.get_by_label("Admin secret or admin key").fill(demo.secret)
     await page.get_by_role("button", name="Sign in").click()
     await expect(page.get_by_role("navigation", name="Pages")).to_be_visible()

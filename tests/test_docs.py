@@ -208,9 +208,11 @@ def test_every_command_is_shown_on_a_page() -> None:
 
 
 def test_the_page_on_the_console_lists_every_page() -> None:
-    places = re.findall(r'{ to: "[^"]*", name: "(\w+)"', (PACKAGE / "console/web/src/app.tsx").read_text())
+    places = re.findall(r'{ to: "[^"]*", name: "(\w+)"', (PACKAGE / "console/web/src/places.ts").read_text())
     page = (ROOT / "docs" / "console.md").read_text()
     assert len(places) >= 9
+    assert len(places) >= 9
+    assert [name for name in places if f"| {name} |" not in page] == []
     assert [name for name in places if f"| {name} |" not in page] == []
 
 

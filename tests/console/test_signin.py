@@ -10,7 +10,7 @@ from streamweir.store.db.tables import sessions
 from streamweir.store.keys.sessions import IDLE_MS
 from support.answers import TEXTS
 from support.axe import obstacles
-from support.console_server import Console
+from support.console_server import PASSWORD, Console
 from support.console_session import storage_of
 from support.gateway import KEY
 from support.page_elements import column, visit
@@ -108,4 +108,48 @@ def test_an_admin_key_sees_its_workspace_alone(page: Page, console: Console) -> 
     visit(page, "Workspaces")
     expect(column(page, "Balances", 0)).to_have_text([re.compile("^annex")])
     page.goto("/console/settings")
-    expect(page.get_by_text("This page does not exist.")).to_be_visible()
+    expect(page.get_by_text("You may not see this page.")).to_be_visible()
+
+
+def log_in(page: Page, name: str, password: str) -> None:
+    page.get_by_role("button", name="Name and password").click()
+    page.get_by_label("Name", exact=True).fill(name)
+    page.get_by_label("Password", exact=True).fill(password)
+    page.get_by_role("button", name="Sign in").click()
+
+
+def test_a_person_signs_in_by_name_and_the_browser_offers_that_first_from_then_on(
+    page: Page, console: Console, watch: PageWatch
+) -> None:
+    watch.expect(r"status of 401 .*/api/login$")
+    console.join(page, "Ada Lovelace", "viewer")
+    page.context.clear_cookies()
+    page.goto("/console/keys")
+    log_in(page, "Ada Lovelace", "a wrong password")
+    alert = page.get_by_role("alert")
+    expect(alert).to_have_text("The name or the password is not valid.")
+    expect(page.get_by_label("Password", exact=True)).to_be_focused()
+    log_in(page, "Nobody", PASSWORD)
+    expect(alert).to_have_text("The name or the password is not valid.")
+    log_in(page, "ada lovelace ", PASSWORD)
+    expect(page.get_by_role("heading", name="Keys", level=1)).to_be_visible()
+    expect(page.get_by_text("Ada Lovelace", exact=True)).to_be_visible()
+    page.get_by_role("button", name="Sign out").click()
+    expect(page.get_by_label("Name", exact=True)).to_be_focused()
+    assert page.evaluate("localStorage.length") == 1
+    assert obstacles(page) == []
+
+
+def test_too_many_attempts_are_told_with_the_time_to_wait(page: Page, console: Console, watch: PageWatch) -> None:
+    watch.expect(r"status of 401 .*/api/login$")
+    watch.expect(r"status of 429 .*/api/login$")
+    console.invite("Ada", "viewer")
+    page.goto("/console")
+    alert = page.get_by_role("alert")
+    for _ in range(10):
+        with page.expect_response("**/api/login"):
+            log_in(page, "Ada", "a wrong password")
+    expect(alert).to_have_text("The name or the password is not valid.")
+    log_in(page, "Ada", "a wrong password")
+    expect(alert).to_have_text(re.compile(r"^Too many attempts to log in\. Try again in 1[45] minutes\.$"))
+    console.sign_in(page)  # the secret is not bounded by this

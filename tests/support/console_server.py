@@ -41,6 +41,7 @@ price = { input = 0.15, output = 0.6 }
 """
 PACE = structs.replace(LONG_INTERVALS, live_interval_s=0.1, live_check_s=0.2)
 """What streams is told more often than a person could follow, and so is who may see it."""
+PASSWORD = "the long way round"  # noqa: S105 (of everyone who is made up here)
 T = TypeVar("T")
 
 
@@ -67,9 +68,26 @@ class Console:
     def sign_in(self, page: Page, secret: str | None = None, path: str = "") -> None:
         """As the operator, or with a key's secret. `path`: below `/console`."""
         page.goto(f"{self.base_url}/console{path}")
+        page.get_by_role("button", name="Secret or key").click()
         page.get_by_label("Admin secret or admin key").fill(secret or self.secret)
         page.get_by_role("button", name="Sign in").click()
         expect(page.get_by_role("navigation", name="Pages", exact=True)).to_be_visible()
+
+    def invite(self, name: str, role: str, workspace: str | None = None) -> str:
+        """The token of the invitation."""
+        made = self.ask("POST", "/api/people", {"name": name, "role": role, "workspace": workspace})
+        return str(made["invitation"])
+
+    def join(self, page: Page, name: str, role: str, workspace: str | None = None) -> None:
+        """A new person, as whom the browser is signed in without the form. Its password is `PASSWORD`."""
+        body = {"invitation": self.invite(name, role, workspace), "password": PASSWORD}
+        address = f"{self.base_url}/api/invitation"
+        reply = httpx2.post(address, json=body, timeout=WAIT_TIMEOUT_S, trust_env=False)
+        assert reply.is_success, reply.text
+        page.context.clear_cookies()
+        page.context.add_cookies(
+            [{"name": "streamweir", "value": reply.cookies["streamweir"], "url": f"{self.base_url}/api"}]
+        )
 
     def chat(self, secret: str = KEY, model: str = "smart") -> str:
         """What the official SDK makes of a streamed answer. When it is back the database knows of it."""

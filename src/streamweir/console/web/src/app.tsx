@@ -1,42 +1,17 @@
 // The frame around the pages: who is signed in, where one can go, and the page of the address.
-import type { FunctionComponent } from "preact";
+import type { ComponentChildren } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { loadSession, session, signOut } from "./lib/api";
 import { asError } from "./lib/load";
+import { may, nameOf, ROLES } from "./lib/permission";
 import { go, href, path } from "./lib/route";
 import { theme, type Theme } from "./lib/theme";
-import { Audit } from "./pages/audit";
-import { Keys } from "./pages/keys";
-import { Live } from "./pages/live";
-import { Models } from "./pages/models";
-import { Overview } from "./pages/overview";
-import { Playground } from "./pages/playground";
+import type { SessionView } from "./lib/types";
 import { OneRequest } from "./pages/request";
-import { Requests } from "./pages/requests";
-import { Settings } from "./pages/settings";
 import { SignIn } from "./pages/signin";
-import { Workspaces } from "./pages/workspaces";
+import { PLACES } from "./places";
 import { Empty, Page, Problem, Select, Waiting } from "./ui/parts";
 import type { ApiError } from "./lib/api";
-
-interface Place {
-  to: string;
-  name: string;
-  page: FunctionComponent;
-  isOperators?: boolean;
-}
-
-const PLACES: readonly Place[] = [
-  { to: "/", name: "Overview", page: Overview },
-  { to: "/live", name: "Live", page: Live },
-  { to: "/requests", name: "Requests", page: Requests },
-  { to: "/playground", name: "Playground", page: Playground },
-  { to: "/keys", name: "Keys", page: Keys },
-  { to: "/workspaces", name: "Workspaces", page: Workspaces },
-  { to: "/models", name: "Models", page: Models },
-  { to: "/audit", name: "Audit", page: Audit },
-  { to: "/settings", name: "Settings", page: Settings, isOperators: true },
-];
 
 export function App() {
   const [error, setError] = useState<ApiError | null>(null);
@@ -48,12 +23,11 @@ export function App() {
   if (error) return <Problem error={error} onRetry={load} />;
   if (session.value === undefined) return <Waiting />;
   if (session.value === null) return <SignIn />;
-  return <Frame />;
+  return <Frame who={session.value} />;
 }
 
-function Frame() {
-  const who = session.value;
-  const places = PLACES.filter((place) => !place.isOperators || who?.is_operator);
+function Frame(props: { who: SessionView }) {
+  const { who } = props;
   const here = path.value;
   const [isOpen, setIsOpen] = useState(false); // the menu of a narrow screen, where it is one row otherwise
   useEffect(() => setIsOpen(false), [here]);
@@ -71,7 +45,7 @@ function Frame() {
           Menu
         </button>
         <ul id="pages">
-          {places.map((place) => (
+          {PLACES.filter((place) => may(place.needs)).map((place) => (
             <li key={place.to}>
               <a href={href(place.to)} aria-current={isWithin(here, place.to) ? "page" : undefined}>
                 {place.name}
@@ -80,7 +54,7 @@ function Frame() {
           ))}
         </ul>
         <div class="side-foot">
-          <FindById />
+          {may("requests.read") && <FindById />}
           <div class="side-row">
             <Select<Theme>
               label="Theme"
@@ -96,13 +70,14 @@ function Frame() {
               Sign out
             </button>
           </div>
-          <p class="muted small" title={who?.actor}>
-            {who?.is_operator ? "Operator" : "Workspace admin"} · {who?.version}
+          <p class="muted small" title={who.actor}>
+            <bdi class="clipped">{nameOf(who)}</bdi>
+            {ROLES[who.role]} · {who.version}
           </p>
         </div>
       </nav>
       <main id="main" tabIndex={-1}>
-        <Content here={here} places={places} />
+        <Content here={here} who={who} />
       </main>
     </div>
   );
@@ -112,14 +87,34 @@ function isWithin(here: string, to: string): boolean {
   return to === "/" ? here === "/" : here === to || here.startsWith(`${to}/`);
 }
 
-function Content(props: { here: string; places: readonly Place[] }) {
+function Content(props: { here: string; who: SessionView }) {
   const parts = props.here.split("/");
-  if (parts[1] === "requests" && parts[2]) return <OneRequest id={decoded(parts[2])} />;
-  const place = props.places.find((each) => each.to === props.here);
-  if (place) return <place.page key={place.to} />;
+  const id = parts[1] === "requests" ? parts[2] : undefined;
+  const place = PLACES.find((each) => each.to === (id ? "/requests" : props.here));
+  const start = PLACES.find((each) => may(each.needs))?.to ?? "/";
+  const isAway = place?.to === "/" && start !== "/"; // one who has no overview begins elsewhere
+  useEffect(() => {
+    if (isAway) go(start, {}, { replace: true });
+  }, [isAway]);
+  if (isAway) return <Waiting />;
+  const back = <a href={href(start)}>Go to the first page</a>;
+  if (!place) return <Nothing title="Page not found" about="This page does not exist." action={back} />;
+  if (!may(place.needs)) {
+    return (
+      <Nothing title={place.name} about="You may not see this page." action={back}>
+        You are signed in as <bdi>{nameOf(props.who)}</bdi>, with the role {ROLES[props.who.role]}. An owner can give you another role.
+      </Nothing>
+    );
+  }
+  return id ? <OneRequest id={decoded(id)} /> : <place.page key={place.to} />;
+}
+
+function Nothing(props: { title: string; about: string; action: ComponentChildren; children?: ComponentChildren }) {
   return (
-    <Page title="Page not found">
-      <Empty title="This page does not exist." action={<a href={href("/")}>Go to the overview</a>} />
+    <Page title={props.title}>
+      <Empty title={props.about} action={props.action}>
+        {props.children}
+      </Empty>
     </Page>
   );
 }

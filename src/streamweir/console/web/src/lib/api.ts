@@ -51,8 +51,8 @@ async function ask<T>(method: string, path: string, body?: unknown, abort?: Abor
   return (await response.json()) as T;
 }
 
-// Where 401 need not mean the session: a wrong secret, or a key of the playground that is no longer good.
-const OWN_401: readonly string[] = ["/api/session", "/api/playground/chat"];
+// Where 401 need not mean the session: a wrong secret or password, or a key of the playground that is no longer good.
+const OWN_401: readonly string[] = ["/api/session", "/api/login", "/api/invitation", "/api/me/password", "/api/playground/chat"];
 
 // The answer as it comes, for what streams. Errors are the caller's to read.
 export async function send(method: string, path: string, body?: unknown, abort?: AbortSignal): Promise<Response> {
@@ -92,8 +92,13 @@ export async function loadSession(): Promise<void> {
   session.value = response.ok ? ((await response.json()) as Session) : null;
 }
 
-export async function signIn(secret: string): Promise<void> {
-  session.value = await post<Session>("/api/session", { secret });
+export function signIn(secret: string): Promise<void> {
+  return logIn("/api/session", { secret });
+}
+
+// Every way in is answered with the new session.
+export async function logIn(path: string, what: Record<string, string>): Promise<void> {
+  session.value = await post<Session>(path, what);
   hasEnded.value = false;
 }
 

@@ -1,10 +1,11 @@
-// Who changed or looked at what, the newest first, page by page; and, for the operator, whether the log is as it was
+// Who changed or looked at what, the newest first, page by page; and, for whoever may ask, whether the log is as it was
 // written and whether the ledger agrees with its totals.
 import { useState } from "preact/hooks";
-import { get, session } from "../lib/api";
+import { get } from "../lib/api";
 import { readDetail } from "../lib/audit";
 import { plural, shortId } from "../lib/format";
 import { useLoad } from "../lib/load";
+import { may, seesAll } from "../lib/permission";
 import { go, href, query } from "../lib/route";
 import type { AuditView, Page as Rows } from "../lib/types";
 import { At, Button, Empty, Page, Panel, Problem, Waiting } from "../ui/parts";
@@ -23,13 +24,12 @@ export function Audit() {
   const workspace = asked.get("workspace");
   const before = asked.get("before");
   const { data, error, isLoading, reload } = useLoad((abort) => get<Rows<AuditView>>("/api/audit", { workspace, before, limit: LIMIT }, abort), [workspace, before]);
-  const isOperator = session.value?.is_operator === true;
   const workspaces = useWorkspaces();
   const choose = (chosen: string) => adjust({ workspace: chosen || null, before: null }, false);
-  const choice = isOperator && <WorkspaceSelect label="Workspace" all="All workspaces" value={workspace ?? ""} workspaces={workspaces} onChange={choose} />;
+  const choice = seesAll() && <WorkspaceSelect label="Workspace" all="All workspaces" value={workspace ?? ""} workspaces={workspaces} onChange={choose} />;
   return (
     <Page title="Audit" about="Who changed or read what. The log is append-only; each row contains a hash of the previous one.">
-      {isOperator && <Checks />}
+      {may("accounting.check") && <Checks />}
       <Problem error={error} onRetry={reload} />
       <Panel title="Log" flush class="audit" actions={choice}>
         {data ? <Log page={data} workspaces={workspaces} isOlder={before !== null} isLoading={isLoading} /> : !error && <Waiting />}

@@ -1,9 +1,10 @@
 // The keys: who may ask, for what, how much, and what they have spent of it. Filters, page and the key that is looked at
 // are in the address; a secret never is.
 import { useState } from "preact/hooks";
-import { get, session } from "../lib/api";
+import { get } from "../lib/api";
 import { day, moment, short } from "../lib/format";
 import { useLoad } from "../lib/load";
+import { may, seesAll } from "../lib/permission";
 import { go, href, query } from "../lib/route";
 import { LIMITS } from "../lib/limits";
 import type { KeyView as Key, NewKeyView as NewKey, Page as Rows } from "../lib/types";
@@ -45,9 +46,11 @@ export function Keys() {
       title="Keys"
       about="Each caller has a key. A key has models, limits and a budget, and its requests are billed to it."
       actions={
-        <Button tone="accent" onClick={() => adjust({ new: "1" })}>
-          Create a key
-        </Button>
+        may("keys.change") && (
+          <Button tone="accent" onClick={() => adjust({ new: "1" })}>
+            Create a key
+          </Button>
+        )
       }
     >
       <div class="filters">
@@ -62,7 +65,7 @@ export function Keys() {
           ]}
           onChange={(state) => adjust({ state: state === "active" ? null : state, cursor: null }, false)}
         />
-        {session.value?.is_operator && (
+        {seesAll() && (
           <WorkspaceSelect label="Workspace" all="All workspaces" value={workspace ?? ""} workspaces={workspaces} onChange={(id) => adjust({ workspace: id || null, cursor: null }, false)} />
         )}
       </div>
@@ -103,10 +106,10 @@ export function Keys() {
         <Revoke apiKey={deed.key} onDone={done} onClose={() => setDeed(null)} />
       ) : deed?.deed === "erase" ? (
         <Erase apiKey={deed.key} onClose={() => setDeed(null)} />
-      ) : asked.has("new") ? (
+      ) : asked.has("new") && may("keys.change") ? (
         <CreateKey
           workspaces={workspaces}
-          workspace={session.value?.is_operator ? (workspace ?? "default") : ""}
+          workspace={seesAll() ? (workspace ?? "default") : ""}
           onDone={(key) => {
             setMade(key);
             adjust({ new: null });
@@ -150,7 +153,7 @@ function KeyTable(props: { rows: readonly Key[]; nameOf: (id: string) => string;
             </>
           ),
         },
-        session.value?.is_operator === true && { name: "Workspace", class: "clip narrow", show: (key: Key) => <span title={nameOf(key.workspace)}>{nameOf(key.workspace)}</span> },
+        seesAll() && { name: "Workspace", class: "clip narrow", show: (key: Key) => <span title={nameOf(key.workspace)}>{nameOf(key.workspace)}</span> },
         { name: "Models", class: "clip", show: (key) => <May apiKey={key} /> },
         { name: "Limits", class: "nowrap", show: (key) => <Limits apiKey={key} /> },
         { name: "Budget", show: (key) => <Spend apiKey={key} /> },
@@ -233,7 +236,7 @@ function NoKeys(props: { isFiltered: boolean; isFirst: boolean }) {
   if (!props.isFirst) return <Empty title="No newer keys" />;
   if (props.isFiltered) return <Empty title="No key matches" action={<a href={href("/keys")}>Show all active keys</a>} />;
   return (
-    <Empty title="No keys yet" action={<Button onClick={() => adjust({ new: "1" })}>Create the first key</Button>}>
+    <Empty title="No keys yet" action={may("keys.change") && <Button onClick={() => adjust({ new: "1" })}>Create the first key</Button>}>
       Callers send it as <code>Authorization: Bearer …</code>. You can limit it to some models, to a rate and to a budget.
     </Empty>
   );

@@ -1,11 +1,11 @@
 // The streams in flight, each with its clocks: how long it runs, how fast it comes, how long it has been silent.
 // Moments are the gateway's; what counts as now is the gateway's, too.
 import { useEffect, useState } from "preact/hooks";
-import { session } from "../lib/api";
 import { useLiveFeed, type Feed } from "../lib/feed";
 import { clock, count, dollars, duration, exactDollars, moment, plural, short, shortId, zone } from "../lib/format";
 import { useNow } from "../lib/load";
 import { calmOf, rate, tokensPerSecond } from "../lib/pace";
+import { may } from "../lib/permission";
 import { href } from "../lib/route";
 import type { LiveView as Stream, LiveEvent } from "../lib/types";
 import { Badge, Button, Empty, Money, Page, Panel, Waiting } from "../ui/parts";
@@ -24,12 +24,12 @@ export function Live() {
     setStopping((before) => ([...before].some((id) => !running.has(id)) ? new Set([...before].filter((id) => running.has(id))) : before));
   }, [snapshot]);
   return (
-    <Page title="Live" about="Requests that are running now. Stop ends a stream: its caller gets an error frame and is billed for what was sent." actions={<Connection feed={feed} />}>
+    <Page title="Live" about={`Requests that are running now.${may("live.stop") ? " Stop ends a stream: its caller gets an error frame and is billed for what was sent." : ""}`} actions={<Connection feed={feed} />}>
       {!snapshot || (isStale && !snapshot.data.length) ? (
         isStale ? <Panel><Empty title="Running requests are unknown">The gateway or its database does not answer.</Empty></Panel> : <Waiting />
       ) : snapshot.data.length === 0 ? (
         <Panel>
-          <Empty title="No running requests" action={<a href={href("/playground")}>Send a request from the playground</a>}>
+          <Empty title="No running requests" action={may("playground") && <a href={href("/playground")}>Send a request from the playground</a>}>
             A request appears here when it is admitted, and disappears when it ends. <a href={href("/requests")}>Requests</a> lists finished requests.
           </Empty>
         </Panel>
@@ -97,11 +97,11 @@ function Streams(props: { snapshot: LiveEvent; isStale: boolean; now: number; st
               show: (row) => <Money usd={row.price_usd} more={row.cost_usd === undefined ? "" : `, cost ${exactDollars(row.cost_usd)}`} />,
             },
             { name: "State", show: (row) => <State row={row} isStopping={isStopping(row)} now={now} /> },
-            {
+            may("live.stop") && {
               name: "Stop",
               head: <span class="visually-hidden">Stop</span>,
               class: "end stays",
-              show: (row) => (
+              show: (row: Stream) => (
                 <Button small tone="bad" disabled={isStopping(row)} aria-label={`Stop ${row.request_id}`} onClick={() => props.onStop(row)}>
                   Stop
                 </Button>
@@ -125,7 +125,7 @@ function Sums(props: { rows: readonly Stream[]; total: number; now: number }) {
       <Sum name="Idle for 15 s or more" value={count(stalled)} />
       <Sum name="Tokens per second" value={rates.length ? rate(rates.reduce((sum, each) => sum + each, 0)) : "–"} />
       <Sum name="Price so far" value={dollars(rows.reduce((sum, row) => sum + Number(row.price_usd ?? 0), 0))} />
-      {session.value?.is_operator && <Sum name="Cost so far" value={dollars(rows.reduce((sum, row) => sum + Number(row.cost_usd ?? 0), 0))} />}
+      {may("costs.read") && <Sum name="Cost so far" value={dollars(rows.reduce((sum, row) => sum + Number(row.cost_usd ?? 0), 0))} />}
     </div>
   );
 }

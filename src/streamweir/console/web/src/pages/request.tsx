@@ -6,6 +6,7 @@ import { isInPlayground } from "../lib/apis";
 import { capital, count, dollars, duration, exactDollars, outcome, short } from "../lib/format";
 import { useLoad } from "../lib/load";
 import { rate, tokensPerSecond } from "../lib/pace";
+import { may } from "../lib/permission";
 import { href } from "../lib/route";
 import type { ContentView as Content, FoundRequest, RequestDetail } from "../lib/types";
 import { At, CopyableId, Empty, Page, Problem, toneOf, Waiting } from "../ui/parts";
@@ -79,7 +80,7 @@ function Over(props: { row: RequestDetail; error: ReturnType<typeof useLoad>["er
       actions={
         <>
           <Neighbours row={row} />
-          {isInPlayground(row.dialect ?? "") && row.model !== null && <Repeat row={row} content={content} />}
+          {may("playground") && isInPlayground(row.dialect ?? "") && row.model !== null && <Repeat row={row} content={content} />}
         </>
       }
     >

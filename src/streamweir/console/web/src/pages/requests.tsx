@@ -1,11 +1,12 @@
 // The log of requests: filters in the address, one question to the server for each view, pages from the newest back. The
 // newest page follows what ends, until somebody pauses it.
 import { useCallback, useEffect, useRef, useState } from "preact/hooks";
-import { get, session, withQuery } from "../lib/api";
+import { get, withQuery } from "../lib/api";
 import { chosenColumns, keptColumns } from "../lib/columns";
 import { asked, CURSORS, isWholeRequestId, readCursors, readFilters, withFilters, writeCursors, type Filters } from "../lib/filters";
 import { count, plural } from "../lib/format";
 import { useLoad, useRefresh } from "../lib/load";
+import { may } from "../lib/permission";
 import { go, query } from "../lib/route";
 import type { KeyView as Key, Page as Rows, PlaygroundView, ProviderView, RequestView, Workspace } from "../lib/types";
 import { Button, Page, Panel, Problem, Waiting } from "../ui/parts";
@@ -68,11 +69,11 @@ export function Requests() {
             </Button>
           )}
           <ChooseColumns all={columns} kept={kept} onChange={setKept} />
-          <Exports filters={filters} />
+          {may("requests.export") && <Exports filters={filters} />}
         </>
       }
     >
-      <FilterBar filters={filters} seen={seen.current} isOperator={session.value?.is_operator ?? false} onChange={change} onNaming={() => setIsNaming(true)} />
+      <FilterBar filters={filters} seen={seen.current} onChange={change} onNaming={() => setIsNaming(true)} />
       <Chips filters={filters} seen={seen.current} onChange={change} onClear={() => go("/requests")} />
       <Problem error={error} onRetry={reload} />
       {data === null || found !== null ? (
@@ -108,10 +109,10 @@ async function namesOf(abort: AbortSignal): Promise<Names> {
   const [keys, workspaces, playground, providers] = await Promise.all([
     get<Rows<Key>>("/api/keys", { limit: 1000 }, abort),
     get<Rows<Workspace>>("/api/workspaces", { limit: 1000 }, abort),
-    get<PlaygroundView>("/api/playground", {}, abort),
+    may("playground") ? get<PlaygroundView>("/api/playground", {}, abort) : null,
     get<Rows<ProviderView>>("/api/providers", {}, abort),
   ]);
-  return { keys: keys.data, workspaces: workspaces.data, models: playground.models, providers: providers.data };
+  return { keys: keys.data, workspaces: workspaces.data, models: playground?.models ?? [], providers: providers.data };
 }
 
 // Whether a row has come since this question was first answered: such a row is marked for a moment.

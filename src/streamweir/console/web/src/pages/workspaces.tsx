@@ -1,8 +1,9 @@
 // Workspaces: who owns keys and pays for them. What each was given, has spent and has left, and the ledger that says why.
 import { useState } from "preact/hooks";
-import { get, session } from "../lib/api";
+import { get } from "../lib/api";
 import { dollars, exactDollars } from "../lib/format";
 import { useLoad } from "../lib/load";
+import { may } from "../lib/permission";
 import { go, href, query } from "../lib/route";
 import type { BalanceView as Balance, Page as Rows } from "../lib/types";
 import { Badge, Button, Empty, Meter, Money, Page, Panel, Problem, Waiting } from "../ui/parts";
@@ -19,7 +20,6 @@ export function Workspaces() {
   const workspaces = useWorkspaces();
   const [deed, setDeed] = useState<Deed | null>(null);
   const [turn, setTurn] = useState(0);
-  const isOperator = session.value?.is_operator ?? false;
   const turnTo = (next: string | null) => go("/workspaces", { ...Object.fromEntries(query.value), cursor: next });
   const done = () => {
     setDeed(null);
@@ -32,7 +32,7 @@ export function Workspaces() {
       title="Workspaces and credit"
       about="A workspace owns keys and a balance. A prepaid workspace can spend only its credit."
       actions={
-        isOperator && (
+        may("workspaces.change") && (
           <Button tone="accent" onClick={() => setDeed({ what: "new" })}>
             Create a workspace
           </Button>
@@ -44,7 +44,7 @@ export function Workspaces() {
         isLoading && <Waiting />
       ) : (
         <Panel flush class="dense" title="Balances">
-          {data.data.length ? <Balances rows={data.data} isOperator={isOperator} onDeed={setDeed} /> : <Empty title="No more workspaces" />}
+          {data.data.length ? <Balances rows={data.data} onDeed={setDeed} /> : <Empty title="No more workspaces" />}
           {(data.next !== null || cursor !== null) && (
             <nav class="pager" aria-label="Pages of workspaces">
               {cursor !== null && <Button onClick={() => turnTo(null)}>First page</Button>}
@@ -65,7 +65,7 @@ export function Workspaces() {
   );
 }
 
-function Balances(props: { rows: readonly Balance[]; isOperator: boolean; onDeed: (deed: Deed) => void }) {
+function Balances(props: { rows: readonly Balance[]; onDeed: (deed: Deed) => void }) {
   const amount = (usd: string) => <Money usd={usd} />;
   return (
     <Table<Balance>
@@ -97,15 +97,15 @@ function Balances(props: { rows: readonly Balance[]; isOperator: boolean; onDeed
               <a class="small" href={href("/requests", { workspace: row.workspace })} aria-label={`Requests of ${row.name}`}>
                 Requests
               </a>
-              {props.isOperator && (
-                <>
-                  <Button small aria-label={`Top up ${row.name}`} onClick={() => props.onDeed({ what: "credit", balance: row })}>
-                    Top up
-                  </Button>
-                  <Button small aria-label={`Change ${row.name}`} onClick={() => props.onDeed({ what: "edit", balance: row })}>
-                    Change
-                  </Button>
-                </>
+              {may("credit.grant") && (
+                <Button small aria-label={`Top up ${row.name}`} onClick={() => props.onDeed({ what: "credit", balance: row })}>
+                  Top up
+                </Button>
+              )}
+              {may("workspaces.change") && (
+                <Button small aria-label={`Change ${row.name}`} onClick={() => props.onDeed({ what: "edit", balance: row })}>
+                  Change
+                </Button>
               )}
             </span>
           ),

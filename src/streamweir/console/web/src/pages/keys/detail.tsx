@@ -1,9 +1,10 @@
 // One key: all that is set, what it has spent, and what can be done with it. Those of the configuration file are changed
-// there alone; those with the scope admin by the operator alone.
+// there alone; those with the scope admin by whoever runs the gateway.
 import { useState } from "preact/hooks";
 import { get, post, remove, session, type ApiError } from "../../lib/api";
 import { count, moment, plural } from "../../lib/format";
 import { asError, useLoad } from "../../lib/load";
+import { may } from "../../lib/permission";
 import { href } from "../../lib/route";
 import { LIMITS } from "../../lib/limits";
 import type { KeyView as Key, NewKeyView as NewKey } from "../../lib/types";
@@ -14,9 +15,10 @@ export type Deed = "edit" | "rotate" | "revoke" | "erase";
 
 // Why this one cannot be changed from here. Null: it can.
 export function whyFixed(key: Key): string | null {
+  if (!may("keys.change")) return "Your role may look at keys. It may not change them.";
   if (key.origin === "file") return "This key is defined in the configuration file. Change it there.";
   if (session.value?.actor === `key:${key.id}`) return "You are signed in with this key. A key cannot change itself.";
-  if (key.scopes.includes("admin") && !session.value?.is_operator) return "Only the operator can change keys with the scope admin.";
+  if (key.scopes.includes("admin") && !may("keys.appoint")) return "Only owners and operators can change keys with the scope admin.";
   return null;
 }
 

@@ -1,10 +1,11 @@
 // A key made or changed. What the server objects to is shown at the field it speaks of.
 import type { ComponentChildren } from "preact";
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
-import { patch, post, session, type ApiError } from "../../lib/api";
+import { patch, post, type ApiError } from "../../lib/api";
 import { fieldOf, formOf, NEW_KEY, newKeyBody, patchOf, type FormProblems, type KeyForm } from "../../lib/keyform";
 import { DIALECTS } from "../../lib/apis";
 import { asError } from "../../lib/load";
+import { may, seesAll } from "../../lib/permission";
 import { LIMITS, type LimitName } from "../../lib/limits";
 import type { KeyView as Key, NewKeyView as NewKey } from "../../lib/types";
 import { Button, Dialog, Field, Problem, Select } from "../../ui/parts";
@@ -116,12 +117,12 @@ function FormDialog(props: {
       <form ref={box} class="form" onSubmit={submit} noValidate>
         <div class="form-grid">
           {text("name", "Name", "", "text")}
-          {props.workspaces && session.value?.is_operator && (
+          {props.workspaces && seesAll() && (
             <Field label="Workspace" error={wrong("workspace")}>
               {(id) => <WorkspaceSelect id={id} value={form.workspace} workspaces={props.workspaces as Workspaces} onChange={(workspace) => change({ workspace })} />}
             </Field>
           )}
-          {session.value?.is_operator && text("price_group", "Price group", "Of the configuration. Empty: the workspace's.", "text")}
+          {may("price_groups.choose") && text("price_group", "Price group", "Of the configuration. Empty: the workspace's.", "text")}
           <Field label="Dialect" hint="Of chat completions, if the path names none." error={wrong("dialect")}>
             {(id) => <Select<string> id={id} value={form.dialect} options={[["", "the server's default"], ...DIALECTS.map((each) => [each, each] as const)]} onChange={(dialect) => change({ dialect })} />}
           </Field>
@@ -175,20 +176,20 @@ function FormDialog(props: {
 }
 
 function Scopes(props: { chosen: string[]; error: string | null; onChange: (scopes: string[]) => void }) {
-  const isOperator = session.value?.is_operator;
+  const mayAppoint = may("keys.appoint");
   const set = (scope: string, isOn: boolean) => props.onChange(SCOPES.map(([name]) => name as string).filter((name) => (name === scope ? isOn : props.chosen.includes(name))));
   return (
     <fieldset>
       <legend>Scopes</legend>
-      {SCOPES.filter(([scope]) => scope !== "admin" || isOperator || props.chosen.includes("admin")).map(([scope, about]) => (
+      {SCOPES.filter(([scope]) => scope !== "admin" || mayAppoint || props.chosen.includes("admin")).map(([scope, about]) => (
         <label key={scope} class="check">
-          <input type="checkbox" checked={props.chosen.includes(scope)} disabled={scope === "admin" && !isOperator} onChange={(event) => set(scope, event.currentTarget.checked)} />
+          <input type="checkbox" checked={props.chosen.includes(scope)} disabled={scope === "admin" && !mayAppoint} onChange={(event) => set(scope, event.currentTarget.checked)} />
           <span>
             <span class="mono">{scope}</span> <span class="muted">{about}</span>
           </span>
         </label>
       ))}
-      {!isOperator && <p class="hint">Only the operator can grant the scope admin.</p>}
+      {!mayAppoint && <p class="hint">Only owners and operators can grant the scope admin.</p>}
       {props.error && <p class="hint bad">{props.error}</p>}
     </fieldset>
   );

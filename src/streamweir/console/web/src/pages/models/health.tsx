@@ -1,8 +1,9 @@
 // How a target or a key does over the processes of all nodes, in a word that needs no colour, and in each of them on demand.
 import { useState } from "preact/hooks";
-import { get, session } from "../../lib/api";
+import { get } from "../../lib/api";
 import { clock, count, duration, words } from "../../lib/format";
 import { useLoad } from "../../lib/load";
+import { may } from "../../lib/permission";
 import type { NodeView, Page as Rows, TargetState, TargetView } from "../../lib/types";
 import { Ago, Badge, Dialog, Problem, Waiting, type Tone } from "../../ui/parts";
 import { Table } from "../../ui/table";
@@ -32,7 +33,7 @@ export function State(props: Health & { of?: Of }) {
   const { state, processes, of } = props;
   const [isOpen, setIsOpen] = useState(false);
   const badge = <Word {...props} />;
-  if (!of || !processes || !maySeeNodes()) return badge;
+  if (!of || !processes || !may("nodes.read")) return badge;
   const name = [of.provider, of.model].filter(Boolean).join("/") + (of.credential ? `, key ${of.credential}` : "");
   return (
     <>
@@ -42,10 +43,6 @@ export function State(props: Health & { of?: Of }) {
       {isOpen && <Details key={state} name={name} of={of} onClose={() => setIsOpen(false)} />}
     </>
   );
-}
-
-export function maySeeNodes(): boolean {
-  return session.value?.permissions.includes("nodes.read") ?? false;
 }
 
 function wordOf(health: Health): string {

@@ -1,14 +1,15 @@
 // The providers with their keys, what they were asked in a day and how often they failed; a test of each; and their
 // targets: those that aliases name, and those that have failed.
 import { useState } from "preact/hooks";
-import { get, post, session } from "../../lib/api";
+import { get, post } from "../../lib/api";
 import { count, NONE } from "../../lib/format";
 import { useLoad, useRefresh } from "../../lib/load";
+import { may } from "../../lib/permission";
 import { href } from "../../lib/route";
 import type { NodeView as Node, Overview, Page as Rows, ProviderTest, ProviderView as Provider, TargetView as Target } from "../../lib/types";
 import { Ago, At, Badge, Button, Dialog, Empty, Panel, Problem, Waiting } from "../../ui/parts";
 import { Table } from "../../ui/table";
-import { LastError, Latency, maySeeNodes, Process, State, Wire } from "./health";
+import { LastError, Latency, Process, State, Wire } from "./health";
 
 interface Row {
   provider: Provider;
@@ -21,7 +22,7 @@ export function ProviderList(props: { providers: Provider[] }) {
   const [tested, setTested] = useState<string | null>(null);
   const usage = new Map(day.data?.groups.map((each) => [each.group, each.usage]));
   const targets = providers.flatMap((provider) => provider.targets.map((target): Row => ({ provider, target })));
-  const mayTest = session.value?.permissions.includes("providers.test") ?? false;
+  const mayTest = may("providers.test");
   if (!providers.length) {
     return (
       <Panel title="Providers">
@@ -75,7 +76,7 @@ export function ProviderList(props: { providers: Provider[] }) {
       <Panel title="Targets" flush class="models">
         {targets.length ? <Targets rows={targets} /> : <Empty title="No targets yet.">Targets of aliases are shown here, and those that have failed.</Empty>}
       </Panel>
-      {maySeeNodes() && <Processes />}
+      {may("nodes.read") && <Processes />}
       {tested !== null && <Test key={tested} name={tested} onClose={() => setTested(null)} />}
     </>
   );

@@ -1,13 +1,14 @@
 // What is shown before there was any request: what this is, and two ways to send the first one.
 import { get } from "../../lib/api";
 import { useLoad } from "../../lib/load";
+import { may } from "../../lib/permission";
 import { href } from "../../lib/route";
 import { skeleton, snippet } from "../../lib/snippet";
 import type { PlaygroundView } from "../../lib/types";
 import { CopyButton, Panel } from "../../ui/parts";
 
 export function First() {
-  const { data } = useLoad((abort) => get<PlaygroundView>("/api/playground", {}, abort), []);
+  const { data } = useLoad((abort) => (may("playground") ? get<PlaygroundView>("/api/playground", {}, abort) : Promise.resolve(null)), []);
   const model = data?.default_model ?? data?.models[0] ?? null;
   const hasKey = data === null || data.keys.length > 0;
   const line = snippet("curl", { origin: location.origin, dialect: null, body: skeleton(model, true) });
@@ -20,14 +21,16 @@ export function First() {
             something to show. Every figure links to its requests.
           </p>
           <div class="row">
-            {hasKey && (
+            {hasKey && may("playground") && (
               <a class="button accent" href={model === null ? href("/playground") : href("/playground", { model, run: 1 })}>
                 {model === null ? "Open the playground" : <span class="clipped">Send a request to {model}</span>}
               </a>
             )}
-            <a class={hasKey ? "button" : "button accent"} href={href("/keys")}>
-              Create a key
-            </a>
+            {may("keys.change") && (
+              <a class={hasKey ? "button" : "button accent"} href={href("/keys")}>
+                Create a key
+              </a>
+            )}
           </div>
           {!hasKey && <p class="muted">There is no key for chat requests yet. The playground and your programs need one.</p>}
         </div>

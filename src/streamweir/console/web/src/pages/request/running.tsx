@@ -5,6 +5,7 @@ import { nameOfApi } from "../../lib/apis";
 import { count, duration } from "../../lib/format";
 import { useNow } from "../../lib/load";
 import { calmOf, rate, tokensPerSecond } from "../../lib/pace";
+import { may } from "../../lib/permission";
 import { href } from "../../lib/route";
 import type { LiveView as Live } from "../../lib/types";
 import { At, Button, CopyableId, Facts, Money, Page, Panel, Problem } from "../../ui/parts";
@@ -35,11 +36,11 @@ export function Running(props: { live: Live; error: ApiError | null; onStopped: 
         </span>
       }
       actions={
-        <>
+        may("live.stop") && (
           <Button tone="bad" disabled={isEnding} onClick={() => setIsAsked(true)}>
             {isEnding ? "Stopping …" : "Stop"}
           </Button>
-        </>
+        )
       }
     >
       <Problem error={props.error} />

@@ -3,6 +3,7 @@ import { useMemo, useState } from "preact/hooks";
 import { get, remove, type ApiError } from "../../lib/api";
 import { asError } from "../../lib/load";
 import { readReplay } from "../../lib/replay";
+import { may } from "../../lib/permission";
 import { go, href, path, query } from "../../lib/route";
 import type { ContentView as Content, RequestDetail } from "../../lib/types";
 import { Button, Choice, Confirm, Panel, Problem } from "../../ui/parts";
@@ -42,15 +43,24 @@ export function Said(props: { row: RequestDetail; content: Content | null; onCon
       </Panel>
     );
   }
+  if (!may("content.read")) {
+    return (
+      <Panel title="Content">
+        <p class="muted">Stored. Your role may not read it.</p>
+      </Panel>
+    );
+  }
   return (
     <Panel
       title="Content"
       actions={
         <>
           {content && <ViewChoice isStream={row.stream} />}
-          <Button small tone="quiet" onClick={() => setIsDeleting(true)}>
-            Delete
-          </Button>
+          {may("content.erase") && (
+            <Button small tone="quiet" onClick={() => setIsDeleting(true)}>
+              Delete
+            </Button>
+          )}
         </>
       }
     >

@@ -1,10 +1,10 @@
 // The columns of the log, and the dialog in which one chooses among them.
 import { useState } from "preact/hooks";
-import { session } from "../../lib/api";
 import { chosenColumns, keepColumns, type Choosable } from "../../lib/columns";
 import type { Filters } from "../../lib/filters";
 import { withFilters } from "../../lib/filters";
 import { clock, count, day, dollars, duration, exactDollars, preciseMoment, short, shortId, zone } from "../../lib/format";
+import { may, seesAll } from "../../lib/permission";
 import { href } from "../../lib/route";
 import type { RequestView } from "../../lib/types";
 import { Button, Dialog, Money, Verdict } from "../../ui/parts";
@@ -21,7 +21,7 @@ interface Shown {
 
 export function columnsOf({ filters, isNew, nameOf }: Shown): LogColumn[] {
   const today = day(Date.now());
-  const isOperator = session.value?.is_operator ?? false;
+  const seesCost = may("costs.read");
   const filterLink = (changes: Changes) => href("/requests", withFilters(filters, changes));
   const text = (name: string, value: (row: RequestView) => string | null): LogColumn => ({
     name,
@@ -91,7 +91,7 @@ export function columnsOf({ filters, isNew, nameOf }: Shown): LogColumn[] {
           </a>
         ),
     },
-    isOperator && text("Workspace", (row) => row.workspace && nameOf(row.workspace)),
+    seesAll() && text("Workspace", (row) => row.workspace && nameOf(row.workspace)),
     { name: "API", isUsual: true, show: (row) => <span class="muted small">{row.dialect ?? "–"}</span> },
     text("End user", (row) => row.end_user),
     text("Session", (row) => row.session),
@@ -99,8 +99,8 @@ export function columnsOf({ filters, isNew, nameOf }: Shown): LogColumn[] {
     { name: "Tokens in", head: "In", isUsual: true, isNumber: true, show: (row) => tokens(row, row.prompt_tokens) },
     { name: "Tokens out", head: "Out", isUsual: true, isNumber: true, show: (row) => tokens(row, row.completion_tokens) },
     { name: "Price", isUsual: true, isNumber: true, show: (row) => <Money usd={row.price_usd} /> },
-    isOperator && { name: "Cost", isNumber: true, show: (row) => <Money usd={row.cost_usd} /> },
-    isOperator && { name: "Margin", isUsual: true, isNumber: true, show: (row) => <Margin row={row} /> },
+    seesCost && { name: "Cost", isNumber: true, show: (row) => <Money usd={row.cost_usd} /> },
+    seesCost && { name: "Margin", isUsual: true, isNumber: true, show: (row) => <Margin row={row} /> },
     { name: "Attempts", isNumber: true, show: (row) => count(row.attempts.length) },
     { name: "First token", isUsual: true, isNumber: true, show: (row) => duration(row.ttft_ms) },
     { name: "Duration", isUsual: true, isNumber: true, show: (row) => duration(row.duration_ms) },

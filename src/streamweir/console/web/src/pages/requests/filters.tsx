@@ -17,6 +17,7 @@ import {
 } from "../../lib/filters";
 import { CODE_NAMES } from "../../lib/explain";
 import { outcome } from "../../lib/format";
+import { may, seesAll } from "../../lib/permission";
 import type { RequestView } from "../../lib/types";
 import { Select } from "../../ui/parts";
 import type { Names } from "../requests";
@@ -77,7 +78,6 @@ export function name(seen: Seen, names: Names): void {
 interface FilterProps {
   filters: Filters;
   seen: Seen;
-  isOperator: boolean;
   onChange: (changes: Changes) => void;
   onNaming: () => void; // names are about to be needed
 }
@@ -165,7 +165,7 @@ export function FilterBar(props: FilterProps) {
       <div class="log-filter-row" id={moreId} hidden={!isOpen}>
         <TimeBox name="since_ms" label="From" {...props} />
         <TimeBox name="until_ms" label="Before" {...props} />
-        {props.isOperator &&
+        {seesAll() &&
           text("workspace", "Workspace", {
             list: [...props.seen.workspaces],
             placeholder: "name or id",
@@ -191,8 +191,8 @@ export function FilterBar(props: FilterProps) {
         {text("tag", "Tag", { placeholder: "name=value", list: [...props.seen.tags].map((each) => [each, ""]) })}
         {text("min_price_usd", "Price from, $", { isAmount: true })}
         {text("max_price_usd", "Price to, $", { isAmount: true })}
-        {props.isOperator && text("min_cost_usd", "Cost from, $", { isAmount: true })}
-        {props.isOperator && text("max_cost_usd", "Cost to, $", { isAmount: true })}
+        {may("costs.read") && text("min_cost_usd", "Cost from, $", { isAmount: true })}
+        {may("costs.read") && text("max_cost_usd", "Cost to, $", { isAmount: true })}
       </div>
     </div>
   );

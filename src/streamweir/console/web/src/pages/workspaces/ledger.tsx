@@ -1,8 +1,9 @@
 // The ledger, the newest first: what was charged and credited, each with its request. What is reserved while requests run,
 // and released with the charge, is shown if somebody asks for it.
-import { get, session } from "../../lib/api";
+import { get } from "../../lib/api";
 import { alignedDollars, decimalsOf, shortId } from "../../lib/format";
 import { useLoad } from "../../lib/load";
+import { may, seesAll } from "../../lib/permission";
 import { go, href, query } from "../../lib/route";
 import type { LedgerView, Page as Rows } from "../../lib/types";
 import { At, Badge, Button, Empty, Panel, Problem, Select, Waiting, type Tone } from "../../ui/parts";
@@ -28,7 +29,7 @@ export function Ledger(props: { workspaces: Workspaces; turn: number }) {
   const { nameOf } = props.workspaces;
   const workspace = query.value.get("workspace");
   const before = query.value.get("before");
-  const isOperator = session.value?.is_operator ?? false;
+  const seesCost = may("costs.read");
   const kind = SHOWN.find(([name]) => name === query.value.get("kind"))?.[0] ?? "";
   const { data, error, isLoading, reload } = useLoad(
     (abort) => get<Rows<LedgerView>>("/api/ledger", { workspace, kind: kind || null, before, limit: LIMIT }, abort),
@@ -37,7 +38,7 @@ export function Ledger(props: { workspaces: Workspaces; turn: number }) {
   const choice = (
     <>
       <Select label="Ledger rows" value={kind} options={SHOWN} onChange={(chosen) => adjust({ kind: chosen || null, before: null })} />
-      {isOperator && (
+      {seesAll() && (
         <WorkspaceSelect label="Workspace" all="All workspaces" value={workspace ?? ""} workspaces={props.workspaces} onChange={(id) => adjust({ workspace: id || null, before: null })} />
       )}
     </>
@@ -60,11 +61,11 @@ export function Ledger(props: { workspaces: Workspaces; turn: number }) {
             { name: "No.", isNumber: true, show: (row) => row.seq },
             { name: "Time", class: "nowrap", show: (row) => <At at={row.at_ms} /> },
             { name: "What", show: (row) => <Kind kind={row.kind} /> },
-            isOperator && { name: "Workspace", class: "clip narrow", show: (row: LedgerView) => <span title={row.workspace}>{nameOf(row.workspace)}</span> },
+            seesAll() && { name: "Workspace", class: "clip narrow", show: (row: LedgerView) => <span title={row.workspace}>{nameOf(row.workspace)}</span> },
             { name: "Amount", isNumber: true, show: (row) => <Amount row={row} decimals={decimals} /> },
             kind === "all" && { name: "Released", isNumber: true, show: (row: LedgerView) => money(row.released_usd) },
-            isOperator && { name: "Cost", isNumber: true, show: (row: LedgerView) => money(row.cost_usd) },
-            isOperator && { name: "Margin", isNumber: true, show: (row: LedgerView) => <span class={row.margin_usd?.startsWith("-") ? "bad" : ""}>{money(row.margin_usd)}</span> },
+            seesCost && { name: "Cost", isNumber: true, show: (row: LedgerView) => money(row.cost_usd) },
+            seesCost && { name: "Margin", isNumber: true, show: (row: LedgerView) => <span class={row.margin_usd?.startsWith("-") ? "bad" : ""}>{money(row.margin_usd)}</span> },
             { name: "Request", show: (row) => <RequestLink id={row.request_id} /> },
             { name: "Key", class: "clip narrow", show: (row) => <KeyLink id={row.key_id} name={row.key_name} /> },
             { name: "Note", class: "clip", show: (row) => (row.note ? <span title={row.note}>{row.note}</span> : <span class="muted">–</span>) },

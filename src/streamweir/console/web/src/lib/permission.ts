@@ -1,0 +1,27 @@
+// What the session may do, by the server's table. The server decides: a page only leaves out what would be refused.
+import { session } from "./api";
+import type { Permission, Role, SessionView } from "./types";
+
+export const ROLES: Record<Role, string> = {
+  owner: "Owner",
+  operator: "Operator",
+  billing: "Billing",
+  viewer: "Viewer",
+  admin: "Workspace admin",
+  member: "Member",
+  key: "Workspace admin",
+};
+
+export function may(permission: Permission): boolean {
+  return session.value?.permissions.includes(permission) ?? false;
+}
+
+// All workspaces, and not its own alone.
+export function seesAll(): boolean {
+  return session.value?.workspace === null;
+}
+
+// As whom one is signed in: the name of a person, or what was signed in with.
+export function nameOf(who: SessionView): string {
+  return who.person === null ? (who.role === "key" ? "Key" : "Admin secret") : who.actor.replace("person:", "");
+}
