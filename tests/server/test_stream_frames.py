@@ -15,20 +15,36 @@ def store_of(max_bytes: int = 10_000, total_bytes: int = 10_000, max_per_key: in
     return MemoryFrameStore(StreamSettings(max_bytes=max_bytes, total_bytes=total_bytes, max_per_key=max_per_key))
 
 
+class Readers:
+    """See `FrameReaders`."""
+
+    def __init__(self, read: int | None = 0) -> None:
+        """`read`: the last event that every reader has; None: all are up to date."""
+        self.read = read
+        self.frames: MemoryFrames | None = None
+        self.times_given_up = 0
+
+    def unread(self) -> int:
+        if self.read is None:
+            return self.frames.events if self.frames is not None else 0
+        return self.read
+
+    def given_up(self) -> None:
+        self.times_given_up += 1
+
+
 def open_frames(store: MemoryFrameStore, id: str, key: str = "a", unread: int | None = None) -> MemoryFrames:
-    """`unread`: the last event that every reader has; None: all are up to date."""
-    opened: list[MemoryFrames] = []
-    frames = store.open(head(id, key), lambda: opened[0].events if unread is None else unread)
-    assert frames is not None
-    opened.append(frames)
-    return frames
+    readers = Readers(unread)
+    readers.frames = store.open(head(id, key), readers)
+    assert readers.frames is not None
+    return readers.frames
 
 
 def add(frames: MemoryFrames, count: int, size: int = 10) -> None:
     for _ in range(count):
         frames.append(b"x" * size, size)
         if not frames.is_kept:
-            frames.trim(frames.unread())
+            frames.trim(frames.readers.unread())
 
 
 def test_events_are_read_from_any_place() -> None:
@@ -100,13 +116,13 @@ def test_a_key_keeps_no_more_than_its_number_of_streams() -> None:
     told: list[GivenUp] = []
     store = MemoryFrameStore(StreamSettings(max_bytes=100, total_bytes=1000, max_per_key=2), told.append)
     first, _ = open_frames(store, "1"), open_frames(store, "2")
-    assert store.open(head("3"), lambda: 0) is None
+    assert store.open(head("3"), Readers()) is None
     assert told == [GivenUp.PER_KEY]
-    assert store.open(head("3", "other"), lambda: 0) is not None
+    assert store.open(head("3", "other"), Readers()) is not None
     gone: list[str] = []
     store.on_discarded = gone.append
     first.finish(StreamEnd.COMPLETE)
-    assert store.open(head("3"), lambda: 0) is not None
+    assert store.open(head("3"), Readers()) is not None
     assert gone == ["1"], "the finished one makes room"
 
 
@@ -133,17 +149,17 @@ STEPS = st.lists(
 @given(STEPS)
 def test_the_sums_are_right_and_the_bounds_hold_after_any_steps(steps: list[tuple[str, int, int]]) -> None:
     store = store_of(max_bytes=600, total_bytes=2000, max_per_key=3)
-    opened: list[tuple[MemoryFrames, list[int]]] = []
+    opened: list[tuple[MemoryFrames, Readers]] = []
     for step, which, size in steps:
         if step == "open":
-            read = [0]
-            frames = store.open(head(f"s{len(opened)}", f"k{which % 3}"), lambda read=read: read[0])  # type: ignore[misc]
+            readers = Readers()
+            frames = store.open(head(f"s{len(opened)}", f"k{which % 3}"), readers)
             if frames is not None:
-                opened.append((frames, read))
+                opened.append((frames, readers))
             continue
         if not opened:
             continue
-        frames, read = opened[which % len(opened)]
+        frames, readers = opened[which % len(opened)]
         if step == "append" and frames.end is None:
             if frames.is_kept or frames.held_bytes < 300:  # else its upstream is paused
                 frames.append(b"x" * size, size)
@@ -152,10 +168,11 @@ def test_the_sums_are_right_and_the_bounds_hold_after_any_steps(steps: list[tupl
         elif step == "discard" and frames.end is not None:
             store.discard(frames)
         elif step == "read":
-            read[0] = frames.events
+            readers.read = frames.events
             if not frames.is_kept:
-                frames.trim(read[0])
+                frames.trim(frames.events)
         assert store.held_bytes == sum(each.held_bytes for each, _ in opened)
+        assert all(readers.times_given_up == (each.given_up is not None) for each, readers in opened)
         kept = [each for each, _ in opened if each.is_kept]
         assert all(each.held_bytes <= 600 for each in kept)
         assert store.held_bytes <= 2000 or not any(each.held_bytes for each in kept)

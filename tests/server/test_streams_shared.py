@@ -2,40 +2,35 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from streamweir.core.verdict import Verdict
-from streamweir.server.streams.reader import Reader
-from support.answers import TEXTS, error_body, openai_frames, openai_whole
-from support.deadlines import WAIT_TIMEOUT_S
-from support.fleet import Fleet, fleet
+from support.answers import TEXTS, error_body, openai_whole
+from support.fleet import fleet
 from support.gateway import KEY, Gate, chat_request, text_of, until
-from support.raw_client import RawClient, Reply
-from support.script import End, Head, Send, Step, Wait, in_turn, whole
+from support.raw_client import Reply
+from support.script import Wait, in_turn, whole
+from support.stream_nodes import (
+    KEYS,
+    NO_GRACE,
+    OTHER_KEY,
+    PATHS,
+    Pause,
+    age,
+    begin,
+    come_back,
+    read_request,
+    read_to,
+    readers_of,
+    send,
+    two_nodes,
+    until_ended,
+)
 from support.valkey import ValkeyServer
-
-OTHER_KEY = "sk-Zx7vLmZ2pKd9RtYw4HbNc8Jf"
-KEYS = f"""
-[[models]]
-id = "m"
-targets = [{{ provider = "up", model = "gpt-4o" }}]
-price = {{ input = 1000.0, output = 1000.0 }}
-[[keys]]
-name = "test"
-key = "{KEY}"
-[[keys]]
-name = "other"
-key = "{OTHER_KEY}"
-"""
-NO_GRACE = "\n[streams]\ngrace_s = 0\n"
-ASKS = (("x-streamweir-resumable", "true"),)
-FRAMES = openai_frames()
-PATHS = ("/v1/chat/completions", "/v1/completions", "/v1/messages", "/v1/responses")
 
 
 @pytest.fixture(scope="module")
@@ -49,83 +44,6 @@ def own_valkey() -> Iterator[ValkeyServer]:
     """To be hurt."""
     with ValkeyServer() as server:
         yield server
-
-
-class Pause:
-    """An upstream that sends three frames, then waits."""
-
-    def __init__(self) -> None:
-        self.goes_on = asyncio.Event()
-        self.script: list[Step] = [
-            Head(),
-            Send(b"".join(FRAMES[:3])),
-            Wait(self.goes_on),
-            Send(b"".join(FRAMES[3:])),
-            End(),
-        ]
-
-
-@asynccontextmanager
-async def two_nodes(
-    pause: Pause, tmp_path: Path, valkey: ValkeyServer, more: str = ""
-) -> AsyncIterator[tuple[Fleet, Gate, Gate]]:
-    async with fleet(pause.script, tmp_path, count=2, valkey=valkey, toml=KEYS + more, named=True) as ships:
-        here, there = ships.gates
-        yield ships, here, there
-        pause.goes_on.set()
-
-
-def readers_of(gate: Gate, id: str) -> list[Reader]:
-    """At all nodes, as the owner knows them."""
-    stream = gate.gateway._streams.table.own(id)
-    assert stream is not None
-    return stream.readers
-
-
-def read_request(id: str, query: str = "", *, method: str = "GET", key: str = KEY) -> bytes:
-    lines = [f"{method} /v1/streams/{id}{query} HTTP/1.1", "host: gateway", f"authorization: Bearer {key}"]
-    return "\r\n".join([*lines, "", ""]).encode()
-
-
-async def send(gate: Gate, id: str, query: str = "", *, method: str = "GET", key: str = KEY) -> Reply:
-    async with await gate.connect() as client:
-        await client.send(read_request(id, query, method=method, key=key))
-        return await client.response()
-
-
-async def begin(client: RawClient, path: str = PATHS[0]) -> tuple[str, bytes]:
-    """Asks for a stream, and reads what comes before the pause. Its id, and that."""
-    members: dict[str, Any] = {"prompt": "Hello"} if path == "/v1/completions" else {}
-    await client.send(chat_request(path=path, model="m", stream=True, headers=ASKS, **members))
-    head = await client.head()
-    id = head.header("x-streamweir-stream")
-    assert head.status == 200
-    assert id is not None
-    received = b""
-    while TEXTS[1].encode() not in received:
-        received += await client.chunk()
-    return id, received
-
-
-async def come_back(client: RawClient, id: str, after: int = 0, key: str = KEY) -> Reply:
-    await client.send(read_request(id, f"?after={after}", key=key))
-    return await client.head()
-
-
-async def until_ended(gate: Gate, id: str) -> None:
-    """Valkey has the end of a stream of another node."""
-    shared = gate.gateway._streams.shared
-    assert shared is not None
-    async with asyncio.timeout(WAIT_TIMEOUT_S):
-        while (stream := await shared.remote.find(id)) is None or stream.is_live:
-            await asyncio.sleep(0.001)
-
-
-async def read_to(client: RawClient, mark: bytes) -> bytes:
-    received = b""
-    while mark not in received:
-        received += await client.chunk()
-    return received
 
 
 async def test_a_caller_continues_at_another_node_and_pays_once(tmp_path: Path, valkey: ValkeyServer) -> None:
@@ -414,6 +332,7 @@ async def test_answers_reach_the_disk_of_valkey_only_for_keys_that_store_content
 ) -> None:
     assert own_valkey.execute("CONFIG", "SET", *setting) == b"+OK\r\n"
     pause, name = Pause(), f'name = "test"\nkey = "{KEY}"\n'
+    age(own_valkey)
     for more, status in (("", 404), ("log_content = true\n", 200)):
         pause.goes_on.clear()
         toml = KEYS.replace(name, name + more)

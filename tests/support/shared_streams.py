@@ -20,7 +20,7 @@ from streamweir.store.streams.shared_frames import Lives, SharedFrames, SharedSt
 from support.deadlines import PROGRAM_TIMEOUT_S
 from support.valkey import ValkeyServer
 
-LIVES = Lives(lease_s=4 * PROGRAM_TIMEOUT_S)
+LIVES = Lives(lease_s=4 * PROGRAM_TIMEOUT_S, recovery_s=0.0)
 """A busy machine is not dead."""
 _prefixes = itertools.count()
 
@@ -102,7 +102,7 @@ async def node(
     lives: Lives = LIVES,
     total_bytes: int = 2**30,
     linger_s: float = 0.0,
-    refused: list[str] | None = None,
+    deleted: list[str] | None = None,
 ) -> AsyncIterator[StreamNode]:
     valkey = Valkey(server.socket_url, script(), timeout_s=PROGRAM_TIMEOUT_S, breaker=Breaker(open_s=0.0))
     shared = SharedFrames(valkey, instance=instance, prefix=prefix, lives=lives)
@@ -112,7 +112,7 @@ async def node(
         total_bytes=total_bytes,
         background=background,
         linger_s=linger_s,
-        on_refused=refused.append if refused is not None else lambda _stream_id: None,
+        on_deleted=deleted.append if deleted is not None else lambda _stream_id: None,
     )
     made = StreamNode(shared, publisher, server.socket_url)
     try:

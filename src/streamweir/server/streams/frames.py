@@ -135,6 +135,22 @@ class Frames(Protocol):
 
     def finish(self, end: StreamEnd, /) -> None: ...
 
+    def delete(self) -> None:
+        """Its caller wants nobody to get it any more, at any node. It has ended."""
+        ...
+
+
+class FrameReaders(Protocol):
+    """What frames need to know of those who read them."""
+
+    def unread(self) -> int:
+        """The number of the last event that every connected reader has."""
+        ...
+
+    def given_up(self) -> None:
+        """They are not kept any more, although the stream runs. Called while they are changed."""
+        ...
+
 
 class FrameStore(Protocol):
     on_discarded: Callable[[str], None] | None
@@ -147,8 +163,8 @@ class FrameStore(Protocol):
         """From now on. What is kept already stays until memory is needed."""
         ...
 
-    def open(self, head: StreamHead, unread: Callable[[], int], /) -> Frames | None:
-        """`unread`: the number of the last event that every connected reader has. None: its key has too many."""
+    def open(self, head: StreamHead, readers: FrameReaders, /) -> Frames | None:
+        """None: its key has too many."""
         ...
 
     def discard(self, frames: Frames, /) -> None:

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 
 from streamweir.server.streams.frames import (
     FRAME_BYTES,
+    FrameReaders,
     Frames,
     GivenUp,
     StreamEnd,
@@ -19,14 +20,14 @@ _FREED_PART = 16
 class MemoryFrames:
     """See `Frames`."""
 
-    __slots__ = ("_events", "_first", "_store", "end", "given_up", "head", "held_bytes", "is_kept", "unread")
+    __slots__ = ("_events", "_first", "_store", "end", "given_up", "head", "held_bytes", "is_kept", "readers")
 
-    def __init__(self, store: "MemoryFrameStore", head: StreamHead, unread: Callable[[], int]) -> None:
+    def __init__(self, store: "MemoryFrameStore", head: StreamHead, readers: FrameReaders) -> None:
         self._store = store
         self._events: list[bytes] = []
         self._first = 0  # how many were dropped
         self.head = head
-        self.unread = unread
+        self.readers = readers
         self.end: StreamEnd | None = None
         self.is_kept = True
         self.given_up: GivenUp | None = None
@@ -69,10 +70,13 @@ class MemoryFrames:
             self.end = end
             self._store.finished(self)
 
+    def delete(self) -> None:
+        """Other nodes do not have it."""
+
     def drop(self) -> None:
         """Keeps only what connected readers have not read."""
         self.is_kept = False
-        self.trim(self.unread())
+        self.trim(self.readers.unread())
 
 
 class MemoryFrameStore:
@@ -91,7 +95,7 @@ class MemoryFrameStore:
         self.max_bytes, self.total_bytes = settings.max_bytes, settings.total_bytes
         self._max_per_key = settings.max_per_key
 
-    def open(self, head: StreamHead, unread: Callable[[], int], /) -> MemoryFrames | None:
+    def open(self, head: StreamHead, readers: FrameReaders, /) -> MemoryFrames | None:
         of_key = self._of_key.setdefault(head.key_id, OrderedDict())
         if len(of_key) >= self._max_per_key:
             oldest = next((each for each in of_key.values() if each.end is not None), None)
@@ -100,11 +104,11 @@ class MemoryFrameStore:
                 return None
             self._evict(oldest)
             of_key = self._of_key.setdefault(head.key_id, OrderedDict())
-        frames = of_key[head.id] = self.make(head, unread)
+        frames = of_key[head.id] = self.make(head, readers)
         return frames
 
-    def make(self, head: StreamHead, unread: Callable[[], int]) -> MemoryFrames:
-        return MemoryFrames(self, head, unread)
+    def make(self, head: StreamHead, readers: FrameReaders) -> MemoryFrames:
+        return MemoryFrames(self, head, readers)
 
     async def is_shared(self, _frames: Frames, /) -> bool:
         return False
@@ -156,6 +160,7 @@ class MemoryFrameStore:
         self._forget(frames)
         frames.given_up = reason
         frames.drop()
+        frames.readers.given_up()
         self._given_up(reason)
 
     def _evict(self, frames: MemoryFrames) -> None:

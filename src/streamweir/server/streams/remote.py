@@ -20,7 +20,13 @@ from streamweir.core.errors import GatewayFault
 from streamweir.server.streams.frames import StreamHead
 from streamweir.store.limits.errors import SharedUnavailable
 from streamweir.store.streams.follower import Following, FrameFollower, StreamEnded
-from streamweir.store.streams.shared_frames import FoundStream, SharedFrames, SharedState, idempotency_key
+from streamweir.store.streams.shared_frames import (
+    FoundStream,
+    SharedFrames,
+    SharedIncomplete,
+    SharedState,
+    idempotency_key,
+)
 
 FIND_S = (0.0, 0.05, 0.15, 0.4)
 """A stream that has just begun may not be in Valkey yet: it is looked for again after so long."""
@@ -28,8 +34,8 @@ ANNOUNCE_S = 4.0
 """Between two announcements of a reader."""
 READER_TIMEOUT_S = 15.0
 """A reader that was not announced for so long has gone."""
-RECOVERY_S = 10.0
-"""After Valkey was lost: a stream that is not there may be published again."""
+STOP_S = (0.03, 0.05, 0.1, 0.2, 0.4, 0.8, 1.0, 1.0, 1.0, 1.0)
+"""After so long it is asked whether the owner of a stream has ended it; by the end the lease of a dead one is over."""
 _MAX_ANNOUNCED = 200
 """Readers in one message."""
 _NOT_KEPT = frozenset({SharedState.GIVEN_UP, SharedState.CUT, SharedState.LEFT, SharedState.DELETED})
@@ -96,9 +102,10 @@ class RemoteStream:
                     return events[0]
         return b""
 
-    async def stop(self) -> None:
-        """Its owner ends it soon. Raises `GatewayFault` if Valkey is unavailable."""
-        await self._streams.stop(self._found)
+    async def delete(self) -> bool:
+        """Ends it here and at its owner. False: there was nothing of it any more. Raises `GatewayFault` if it is not
+        known whether its owner has ended it."""
+        return await self._streams.delete(self._found)
 
 
 class RemoteStreams:
@@ -135,12 +142,19 @@ class RemoteStreams:
 
     async def find(self, stream_id: str) -> RemoteStream | None:
         """Raises `GatewayFault` if Valkey is unavailable."""
+        is_complete = True
         for wait_s in FIND_S:
             await asyncio.sleep(wait_s)
-            found = self._found(await _available(self._shared.find(stream_id)))
+            try:
+                found = self._found(await self._shared.find(stream_id))
+            except SharedIncomplete:
+                found, is_complete = None, False
+            except SharedUnavailable:
+                raise unavailable() from None
             if found is not None:
                 return found
-        self._check_complete()
+        if not is_complete or time.monotonic() - self._follower.lost_at < self._shared.lives.recovery_s:
+            raise unavailable()
         return None
 
     async def find_replayed(self, key_id: str, idempotency: bytes) -> RemoteStream | None:
@@ -149,10 +163,6 @@ class RemoteStreams:
 
     def _found(self, found: FoundStream | None) -> RemoteStream | None:
         return RemoteStream(self, found) if found is not None else None
-
-    def _check_complete(self) -> None:
-        if time.monotonic() - self._follower.lost_at < RECOVERY_S:
-            raise unavailable()
 
     # For streams.
 
@@ -172,9 +182,19 @@ class RemoteStreams:
         if owner:
             await self._tell(owner, LEFT, [reader])
 
-    async def stop(self, stream: FoundStream) -> None:
-        if stream.is_owner_alive:
+    async def delete(self, stream: FoundStream) -> bool:
+        deletion = await _available(self._shared.delete(stream.id))
+        if deletion is None or (deletion.before is SharedState.DELETED and deletion.was_stopped is not None):
+            return False
+        was_kept = deletion.before not in _NOT_KEPT
+        if deletion.is_owner_alive:
             await _available(self._shared.tell(stream.owner, kind=STOP, stream=stream.id))
+        for wait_s in STOP_S:
+            if deletion is None or deletion.was_stopped is not None or not deletion.is_owner_alive:
+                return was_kept or (deletion is not None and deletion.was_stopped is True)
+            await asyncio.sleep(wait_s)
+            deletion = await _available(self._shared.delete(stream.id))
+        raise unavailable("The node that reads this stream did not confirm that it has ended it. Try again soon.")
 
     async def _announce(self) -> None:
         while True:
@@ -192,8 +212,7 @@ class RemoteStreams:
             await self._shared.tell(owner, kind=kind, readers=" ".join(readers))
 
 
-def unavailable() -> GatewayFault:
-    message = "Streams of other nodes cannot be read at the moment. Try again soon."
+def unavailable(message: str = "Streams of other nodes cannot be read at the moment. Try again soon.") -> GatewayFault:
     return GatewayFault("streams_unavailable", message, retry_after_s=1)
 
 

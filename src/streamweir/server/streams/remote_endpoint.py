@@ -135,7 +135,8 @@ class RemoteStreamEndpoint:
         try:
             stream = await self._find(key, stream_id)
             if request.method == "DELETE":
-                await stream.stop()
+                if not await stream.delete():
+                    raise not_resumable()
                 response.send(Answer(status=204))
                 return
             if not stream.is_kept:
@@ -168,6 +169,8 @@ async def _find_place(streams: RemoteStreams, stream: RemoteStream, after: int) 
             break
         await asyncio.sleep(wait_s)
         stream = await streams.find(stream.head.id) or stream
+    if not stream.is_kept:
+        raise not_resumable()
     if after > stream.events and not stream.is_lost:
         raise CallerError("invalid_after", f"This stream has sent {stream.events} events, not {after}.")
     return stream

@@ -42,9 +42,16 @@ class NullResponse:
 
 
 class RemoteReaders:
-    def __init__(self, find: Callable[[str], ResumableStream | None], timeout_s: float = READER_TIMEOUT_S) -> None:
-        """`find`: a stream of this process."""
+    def __init__(
+        self,
+        find: Callable[[str], ResumableStream | None],
+        stopped: Callable[[str, bool], None],
+        timeout_s: float = READER_TIMEOUT_S,
+    ) -> None:
+        """`find`: a stream of this process. `stopped` is called for one that a caller has deleted at another node, when
+        it has ended here; False: it was not here."""
         self._find = find
+        self._stopped = stopped
         self._timeout_s = timeout_s
         self._readers: dict[str, tuple[ResumableStream, Reader, asyncio.TimerHandle]] = {}
 
@@ -55,9 +62,11 @@ class RemoteReaders:
         """A message of another node."""
         kind = message.get("kind")
         if kind == STOP:
-            stream = self._find(message.get("stream", ""))
+            stream_id = message.get("stream", "")
+            stream = self._find(stream_id)
             if stream is not None:
                 stream.delete()
+            self._stopped(stream_id, stream is not None)
             return
         for name in message.get("readers", "").split():
             if kind == READ:

@@ -32,16 +32,25 @@ _CONNECT_S = 1.0
 _CLOSE_S = 2.0
 _HAND_OVER_S = 0.2
 _RENEWALS = 4
+_RECOVERY_LEASES = 2
+"""A process that lives has renewed its lease by then, and has published again what Valkey has lost."""
 
 
 class SharedStreams:
     def __init__(self, url: str, process: Process, settings: StreamSettings, background: BackgroundTasks) -> None:
         """`url`: of Valkey, as it is configured. Does not connect yet."""
         keep_s = max(settings.keep_s, _MIN_KEEP_S)
-        lives = Lives(lease_s=process.lease_s, keep_s=keep_s, known_s=keep_s + KNOWN_S)
+        lives = Lives(
+            lease_s=process.lease_s,
+            keep_s=keep_s,
+            known_s=keep_s + KNOWN_S,
+            recovery_s=_RECOVERY_LEASES * process.lease_s,
+        )
         self._frames = open_shared_frames(url, process.instance, process.node, lives, process.timeout_s)
         self._background = background
-        self.publisher = FramePublisher(self._frames, total_bytes=settings.total_bytes, background=background)
+        self.publisher = FramePublisher(
+            self._frames, total_bytes=settings.total_bytes, background=background, on_deleted=self._delete
+        )
         self._follower = FrameFollower(
             self._frames,
             server_url(url),
@@ -60,7 +69,7 @@ class SharedStreams:
         return SharedMemoryFrameStore(settings, given_up, self.publisher, self._may_share)
 
     async def start(self, table: StreamTable) -> None:
-        self._table, self._readers = table, RemoteReaders(table.own)
+        self._table, self._readers = table, RemoteReaders(table.own, self._confirm)
         await self.remote.start(_CONNECT_S)
         self._tasks.append(self._background.start("stream node", self._serve))
 
@@ -101,6 +110,15 @@ class SharedStreams:
     def _take_message(self, message: Message) -> None:
         if self._readers is not None:
             self._readers.take(message)
+
+    def _delete(self, stream_id: str) -> None:
+        """Its caller has deleted it at another node, and the message about that was lost."""
+        stream = self._table.own(stream_id) if self._table is not None else None
+        if stream is not None:
+            stream.delete()
+
+    def _confirm(self, stream_id: str, was_here: bool) -> None:
+        self.publisher.confirm_deletion(stream_id, was_here=was_here)
 
     async def _serve(self) -> None:
         """Other nodes know that this process takes requests."""

@@ -1,15 +1,15 @@
 """The frames of resumable streams in memory and in Valkey: see `server.streams.frames` and `store.streams`.
 
 What is in memory decides: readers at the node of a stream are served from there, and the publisher copies from there to
-Valkey what readers at other nodes get. Valkey keeps a stream that has ended also if memory does not. A stream that was
-given up here before Valkey had all of it is given up there.
+Valkey what readers at other nodes get. Valkey keeps a stream that has ended also if memory does not, unless its caller
+deletes it. A stream that was given up here before Valkey had all of it is given up there.
 """
 
 from collections.abc import Callable
 
 import msgspec
 
-from streamweir.server.streams.frames import Frames, GivenUp, StreamEnd, StreamHead, StreamSettings
+from streamweir.server.streams.frames import FrameReaders, Frames, GivenUp, StreamEnd, StreamHead, StreamSettings
 from streamweir.server.streams.memory import MemoryFrames, MemoryFrameStore
 from streamweir.store.streams.published_stream import PublishedStream
 from streamweir.store.streams.publisher import FramePublisher
@@ -32,6 +32,9 @@ class SharedMemoryFrames(MemoryFrames):
     def finish(self, end: StreamEnd, /) -> None:
         super().finish(end)
         self.published.ended(SharedState(end.value))
+
+    def delete(self) -> None:
+        self.published.delete()
 
     def drop(self) -> None:
         super().drop()
@@ -57,10 +60,10 @@ class SharedMemoryFrameStore(MemoryFrameStore):
         super().use(settings)
         self._publisher.total_bytes = settings.total_bytes
 
-    def make(self, head: StreamHead, unread: Callable[[], int]) -> MemoryFrames:
+    def make(self, head: StreamHead, readers: FrameReaders) -> MemoryFrames:
         if not self._may_share(head):
-            return super().make(head, unread)
-        frames = SharedMemoryFrames(self, head, unread)
+            return super().make(head, readers)
+        frames = SharedMemoryFrames(self, head, readers)
         idempotency = idempotency_key(head.key_id, head.idempotency.key) if head.idempotency is not None else ""
         meta = msgspec.json.encode(head).decode()
         frames.published = self._publisher.open(head.id, meta, idempotency, frames)

@@ -26,12 +26,11 @@ from msgspec import structs
 from streamweir.core.errors import StreamweirError
 from streamweir.server.http.message import Answer, Headers, Response
 from streamweir.server.streams.frames import Frames, StreamEnd, StreamHead
+from streamweir.server.streams.gaps import ReaderGaps
 from streamweir.server.streams.reader import NAME_HEADER, REPLAYED, Reader, headers_for
 from streamweir.server.telemetry.record import RequestRecord
 from streamweir.wire.event_blocks import event_blocks, is_one_event, with_id
 
-MAX_GAPS = 20
-"""Of a stream that are recorded."""
 _WRITE_BYTES = 64 * 1024
 """A reader that is behind gets about so many bytes in one write."""
 _PART_BYTES = 32 * 1024
@@ -65,7 +64,6 @@ class ResumableStream:
     """See `server.http.message.Response`."""
 
     __slots__ = (
-        "_away_since",
         "_frames",
         "_grace",
         "_is_stream",
@@ -101,10 +99,9 @@ class ResumableStream:
         self._only: Response | None = None
         """The only reader, while it is up to date and gets the bytes as they are, and they are kept: the hot path."""
         self.readers: list[Reader] = []
-        self._away_since: float | None = None
         self._grace: asyncio.TimerHandle | None = None
-        self.gaps: list[tuple[float, float | None]] = []
-        """When nobody read it, by the loop's clock. The last one may be open."""
+        self.gaps = ReaderGaps()
+        """When nobody read it, by the loop's clock."""
         self.resumed = 0
         """How often somebody came back, or came in addition."""
         self.is_replayable = False
@@ -133,7 +130,7 @@ class ResumableStream:
     @property
     def is_away(self) -> bool:
         """It runs, and nobody reads it."""
-        return self._away_since is not None and not self.over
+        return self.gaps.is_open and not self.over
 
     @property
     def memory_bytes(self) -> int:
@@ -143,8 +140,7 @@ class ResumableStream:
         """Adds how it was read. At its end."""
         if self._frames is not None:
             record.resumed = self.resumed
-            gaps = [(since - self.arrived_s, until and until - self.arrived_s) for since, until in self.gaps[:MAX_GAPS]]
-            record.reader_gaps = tuple(gaps)
+            record.reader_gaps = self.gaps.since(self.arrived_s)
         if self._is_stream and (self._frames is None or self._frames.given_up is not None):
             record.flags += ("resume_given_up",)
 
@@ -251,6 +247,9 @@ class ResumableStream:
         """Its caller ends it."""
         self._cut_readers()
         if self.over:
+            self.end_state = StreamEnd.DELETED
+            if self._frames is not None:
+                self._frames.delete()
             self._table.lost(self)
         else:
             self._lose(StreamEnd.DELETED)
@@ -324,6 +323,10 @@ class ResumableStream:
         events = self._frames.events if self._frames is not None else 0
         return min((reader.position for reader in self.readers if reader.is_behind), default=events)
 
+    def given_up(self) -> None:
+        """Called by its frames while they are changed: they are not kept any more."""
+        self._loop.call_soon(self._update)
+
     def _balance(self) -> None:
         """Who is behind, and whether the attempt must wait for readers. Not called for most pieces."""
         if not self.started:
@@ -338,7 +341,7 @@ class ResumableStream:
             self._cut_slow_readers()
             if frames is not None:
                 frames.trim(self.unread())
-            if not self.readers and self._away_since is not None:
+            if self.is_away:
                 self._loop.call_soon(self.leave)
         waits = bool(self.readers) and all(reader.is_behind or reader.response.full for reader in self.readers)
         self.full = waits and (not is_kept or self.memory_bytes * 4 > self._table.max_bytes * 3)
@@ -349,9 +352,8 @@ class ResumableStream:
         """What is not kept is not shared."""
         for reader in [reader for reader in self.readers if reader.is_elsewhere]:
             self._remove(reader)
-        if not self.readers and self._away_since is None and not self.over:
-            self._away_since = self._loop.time()
-            self.gaps.append((self._away_since, None))
+        if not self.readers and not self.over:
+            self.gaps.begin(self._loop.time())
 
     def _cut_slow_readers(self) -> None:
         """If nothing is kept, a slow reader must not stop those who read."""
@@ -380,8 +382,7 @@ class ResumableStream:
 
     def _reader_left(self) -> None:
         if not self.readers and not self.over:
-            self._away_since = self._loop.time()
-            self.gaps.append((self._away_since, None))
+            self.gaps.begin(self._loop.time())
             may_come_back = self.is_kept if self.started else self.is_replayable
             if not may_come_back:
                 self._lose(StreamEnd.LEFT)
@@ -393,10 +394,8 @@ class ResumableStream:
         if self._grace is not None:
             self._grace.cancel()
             self._grace = None
-        if self._away_since is not None:
-            if not self.over:
-                self.gaps[-1] = self._away_since, self._loop.time()
-            self._away_since = None
+        if not self.over:
+            self.gaps.end(self._loop.time())
 
     def _add(self, reader: Reader) -> None:
         self.readers.append(reader)

@@ -203,7 +203,7 @@ class StreamTable:
     # Called by streams.
 
     def opened(self, stream: ResumableStream, /) -> Frames | None:
-        frames = self.store.open(stream.head, stream.unread)
+        frames = self.store.open(stream.head, stream)
         if frames is not None:
             self._streams[stream.head.id] = stream
         return frames

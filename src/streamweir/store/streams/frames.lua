@@ -3,7 +3,8 @@
 -- KEYS[1] is the prefix of every key, with a hash tag, so that all of them lie in one slot. ARGV[1] is the command.
 --
 --   P:h:{stream}          its head: a hash with `owner` (a process), `state`, `last` (the number of events), `meta`,
---                         `once` (the key of its Idempotency-Key, or nothing)
+--                         `once` (the key of its Idempotency-Key, or nothing), and after a deletion elsewhere
+--                         `stopped` (what its owner says to that: 1, it has ended it; 0, it did not have it)
 --   P:f:{stream}          its frames: a Valkey stream. The id of an entry is the number of its last event and 0, its
 --                         members are the lengths of its events and their bytes. What ends the stream is an entry too:
 --                         the number of the last event and 1, with the state
@@ -11,16 +12,20 @@
 --   P:k:{key}:{digest}    the stream of an Idempotency-Key
 --   P:m:{process}         messages to a process: a Valkey stream
 --   P:n                   the processes that serve, as `node/process`, by the end of their lease
+--   P:b                   since when this Valkey has its data, in ms: what was before that is not here any more
 --
 -- Only the owner appends, and only to a stream that is live: after another node has ended it, because the lease of its
 -- owner had expired, the owner is refused. Every step may be repeated. Every key expires.
 
 local P = KEYS[1]
 local COMMAND = ARGV[1]
-local LIVE, LOST = 'live', 'lost'
+local LIVE, LOST, DELETED = 'live', 'lost', 'deleted'
 local MAX_MESSAGES = 10000
+local DATA_LIFE = 86400000 -- while no process serves
 -- The answers of the steps of `publish` besides numbers.
-local MISSING, REFUSED, ENDED, DONE = 'm', 'x', 'e', '-'
+local MISSING, REFUSED, ENDED, DONE, STOPPED = 'm', 'x', 'e', '-', 'd'
+-- The answer to `find` when what is asked for may have been lost a moment ago.
+local INCOMPLETE = '?'
 
 local function frames(id)
     return P .. ':f:' .. id
@@ -46,6 +51,8 @@ local function known(id, owner)
         return nil, MISSING
     elseif found[1] ~= owner or found[2] == LOST then
         return nil, REFUSED
+    elseif found[2] == DELETED then
+        return nil, STOPPED
     elseif found[2] ~= LIVE then
         return nil, ENDED
     end
@@ -107,17 +114,34 @@ local function finish_own(id, owner, last, state, keep, known_for)
     return ENDED
 end
 
--- Its frames are dropped, whether it has ended or not; those who follow it learn so.
-local function give_up(id, owner, state, keep, known_for)
-    local found = redis.call('HMGET', head(id), 'owner', 'last')
-    if not found[1] then
-        return MISSING
+-- Its frames are dropped, whether it has ended or not; those who follow it learn so, and those who ask for it later.
+local function give_up(id, owner, state, meta, keep, known_for)
+    local found = redis.call('HMGET', head(id), 'owner', 'last', 'state')
+    if not found[1] then -- it was never here, or is not any more
+        redis.call('HSET', head(id), 'owner', owner, 'last', '0', 'meta', meta)
+        found = { owner, '0' }
     elseif found[1] ~= owner then
         return REFUSED
+    elseif found[3] == DELETED then
+        return STOPPED
     end
     redis.call('DEL', frames(id))
     finish(id, found[2], state, keep, known_for)
     return ENDED
+end
+
+-- By another node, or for an owner that is dead. Answers with the state before, 1 if the owner is alive, and what that
+-- has said to it, if anything.
+local function delete(id, keep, known_for)
+    local found = redis.call('HMGET', head(id), 'owner', 'last', 'state', 'stopped')
+    if not found[1] then
+        return MISSING
+    end
+    if found[3] ~= DELETED then
+        redis.call('DEL', frames(id))
+        finish(id, found[2], DELETED, keep, known_for)
+    end
+    return found[3] .. ' ' .. redis.call('EXISTS', lease(found[1])) .. ' ' .. (found[4] or DONE)
 end
 
 -- process, its lease, life of a live stream, most entries, life of the frames and of the head of one that has ended.
@@ -136,8 +160,13 @@ local function publish()
             answer, count = append(id, owner, a, b, c, d, ttl, most), 4
         elseif step == 'end' then -- last event, how
             answer, count = finish_own(id, owner, a, b, keep, known_for), 2
-        elseif step == 'give_up' then -- how
-            answer, count = give_up(id, owner, a, keep, known_for), 1
+        elseif step == 'give_up' then -- how, meta
+            answer, count = give_up(id, owner, a, b, keep, known_for), 2
+        elseif step == 'stopped' then -- 1: it was deleted elsewhere, and has ended here; 0: it was not here
+            if redis.call('EXISTS', head(id)) == 1 then
+                redis.call('HSET', head(id), 'stopped', a)
+            end
+            answer, count = DONE, 1
         elseif step == 'unlink' then -- key of the Idempotency-Key
             if redis.call('GET', P .. ':k:' .. a) == id then
                 redis.call('DEL', P .. ':k:' .. a)
@@ -167,6 +196,16 @@ local function find(id)
     return table.concat({ id, found[1], found[2], found[3], alive, found[4] }, '\n')
 end
 
+-- To be asked for what was not found: whether that was here so short a time ago that Valkey may have lost it since.
+local function missing(recovery)
+    local since = redis.call('GET', P .. ':b')
+    if not since then
+        since = now()
+        redis.call('SET', P .. ':b', since, 'PX', DATA_LIFE)
+    end
+    return now() - since < tonumber(recovery) and INCOMPLETE or ''
+end
+
 -- The state of a stream, or nothing. A live one whose owner is dead is ended here, once, for all nodes.
 local function check(id, keep, known_for)
     local found = redis.call('HMGET', head(id), 'owner', 'state', 'last')
@@ -181,11 +220,15 @@ end
 
 if COMMAND == 'publish' then
     return publish()
-elseif COMMAND == 'find' then -- stream
-    return find(ARGV[2])
-elseif COMMAND == 'find_idempotent' then -- key of the Idempotency-Key
-    local id = redis.call('GET', P .. ':k:' .. ARGV[2])
-    return id and find(id) or ''
+elseif COMMAND == 'find' then -- time for recovery, stream
+    local found = find(ARGV[3])
+    return found ~= '' and found or missing(ARGV[2])
+elseif COMMAND == 'find_idempotent' then -- time for recovery, key of the Idempotency-Key
+    local id = redis.call('GET', P .. ':k:' .. ARGV[3])
+    local found = id and find(id) or ''
+    return found ~= '' and found or missing(ARGV[2])
+elseif COMMAND == 'delete' then -- life of the frames and of the head of one that has ended, stream
+    return delete(ARGV[4], ARGV[2], ARGV[3])
 elseif COMMAND == 'check' then -- life of the frames and of the head of one that has ended, streams
     local answers = {}
     for i = 4, #ARGV do
@@ -200,6 +243,8 @@ elseif COMMAND == 'tell' then -- process, life, names and values
 elseif COMMAND == 'serve' then -- node, process, lease; a lease of 0: it serves no longer
     local name, at = P .. ':n', now()
     redis.call('ZREMRANGEBYSCORE', name, '-inf', at)
+    redis.call('SET', P .. ':b', at, 'NX')
+    redis.call('PEXPIRE', P .. ':b', DATA_LIFE)
     if ARGV[4] == '0' then
         redis.call('ZREM', name, ARGV[2] .. '/' .. ARGV[3])
     else

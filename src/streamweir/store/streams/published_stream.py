@@ -7,7 +7,7 @@ matter which calls were lost.
     open, append ..., end                  as the stream goes on
     open, append from the first event on   after Valkey has lost its data (`reset`)
     give_up                                its frames were dropped from memory before Valkey had all of them, or Valkey
-                                           shall have no more of them
+                                           shall have no more of them, or its caller has deleted it
 """
 
 import asyncio
@@ -43,6 +43,10 @@ class Publisher(Protocol):
         """It has nothing more to publish."""
         ...
 
+    def deleted_elsewhere(self, stream: "PublishedStream", /) -> None:
+        """Its caller has ended it at another node."""
+        ...
+
 
 class PublishedStream:
     """No method waits but `flushed`."""
@@ -52,9 +56,11 @@ class PublishedStream:
         "_is_dirty",
         "_is_open",
         "_publisher",
+        "_was_drop_sent",
         "id",
         "idempotency",
         "is_done",
+        "is_dropped",
         "is_refused",
         "meta",
         "sent",
@@ -77,10 +83,13 @@ class PublishedStream:
         self.sent_bytes = 0
         self.is_done = False
         """Valkey has its end."""
+        self.is_dropped = False
+        """Valkey shall have nothing of it but its state."""
         self.is_refused = False
         """Another node has ended it."""
         self._is_open = False
         self._is_dirty = False
+        self._was_drop_sent = False
         self._flushes: list[tuple[int, asyncio.Future[bool]]] = []
 
     @property
@@ -103,10 +112,23 @@ class PublishedStream:
             self.appended()
 
     def give_up(self) -> None:
+        """Nobody can come back to it any more, at any node."""
+        if self.state in (SharedState.LIVE, SharedState.COMPLETE):
+            self._drop(SharedState.GIVEN_UP)
+        else:
+            self._drop(self.state)
+
+    def delete(self) -> None:
+        """Its caller ends it."""
+        self._drop(SharedState.DELETED)
+
+    def publish_again(self) -> None:
+        """Valkey may have lost everything."""
         if self.source is not None:
-            self.source, self.state, self.is_done = None, SharedState.GIVEN_UP, False
-            self._resolve(is_published=False)
-            self.appended()
+            self.reset()
+        elif self.is_dropped:
+            self.is_done = False
+        self.appended()
 
     def unlink(self) -> None:
         """Its Idempotency-Key does not lead to it any more."""
@@ -153,8 +175,9 @@ class PublishedStream:
             data = b"".join(events)
             words += ("append", self.id, str(at + 1), str(at + len(events)), _lengths(events), data)
             at, size, count = at + len(events), size + len(data), count + 1
-        if self.state is SharedState.GIVEN_UP:
-            return ["give_up", self.id, self.state], 1, 0
+        if self.is_dropped:
+            self._was_drop_sent = True
+            return ["give_up", self.id, self.state, self.meta], 1, 0
         if source is not None and self.state is not SharedState.LIVE and at == source.events:
             words += ("end", self.id, str(at), self.state)
             count += 1
@@ -164,8 +187,8 @@ class PublishedStream:
         """The answers to these steps. None: there was nothing to do."""
         self._is_dirty = False
         last = answers[-1] if answers else str(self.sent)
-        if self.state is SharedState.GIVEN_UP:
-            self._apply_give_up(last)
+        if self.is_dropped:
+            self._apply_drop(last)
         elif last.isdigit():
             self._is_open, self.sent = True, int(last)
             self._note_sent(size)
@@ -182,7 +205,7 @@ class PublishedStream:
             self.reset()
             self.appended()
         else:
-            self._refuse()
+            self._refuse(is_deleted=last == Answer.STOPPED)
 
     def retry(self) -> None:
         """It is not known whether the steps were done."""
@@ -195,21 +218,31 @@ class PublishedStream:
         self.sent = 0
         self._note_sent(-self.sent_bytes)
 
-    def _apply_give_up(self, last: str) -> None:
-        if last in (Answer.ENDED, Answer.MISSING):
+    def _drop(self, state: SharedState) -> None:
+        if not (self.is_dropped or self.is_refused):
+            self.source, self.state, self.is_dropped, self.is_done = None, state, True, False
+            self._resolve(is_published=False)
+            self.appended()
+
+    def _apply_drop(self, last: str) -> None:
+        if last == Answer.REFUSED:
+            self._refuse()
+        elif last == Answer.STOPPED and self.state is not SharedState.DELETED:
+            self._refuse(is_deleted=True)
+        elif self._was_drop_sent:
             self.is_done = True
             self._note_sent(-self.sent_bytes)
             self._publisher.stream_done(self)
-        elif last == Answer.REFUSED:
-            self._refuse()
         else:
             self.appended()  # it was given up after its steps were sent
 
-    def _refuse(self) -> None:
+    def _refuse(self, *, is_deleted: bool = False) -> None:
         self.is_refused = True
         self._note_sent(-self.sent_bytes)
         self._resolve(is_published=False)
         self._publisher.stream_done(self)
+        if is_deleted:
+            self._publisher.deleted_elsewhere(self)
 
     def _note_sent(self, size: int) -> None:
         self.sent_bytes += size

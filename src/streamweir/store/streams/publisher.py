@@ -18,7 +18,7 @@ from contextlib import suppress
 from streamweir.background import BackgroundTask, BackgroundTasks
 from streamweir.store.limits.errors import SharedUnavailable
 from streamweir.store.streams.published_stream import PublishedStream, Source
-from streamweir.store.streams.shared_frames import SharedFrames, SharedState
+from streamweir.store.streams.shared_frames import SharedFrames
 
 LINGER_S = 0.02
 """Between two calls."""
@@ -26,6 +26,8 @@ MAX_CALL_BYTES = 256 * 1024
 """Of frames, so that a call does not make the limits wait long, which are kept by the same server."""
 MAX_STREAMS_PER_CALL = 256
 _FIRST_RETRY_S, _LAST_RETRY_S = 0.1, 2.0
+_MAX_DROPPED = 1000
+"""Streams that were given up or deleted, of which Valkey is told again after it has lost its data."""
 _RENEWALS = 4
 """How often a lease is renewed within its time."""
 
@@ -38,22 +40,23 @@ class FramePublisher:
         total_bytes: int,
         background: BackgroundTasks,
         linger_s: float = LINGER_S,
-        on_refused: Callable[[str], None] = lambda _stream_id: None,
+        on_deleted: Callable[[str], None] = lambda _stream_id: None,
     ) -> None:
-        """`total_bytes`: how much this process may have in Valkey. `on_refused` is called with the id of a live stream
-        that another node has ended."""
+        """`total_bytes`: how much this process may have in Valkey. `on_deleted` is called with the id of a stream that
+        its caller has ended at another node."""
         self._shared = shared
         self.total_bytes = total_bytes
         self._background = background
         self._linger_s = linger_s
-        self._on_refused = on_refused
+        self._on_deleted = on_deleted
         self.held_bytes = 0
         """In Valkey."""
         self._live: dict[str, PublishedStream] = {}
         self._ended: OrderedDict[str, PublishedStream] = OrderedDict()  # Valkey has their ends, and keeps them
         self._expiries: dict[str, asyncio.TimerHandle] = {}
         self._dirty: dict[PublishedStream, None] = {}
-        self._unlinked: dict[str, str] = {}  # keys of an Idempotency-Key, with the stream that each leads to
+        self._dropped: OrderedDict[str, PublishedStream] = OrderedDict()  # Valkey has their states
+        self._steps: dict[tuple[str, ...], None] = {}  # others than those of the streams
         self._wake = asyncio.Event()
         self._must_check = asyncio.Event()
         self._tasks: list[BackgroundTask] = []
@@ -62,7 +65,7 @@ class FramePublisher:
 
     @property
     def _has_work(self) -> bool:
-        return bool(self._dirty or self._unlinked)
+        return bool(self._dirty or self._steps)
 
     @property
     def is_available(self) -> bool:
@@ -71,12 +74,15 @@ class FramePublisher:
 
     def open(self, stream_id: str, meta: str, idempotency: str, source: Source) -> PublishedStream:
         """`idempotency`: the key of an Idempotency-Key, or empty."""
-        if not self._tasks:
-            start = self._background.start
-            self._tasks = [start("stream publisher", self._run), start("stream lease", self._renew)]
+        self._start()
         stream = self._live[stream_id] = PublishedStream(self, stream_id, meta, idempotency, source)
         stream.appended()
         return stream
+
+    def confirm_deletion(self, stream_id: str, *, was_here: bool) -> None:
+        """Of a stream that its caller has deleted at another node, and that has ended here."""
+        self._start()
+        self._add_step("stopped", stream_id, "1" if was_here else "0")
 
     def check(self) -> None:
         """Valkey can be reached again: whether it still has everything is asked soon."""
@@ -104,8 +110,7 @@ class FramePublisher:
         self._wake.set()
 
     def unlink(self, stream_id: str, idempotency: str, /) -> None:
-        self._unlinked[idempotency] = stream_id
-        self._wake.set()
+        self._add_step("unlink", stream_id, idempotency)
 
     def note_sent(self, size: int, /) -> None:
         self.held_bytes += size
@@ -114,12 +119,18 @@ class FramePublisher:
         self._live.pop(stream.id, None)
         if stream.is_refused:
             self._ended.pop(stream.id, None)
-            if stream.state is SharedState.LIVE:
-                self._on_refused(stream.id)
-        elif stream.state is not SharedState.GIVEN_UP and stream.id not in self._ended:
+        elif stream.is_dropped:
+            self._ended.pop(stream.id, None)
+            self._dropped[stream.id] = stream
+            if len(self._dropped) > _MAX_DROPPED:
+                self._dropped.popitem(last=False)
+        elif stream.id not in self._ended:
             self._ended[stream.id] = stream
             keep_s = self._shared.lives.keep_s
             self._expiries[stream.id] = asyncio.get_running_loop().call_later(keep_s, self._expire, stream.id)
+
+    def deleted_elsewhere(self, stream: PublishedStream, /) -> None:
+        self._on_deleted(stream.id)
 
     def _expire(self, stream_id: str) -> None:
         del self._expiries[stream_id]
@@ -127,6 +138,15 @@ class FramePublisher:
         if stream is not None:
             self.held_bytes -= stream.sent_bytes
             stream.sent_bytes = 0
+
+    def _start(self) -> None:
+        if not self._tasks:
+            start = self._background.start
+            self._tasks = [start("stream publisher", self._run), start("stream lease", self._renew)]
+
+    def _add_step(self, *words: str) -> None:
+        self._steps[words] = None
+        self._wake.set()
 
     # The tasks.
 
@@ -154,13 +174,12 @@ class FramePublisher:
                 size += of_bytes
             else:
                 stream.apply((), 0)
-        unlinked = dict(self._unlinked)  # after the steps of their streams, which may have linked them
-        for idempotency, stream_id in unlinked.items():
-            words += ("unlink", stream_id, idempotency)
+        steps = list(self._steps)  # after those of the streams, which may have linked what they unlink
+        for step in steps:
+            words += step
         if words and await self._call(words, taken):
-            for idempotency, stream_id in unlinked.items():
-                if self._unlinked.get(idempotency) == stream_id:
-                    del self._unlinked[idempotency]
+            for step in steps:
+                self._steps.pop(step, None)
             self._make_room()
 
     async def _call(self, words: list[str | bytes], taken: list[tuple[PublishedStream, int, int]]) -> bool:
@@ -182,10 +201,8 @@ class FramePublisher:
     def _note_lease(self, *, had_lease: bool) -> None:
         """Without a lease Valkey may have lost its data: whatever is still in memory is offered again."""
         if self._has_lease and not had_lease:
-            for stream in (*self._live.values(), *self._ended.values()):
-                if stream.source is not None:
-                    stream.reset()
-                    stream.appended()
+            for stream in (*self._live.values(), *self._ended.values(), *self._dropped.values()):
+                stream.publish_again()
         self._has_lease = True
 
     def _make_room(self) -> None:
@@ -208,7 +225,7 @@ class FramePublisher:
                 async with asyncio.timeout(wait_s):
                     await self._must_check.wait()
             self._must_check.clear()
-            if not self._live and not self._ended:
+            if not (self._live or self._ended or self._dropped):  # one that was given up may run
                 self._has_lease = False
                 continue
             number += 1

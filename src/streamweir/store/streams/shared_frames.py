@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 MAX_ENTRIES = 1_000_000
 """A bound for Valkey; the publisher's bound in bytes is reached before."""
 PAUSE_S = 2.0
+_INCOMPLETE = "?"
 
 
 class SharedState(StrEnum):
@@ -55,6 +56,8 @@ class Lives(Struct, frozen=True, kw_only=True):
     known_s: float = 900.0
     """Its head, so that it is known for a while that its frames are gone."""
     message_s: float = 60.0
+    recovery_s: float = 10.0
+    """After Valkey has lost its data: by then every process has published again what it has in memory."""
 
 
 class FoundStream(Struct, frozen=True, kw_only=True):
@@ -83,7 +86,22 @@ class Answer(StrEnum):
     REFUSED = "x"
     """Another process owns it or has ended it."""
     ENDED = "e"
+    STOPPED = "d"
+    """Its caller has deleted it at another node."""
     DONE = "-"
+
+
+class Deletion(Struct, frozen=True, kw_only=True):
+    """What is known when a stream was deleted."""
+
+    before: SharedState
+    is_owner_alive: bool
+    was_stopped: bool | None
+    """Whether the owner has ended it. False: the owner did not have it any more. None: the owner has not answered."""
+
+
+class SharedIncomplete(SharedUnavailable):
+    """What was asked for is not there, but Valkey may have lost it a moment ago."""
 
 
 class SharedFrames:
@@ -107,11 +125,24 @@ class SharedFrames:
 
     async def find(self, stream_id: str) -> FoundStream | None:
         """Raises `SharedUnavailable`."""
-        return _found(await self._call("find", stream_id))
+        return _found(await self._call("find", _ms(self.lives.recovery_s), stream_id))
 
     async def find_idempotent(self, key: str) -> FoundStream | None:
         """The stream that was opened with this key of an Idempotency-Key. Raises `SharedUnavailable`."""
-        return _found(await self._call("find_idempotent", key))
+        return _found(await self._call("find_idempotent", _ms(self.lives.recovery_s), key))
+
+    async def delete(self, stream_id: str) -> Deletion | None:
+        """Drops its frames, and ends it for all who follow it. Its owner is to be told. None: it is unknown. Raises
+        `SharedUnavailable`."""
+        before, *more = (await self._call("delete", *self._ended, stream_id)).split()
+        if before == Answer.MISSING:
+            return None
+        is_alive, stopped = more
+        return Deletion(
+            before=SharedState(before),
+            is_owner_alive=is_alive == "1",
+            was_stopped=None if stopped == Answer.DONE else stopped == "1",
+        )
 
     async def check(self, stream_ids: Sequence[str]) -> dict[str, SharedState | None]:
         """The states; None: it is unknown, or its frames are. A live one whose owner is dead is ended as `lost`.
@@ -172,6 +203,8 @@ def idempotency_key(key_id: str, digest: bytes) -> str:
 def _found(answer: str) -> FoundStream | None:
     if not answer:
         return None
+    if answer == _INCOMPLETE:
+        raise SharedIncomplete("Valkey has lost its data a moment ago")
     stream_id, owner, state, events, is_alive, meta = answer.split("\n", 5)
     return FoundStream(
         id=stream_id,
