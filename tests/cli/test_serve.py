@@ -73,7 +73,7 @@ async def test_a_newcomer_gets_an_answer_from_what_is_printed(tmp_path: Path) ->
         apis = ("/v1/chat/completions", "/v1/responses", "/v1/embeddings", "/v1/messages")
         for path in ("/console", *apis, "/v1/models", "/health", "/ready", "/metrics"):
             assert f"{program.base_url}{path}" in said
-        assert "/metrics   (with the admin secret or a key with the scope 'admin')" in said
+        assert "/metrics   (with the admin secret or a key with the scope 'metrics' or 'admin')" in said
         assert (await program.answer(get("/metrics"))).status == 401
         assert (await program.answer(get("/metrics", key))).status == 200
         assert (await program.answer(get("/"))).header("location") == "/console"

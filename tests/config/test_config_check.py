@@ -640,6 +640,9 @@ def test_the_rest_of_a_key() -> None:
     pattern = "expected a model id, or a prefix followed by *"
     assert of_key(models=("", "a*b", "**")) == [f"keys.a.models[{at}]: {pattern}" for at in range(3)]
     assert of_key(scopes=()) == ["keys.a.scopes: must name at least one scope"]
+    assert of_key(scopes=("metrics",)) == of_key(scopes=("metrics", "metrics")) == []
+    alone = "keys.a.scopes: the scope metrics goes with no other: such a key reads /metrics and nothing else"
+    assert of_key(scopes=("chat", "metrics")) == of_key(scopes=("admin", "metrics")) == [alone]
     assert of_key(budget_period="day") == ["keys.a.budget_period: has no effect without budget_usd"]
     for name in (" a", "a\n"):
         (line,) = of_key(name=name)

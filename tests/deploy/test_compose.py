@@ -105,7 +105,8 @@ def test_the_gateway_takes_its_configuration_and_may_drain(tmp_path: Path) -> No
     assert (secrets / "postgres_password").read_text() in str(config.store.url)
     (grace,) = DURATION.findall(SERVICES[OWN]["stop_grace_period"])
     assert int(grace) > config.server.timeouts.lame_duck_s + config.server.timeouts.drain_s + 10
-    (metrics,) = [key for key in config.keys if "admin" in key.scopes]
+    (metrics,) = [key for key in config.keys if key.scopes != ("chat", "models")]
+    assert metrics.scopes == ("metrics",), "Prometheus needs no more"
     assert str(metrics.key) == (secrets / "streamweir_metrics").read_text()
 
 

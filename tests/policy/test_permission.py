@@ -5,6 +5,7 @@ import pytest
 from streamweir.policy.permission import (
     GATEWAY_ROLES,
     PERMISSIONS,
+    PERSON_ROLES,
     WORKSPACE_ROLES,
     Permission,
     Role,
@@ -47,7 +48,7 @@ EXPECTED = {
     "audit.read": "owner operator billing admin key",
     "accounting.check": "owner operator billing",
     "settings.read": "owner operator",
-    "metrics.read": ALL_BUT_MEMBERS,
+    "metrics.read": f"{ALL_BUT_MEMBERS} metrics",
 }
 
 
@@ -59,8 +60,9 @@ def test_the_roles_that_may(permission: Permission) -> None:
 
 
 def test_every_role_has_a_row_and_a_place() -> None:
-    assert set(PERMISSIONS) == set(Role) == GATEWAY_ROLES | WORKSPACE_ROLES
+    assert set(PERMISSIONS) == set(Role) == GATEWAY_ROLES | WORKSPACE_ROLES | {Role.METRICS}
     assert not GATEWAY_ROLES & WORKSPACE_ROLES
+    assert set(PERSON_ROLES) == (GATEWAY_ROLES | WORKSPACE_ROLES) - {Role.KEY}
 
 
 def test_no_role_of_a_workspace_reaches_what_belongs_to_no_workspace() -> None:
@@ -80,6 +82,10 @@ def test_no_role_of_a_workspace_reaches_what_belongs_to_no_workspace() -> None:
 
 def test_a_member_has_its_own_alone() -> None:
     assert PERMISSIONS[Role.MEMBER] == {Permission.SESSION, Permission.SELF}
+
+
+def test_the_key_of_a_prometheus_reads_the_metrics_alone() -> None:
+    assert PERMISSIONS[Role.METRICS] == {Permission.METRICS}
 
 
 def test_a_key_is_no_person() -> None:

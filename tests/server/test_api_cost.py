@@ -14,6 +14,7 @@ from streamweir.policy.pricing.prices import Quote, Rates, encode_quote
 from streamweir.server.control.api.operation import Operation
 from streamweir.server.control.api.table import OPERATIONS
 from streamweir.server.control.app import control_plane
+from streamweir.server.control.metrics_access import MetricsAccess
 from streamweir.server.control.readiness import Readiness
 from streamweir.server.telemetry.metrics import Metrics
 from streamweir.store.ledger.posting import apply
@@ -28,6 +29,7 @@ COST, PRICE = 1_234_567_891, 2 * USD
 RATES = Rates(input=COST, output=COST)
 HIDDEN = re.compile(r"1\.?234567891|0\.?765432109|7407\.?407")
 """The cost of a request, its margin, and what a running one has cost so far, wherever the point is."""
+LOCAL = "127.0.0.1"
 SETTINGS = {"show_cost"}
 """Of a key: whether its callers are shown the price, which is what a request costs them."""
 TOLD_BY = {"min_cost_usd", "max_cost_usd"}
@@ -170,15 +172,14 @@ async def test_metrics_about_money_are_the_operators(tmp_path: Path) -> None:
     async def text() -> bytes:
         return metrics.text()
 
-    async with api_on("sqlite", tmp_path) as api:
-        local = "192.0.2.9"
+    toml = f"{TOML}\n[server]\nmetrics_public = true\nmetrics_local = true\n"
+    async with api_on("sqlite", tmp_path, toml) as api:
         page = control_plane(
             api.context,
             Assets(tmp_path),
             readiness=Readiness(),
             metrics=text,
-            may_read_metrics=lambda _: None,
-            is_trusted=lambda request: request.peer == local,
+            metrics_access=MetricsAccess(api.context.runtime, api.storage.accounting.directory),
             is_secure=False,
         )
         await api.serve(page)
@@ -190,13 +191,15 @@ async def test_metrics_about_money_are_the_operators(tmp_path: Path) -> None:
             "wrong secret": bearer("sw-admin-wrong"),
             "operator": api.operator,
             "operator's session": await api.session(),
-            "trusted": {"peer": local},
+            "trusted": {"peer": LOCAL},
+            "operator's Prometheus": bearer(api.one.metrics.secret),
+            "chat key": bearer(api.one.chat.secret),
         }.items():
             reply = await api.ask("GET", "/metrics", **role)
             assert reply.status_code == 200
             assert "streamweir_open_streams" in reply.text
             seen[name] = "streamweir_cost_usd" in reply.text, "streamweir_price_usd" in reply.text
-        shown = {"operator", "operator's session", "trusted"}
+        shown = {"operator", "operator's session", "trusted", "operator's Prometheus"}
         assert seen == {name: (name in shown, name in shown) for name in seen}
 
 

@@ -124,16 +124,19 @@ async def test_lists_of_keys(database: str, tmp_path: Path) -> None:
                 params["cursor"] = document["next"]
 
         one, two = (
-            {each.key.id for each in (space.chat, space.models, space.admin, space.expired, space.revoked)}
+            {
+                each.key.id
+                for each in (space.chat, space.models, space.metrics, space.admin, space.expired, space.revoked)
+            }
             for space in (api.one, api.two)
         )
         every = await ids(api.operator)
-        assert len(every) == 11, "and the one of the file"
+        assert len(every) == 13, "and the one of the file"
         assert one | two < set(every)
         assert set(await ids(api.operator, workspace="one")) == one
         assert set(await ids(bearer(api.two.admin.secret))) == two
         assert await ids(api.operator, revoked="true", workspace="one") == [api.one.revoked.key.id]
-        assert len(await ids(api.operator, revoked="false", workspace="one")) == 4
+        assert len(await ids(api.operator, revoked="false", workspace="one")) == 5
         assert await ids(api.operator, state="revoked", workspace="one") == [api.one.revoked.key.id]
         assert await ids(api.operator, state="expired", workspace="one") == [api.one.expired.key.id]
         active = set(await ids(api.operator, state="active", workspace="one"))
@@ -152,6 +155,8 @@ async def test_only_the_operator_makes_admins(tmp_path: Path) -> None:
             await create(api, admin, scopes=["admin"]),
             await create(api, admin, scopes=["chat", "admin"]),
             await change(api, admin, chat, scopes=["chat", "models", "admin"]),
+            await create(api, admin, scopes=["metrics"]),
+            await change(api, admin, chat, scopes=["metrics"]),
         ):
             assert code_of(reply) == (403, "insufficient_permissions", None)
         assert await dump(api.storage.store) == before
@@ -159,6 +164,8 @@ async def test_only_the_operator_makes_admins(tmp_path: Path) -> None:
         assert (await change(api, api.operator, chat, scopes=["admin"])).json()["scopes"] == ["admin"]
         second = await create(api, api.operator, "second", scopes=["admin"], workspace="two")
         assert second.json()["workspace"] == api.two.workspace.id
+        reader = await create(api, api.operator, "reader", scopes=["metrics"], workspace="one")
+        assert (reader.status_code, reader.json()["scopes"]) == (201, ["metrics"])
         assert (await create(api, api.operator, "third")).json()["workspace"] == "default"
 
 
@@ -166,8 +173,9 @@ async def test_a_key_does_nothing_to_itself_nor_to_other_admins(tmp_path: Path) 
     async with api_on("sqlite", tmp_path) as api:
         admin, own = bearer(api.one.admin.secret), api.one.admin.key.id
         peer = (await api.new_key(api.one, scopes=("admin",))).key.id
+        reader = api.one.metrics.key.id  # whoever rotates it has a secret that shows what all workspaces pay
         before = await dump(api.storage.store)
-        for id in (own, peer):
+        for id in (own, peer, reader):
             calls: list[tuple[str, str, Any]] = [
                 ("PATCH", "", {"name": "x"}),
                 ("PATCH", "", {"rpm": None, "budget_usd": None}),

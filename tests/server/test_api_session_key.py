@@ -55,6 +55,13 @@ async def test_a_key_with_the_scope_admin_opens_a_session_of_its_own(tmp_path: P
         ]
 
 
+async def test_the_key_of_a_prometheus_cannot_log_in(tmp_path: Path) -> None:
+    async with api_on("sqlite", tmp_path) as api:
+        reply = await log_in(api, api.one.metrics.secret, headers={"origin": ORIGIN})
+        assert (reply.status_code, reply.headers.get("set-cookie")) == (403, None)
+        assert reply.json()["error"]["message"] == "This key reads the metrics, and cannot log in."
+
+
 async def test_what_a_keys_page_must_send_to_change_something(tmp_path: Path) -> None:
     async with api_on("sqlite", tmp_path) as api:
         token = token_of(await log_in(api, api.one.admin.secret))

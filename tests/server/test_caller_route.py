@@ -24,6 +24,7 @@ KEYS = {
     "chat": "sk-chat-0123456789abcdef",
     "models": "sk-models-0123456789abcdef",
     "admin": "sk-admin-0123456789abcdef",
+    "metrics": "sk-metrics-0123456789abcdef",
     "expired": "sk-expired-0123456789abcdef",
 }
 TOML = "".join(
@@ -61,16 +62,16 @@ def code_of(reply: Reply) -> str:
 
 
 def chat_status(caller: str) -> int:
-    return {"chat": 200, "models": 403, "admin": 403}.get(caller, 401)
+    return {"chat": 200, "models": 403, "admin": 403, "metrics": 403}.get(caller, 401)
 
 
 def models_status(caller: str) -> int:
-    return {"chat": 403, "models": 200, "admin": 403}.get(caller, 401)
+    return {"chat": 403, "models": 200, "admin": 403, "metrics": 403}.get(caller, 401)
 
 
 def metrics_status(caller: str) -> int:
     """From afar: from this machine it is open to all."""
-    return {"chat": 403, "models": 403, "admin": 200}.get(caller, 401)
+    return {"chat": 403, "models": 403, "admin": 200, "metrics": 200}.get(caller, 401)
 
 
 async def test_every_route_of_the_data_plane_asks_for_its_scope() -> None:
@@ -122,7 +123,9 @@ async def test_metrics_are_for_an_admin_from_any_address() -> None:
     async with gateway_to(in_turn(), closed) as (gate, _), await gate.connect() as client:
         assert (await ask(client, "GET /metrics")).status == 401
         assert (await ask(client, "GET /metrics", bearer(KEYS["chat"]))).status == 403
-        assert (await ask(client, "GET /metrics", bearer(KEYS["admin"]))).status == 200
+        admin, metrics = [await ask(client, "GET /metrics", bearer(KEYS[name])) for name in ("admin", "metrics")]
+        assert (admin.status, b"streamweir_cost_usd" in admin.body) == (200, False), "it is the admin of one workspace"
+        assert (metrics.status, b"streamweir_cost_usd" in metrics.body) == (200, True), "that is the operator's"
 
 
 def test_that_is_the_default() -> None:

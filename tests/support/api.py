@@ -109,6 +109,7 @@ class Space(Struct, kw_only=True):
     workspace: Workspace
     chat: NewSecret
     models: NewSecret
+    metrics: NewSecret
     admin: NewSecret
     expired: NewSecret
     revoked: NewSecret
@@ -135,7 +136,7 @@ class Api:
         self.app = app_of(context)
         self.one: Space
         self.two: Space
-        self._numbers = count(11)
+        self._numbers = count(13)
         self._clients: dict[str, httpx2.AsyncClient] = {}
 
     async def ask(
@@ -285,7 +286,7 @@ async def furnished_url(database: str, folder: Path) -> str:
     return await copy_url(database, folder, "furnished", furnish)
 
 
-_NUMBERS = {"one": range(1, 6), "two": range(6, 11)}
+_NUMBERS = {"one": range(1, 7), "two": range(7, 13)}
 """In the names of the keys of each workspace."""
 
 
@@ -298,6 +299,7 @@ def _space(name: str, numbers: Iterable[int], conn: Connection) -> Space:
         workspace=workspace,
         chat=_key(conn, workspace, next(number), at_ms, scopes=("chat",)),
         models=_key(conn, workspace, next(number), at_ms, scopes=("models",)),
+        metrics=_key(conn, workspace, next(number), at_ms, scopes=("metrics",)),
         admin=_key(conn, workspace, next(number), at_ms, scopes=admin),
         expired=_key(conn, workspace, next(number), at_ms - 1000, scopes=admin, expires_ms=at_ms - 1),
         revoked=_key(conn, workspace, next(number), at_ms, scopes=admin),

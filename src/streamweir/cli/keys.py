@@ -53,7 +53,7 @@ def command() -> None:
 @click.option(
     "--workspace", default="default", show_default=True, metavar="W", help="Workspace of the key (name or id)."
 )
-@_repeated("scope", "SCOPE", "chat, models or admin; may be repeated.  [default: chat, models]")
+@_repeated("scope", "SCOPE", "chat, models, admin or metrics; may be repeated.  [default: chat, models]")
 @_repeated("model", "MODEL", "An allowed model, or a prefix followed by *; may be repeated.  [default: every model]")
 @_limit_options(_LIMIT, "N")
 @click.option("--budget", "budget_nano", type=DOLLARS, help="Maximum spend in US dollars per --period.")

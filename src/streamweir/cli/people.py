@@ -11,7 +11,7 @@ from msgspec import UNSET
 
 from streamweir.cli.database import ACTOR, StoreAccess, json_option, store_options
 from streamweir.cli.view.table import NONE, moment, show_facts, show_json, show_table
-from streamweir.policy.permission import Role
+from streamweir.policy.permission import PERSON_ROLES, Role
 from streamweir.store.db.clock import now_ms
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from streamweir.store.keys.people import Invitation, Person
     from streamweir.store.keys.sessions import Session
 
-_ROLE = click.Choice([role.value for role in Role if role is not Role.KEY])
+_ROLE = click.Choice([role.value for role in PERSON_ROLES])
 _workspace_option = click.option("--workspace", metavar="W", help="Workspace of an admin or a member (name or id).")
 
 

@@ -36,6 +36,7 @@ from streamweir.config.rate import check_price
 from streamweir.config.route import routes_of
 from streamweir.config.webhook import check_webhooks
 from streamweir.frontends.table import FRONTENDS
+from streamweir.policy.access import fault_of_scopes
 from streamweir.policy.limits.key_limits import NAMES
 from streamweir.policy.routing.route import FALLBACKS, MAX_NAME_LENGTH, REFUSAL_FALLBACKS, is_pattern
 from streamweir.providers.registry import FAMILIES, provider_names, wires_of
@@ -292,6 +293,8 @@ def _key(key: Key) -> Iterator[ConfigProblem]:
             yield ConfigProblem(entry(f"{where}.models", index), reason)
     if not key.scopes:
         yield ConfigProblem(f"{where}.scopes", "must name at least one scope")
+    if fault := fault_of_scopes(key.scopes):
+        yield ConfigProblem(f"{where}.scopes", fault)
     if key.budget_period is not None and key.budget_usd is None:
         yield ConfigProblem(f"{where}.budget_period", "has no effect without budget_usd")
 

@@ -314,7 +314,7 @@ class _KeyNames(WithSecrets, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     key: SecretText
     dialect: str | None = None
     models: tuple[str, ...] | None = None
-    scopes: tuple[Literal["chat", "models", "admin"], ...] = ("chat", "models")
+    scopes: tuple[Literal["chat", "models", "admin", "metrics"], ...] = ("chat", "models")
     expires: datetime | None = None
 
 

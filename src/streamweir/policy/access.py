@@ -16,6 +16,8 @@ from streamweir.core.errors import CallerError
 from streamweir.policy.limits.key_limits import KeyLimits, has_limits
 
 DEFAULT_WORKSPACE = "default"
+APPOINTED = frozenset({"admin", "metrics"})
+"""Scopes that only the operator grants. `metrics` shows money and names of all workspaces."""
 
 
 class Key(KeyLimits, frozen=True, kw_only=True):
@@ -95,6 +97,13 @@ def read_secret(headers: Mapping[str, str]) -> str | None:
     if scheme.lower() == "bearer" and secret.strip():
         return secret.strip()
     return headers.get("x-api-key", "").strip() or headers.get("api-key", "").strip() or None
+
+
+def fault_of_scopes(scopes: Collection[str]) -> str | None:
+    """Why these do not go together. None: they do."""
+    if "metrics" in scopes and len(set(scopes)) > 1:
+        return "the scope metrics goes with no other: such a key reads /metrics and nothing else"
+    return None
 
 
 def check(key: Key, now: float) -> CallerError | None:

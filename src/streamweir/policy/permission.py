@@ -27,7 +27,7 @@ class Permission(StrEnum):
     KEYS_CHANGE = "keys.change"
     """Create, change, rotate and revoke keys."""
     KEYS_APPOINT = "keys.appoint"
-    """Grant the scope `admin`, and change keys that have it."""
+    """Grant the scopes `admin` and `metrics`, and change keys that have one of them."""
     PRICE_GROUPS_CHOOSE = "price_groups.choose"
     """Choose by what a key's or a workspace's requests are sold."""
     CREDIT_READ = "credit.read"
@@ -79,12 +79,16 @@ class Role(StrEnum):
     """Of a workspace: what is its own."""
     KEY = "key"
     """A key with the scope `admin`: as the admin of its workspace, without people."""
+    METRICS = "metrics"
+    """A key with the scope `metrics`: reads the metrics of all workspaces, and does nothing else."""
 
 
 GATEWAY_ROLES = frozenset({Role.OWNER, Role.OPERATOR, Role.BILLING, Role.VIEWER})
 """Of all workspaces."""
 WORKSPACE_ROLES = frozenset({Role.ADMIN, Role.MEMBER, Role.KEY})
 """Of one workspace each."""
+PERSON_ROLES = tuple(role for role in Role if role not in (Role.KEY, Role.METRICS))
+"""Those that a person can have."""
 
 _P = Permission
 _EVERYONE = frozenset({_P.SESSION})
@@ -155,6 +159,7 @@ PERMISSIONS: Mapping[Role, frozenset[Permission]] = {
     Role.ADMIN: _PERSON | _KEY | {_P.PEOPLE_READ, _P.PEOPLE_CHANGE},
     Role.MEMBER: _PERSON,
     Role.KEY: _KEY,
+    Role.METRICS: frozenset({_P.METRICS}),
 }
 
 REPEATED = frozenset({Permission.LIVE_FOLLOW, Permission.METRICS})

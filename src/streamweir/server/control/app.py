@@ -8,15 +8,14 @@ from collections.abc import Awaitable, Callable
 from starlette.applications import Starlette
 
 from streamweir.console.assets import Assets
-from streamweir.core.errors import StreamweirError
 from streamweir.server.control.api.authentication import actor_of, api_gates
 from streamweir.server.control.api.context import Context
 from streamweir.server.control.api.table import api_routes
 from streamweir.server.control.console import console_routes
+from streamweir.server.control.metrics_access import MetricsAccess
 from streamweir.server.control.payment_events import payment_routes
 from streamweir.server.control.readiness import Readiness
 from streamweir.server.control.routing import control_app
-from streamweir.server.http.message import Request
 
 
 def control_plane(
@@ -25,16 +24,15 @@ def control_plane(
     *,
     readiness: Readiness,
     metrics: Callable[[], Awaitable[bytes]],
-    may_read_metrics: Callable[[Request], StreamweirError | None],
-    is_trusted: Callable[[Request], bool],
+    metrics_access: MetricsAccess,
     is_secure: bool,
 ) -> Starlette:
-    """`context`: of the API; None without a database. `is_trusted`: a connection that may read all metrics."""
+    """`context`: of the API; None without a database."""
     return control_app(
         readiness=readiness,
         metrics=metrics,
-        may_read_metrics=may_read_metrics,
-        sees_cost=lambda request, scope: is_trusted(request) or actor_of(scope).sees_cost,
+        may_read_metrics=metrics_access.error_of,
+        sees_cost=lambda request, scope: metrics_access.sees_money(request) or actor_of(scope).sees_cost,
         routes=[
             *console_routes(page, has_database=context is not None),
             *((*api_routes(context), *payment_routes(context)) if context is not None else ()),

@@ -119,7 +119,7 @@ def _metrics_access(config: Config) -> str:
         return "for everybody"
     secret = "" if config.store.is_none else "the admin secret or "
     local = "; from this machine without a key" if config.server.metrics_local else ""
-    return f"with {secret}a key with the scope 'admin'{local}"
+    return f"with {secret}a key with the scope 'metrics' or 'admin'{local}"
 
 
 def _model_to_try(config: Config) -> str | None:

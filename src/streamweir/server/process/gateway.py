@@ -33,6 +33,7 @@ from streamweir.server.control.api.context import Context
 from streamweir.server.control.api.live_feed import LiveFeed
 from streamweir.server.control.app import control_plane
 from streamweir.server.control.health_port import HealthPort
+from streamweir.server.control.metrics_access import MetricsAccess
 from streamweir.server.control.probes import PROBES, plain_probe, probe_answer
 from streamweir.server.control.readiness import Readiness
 from streamweir.server.http.acceptor import BATCH
@@ -53,8 +54,6 @@ from streamweir.server.request.admission import (
     Admission,
     Resource,
     admit,
-    may_read_metrics,
-    may_read_money,
     parse_path,
 )
 from streamweir.server.request.early_responses import EarlyResponses
@@ -171,10 +170,7 @@ class Gateway:
             page if page is not None else Assets(),
             readiness=self.readiness,
             metrics=self._all_metrics,
-            may_read_metrics=lambda request: may_read_metrics(
-                request, self._runtime, self.accounting.directory, time.time()
-            ),
-            is_trusted=lambda request: may_read_money(request, self._runtime),
+            metrics_access=MetricsAccess(lambda: self._runtime, self.accounting.directory),
             is_secure=self._is_secure,
         )
         self._bridge = Bridge(

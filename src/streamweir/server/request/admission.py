@@ -13,7 +13,7 @@ from enum import StrEnum
 
 from msgspec import Struct
 
-from streamweir.core.errors import CallerError, GatewayFault, StreamweirError
+from streamweir.core.errors import CallerError, GatewayFault
 from streamweir.frontends.base import Frontend
 from streamweir.frontends.table import FRONTENDS, unknown_url
 from streamweir.policy.access import Key, check, read_secret
@@ -181,30 +181,6 @@ def _check_key(key: Key, directory: KeyDirectory, now: float) -> None:
     error = check(key, now) or directory.stale_reason(key)
     if error is not None:
         raise Refusal(error)
-
-
-def may_read_metrics(
-    request: Request, runtime: RuntimeConfig, directory: KeyDirectory, now: float
-) -> StreamweirError | None:
-    """Allowed for a key with the scope `admin`; for this machine, or for anyone, if the operator has configured that.
-
-    A connection from this machine proves nothing by itself: a proxy on it may forward requests of anyone, without a
-    header that shows it.
-    """
-    if runtime.config.server.metrics_public or may_read_money(request, runtime):
-        return None
-    try:
-        key = authenticate(request.headers, directory, now)
-    except Refusal as refusal:
-        return refusal.error
-    if "admin" not in key.scopes:
-        return CallerError("insufficient_permissions", "This key has no scope 'admin'.")
-    return None
-
-
-def may_read_money(request: Request, runtime: RuntimeConfig) -> bool:
-    """Without a secret, with those about money: they are the operator's, whose machine this is."""
-    return runtime.config.server.metrics_local and is_local(request)
 
 
 def frontend_of(request: Request, runtime: RuntimeConfig, directory: KeyDirectory) -> Frontend:

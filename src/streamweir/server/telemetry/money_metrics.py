@@ -1,9 +1,8 @@
 """The metrics about money, keys and workspaces, and the text of all metrics without them.
 
 They are for the operator: nobody else is told what providers ask for, what all workspaces together pay, and what other
-workspaces and their keys are called. A key with the scope `admin`, and everyone where `metrics_public` is set, gets the
-text without them. Those of money are counters, so there is none for the margin, which can fall: it is the difference of
-two of them.
+workspaces and their keys are called. `server.control.metrics_access` says who gets the text without them. The amounts
+are counters, so there is none for the margin, which can fall: it is the difference of two of them.
 """
 
 import re

@@ -17,7 +17,7 @@ from msgspec import UNSET, Struct, UnsetType, structs
 from sqlalchemy import Connection, RowMapping, func, insert, or_, select, tuple_, update
 
 from streamweir.policy.access import digest_of
-from streamweir.policy.permission import WORKSPACE_ROLES, Role
+from streamweir.policy.permission import PERSON_ROLES, WORKSPACE_ROLES, Role
 from streamweir.policy.secret import ID_BYTES, RANDOM_BYTES, make_id, make_invitation
 from streamweir.store.db.counter import CHANGES, advance
 from streamweir.store.db.errors import Conflict, Invalid, NotFound, quoted
@@ -29,7 +29,6 @@ from streamweir.store.keys.sessions import end_sessions_of
 from streamweir.store.keys.workspaces import check_name, find_workspace
 
 INVITED_MS = 72 * 3_600_000
-ROLES = tuple(role for role in Role if role is not Role.KEY)
 
 
 class Person(Struct, frozen=True, kw_only=True):
@@ -322,8 +321,8 @@ def _insert(
 
 def _workspace_of(conn: Connection, role: Role, workspace: str | None) -> str | None:
     """The id of the workspace that goes with the role."""
-    if role is Role.KEY:
-        raise Invalid(f"a person's role is one of {', '.join(ROLES)}", "role")
+    if role not in PERSON_ROLES:
+        raise Invalid(f"a person's role is one of {', '.join(PERSON_ROLES)}", "role")
     if role not in WORKSPACE_ROLES:
         if workspace is not None:
             raise Invalid(f"the role '{role}' is for all workspaces: leave the workspace out", "workspace")

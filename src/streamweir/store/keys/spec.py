@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING, Any
 from msgspec import UNSET, Struct, UnsetType, structs
 
 from streamweir.frontends.table import FRONTENDS
+from streamweir.policy.access import fault_of_scopes
 from streamweir.policy.limits.budget import PERIODS
 from streamweir.policy.limits.key_limits import KINDS, KeyLimits, LimitChanges, with_limits
 from streamweir.policy.routing.route import MAX_NAME_LENGTH as MAX_MODEL_LENGTH
 from streamweir.store.db.errors import Invalid
 from streamweir.store.keys.workspaces import check_name
 
-SCOPES = ("chat", "models", "admin")
+SCOPES = ("chat", "models", "admin", "metrics")
 
 MAX_BUDGET_NANO = 10**18
 """A thousand million dollars."""
@@ -129,6 +130,8 @@ def _check_scopes(scopes: tuple[str, ...]) -> None:
     for scope in scopes:
         if scope not in SCOPES:
             raise Invalid(f"unknown scope {dumps(scope[:40])}: expected {', '.join(SCOPES)}", "scopes")
+    if fault := fault_of_scopes(scopes):
+        raise Invalid(fault, "scopes")
 
 
 def _check_models(models: tuple[str, ...] | None) -> None:

@@ -35,6 +35,13 @@ const KEY: Key = {
   recent_price_usd: "0",
 };
 
+test("a key that reads the metrics is for nothing else", () => {
+  const problemsOf = (scopes: string[]) => newKeyBody({ ...NEW_KEY, name: "prometheus", scopes }).problems;
+  assert.deepEqual(problemsOf(["metrics"]), {});
+  assert.deepEqual(problemsOf(["chat", "metrics"]), { scopes: "The scope metrics goes with no other." });
+  assert.deepEqual(problemsOf([]), { scopes: "Select at least one." });
+});
+
 test("a new key says what is wanted, null for the rest", () => {
   const { members, problems } = newKeyBody({ ...NEW_KEY, name: " ci ", rpm: "60", models: "a, b\n\nc*" });
   assert.deepEqual(problems, {});

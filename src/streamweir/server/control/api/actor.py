@@ -1,9 +1,9 @@
 """The identity behind an API request: the admin secret, a key that is the admin of its own workspace, or a person.
 
 Each has a role, and what a role may do is in one table (`policy.permission`). The admin secret has the role `owner`. A
-key with the scope `admin` acts within its workspace; other keys have no access here. A session of the console acts as
-the identity that opened it. Another workspace is treated as if it did not exist: its objects are "not found", with the
-same message.
+key with the scope `admin` acts within its workspace, one with `metrics` reads the metrics; others have no access. A
+session of the console acts as the identity that opened it. Another workspace is treated as if it did not exist: its
+objects are "not found", with the same message.
 """
 
 from msgspec import Struct

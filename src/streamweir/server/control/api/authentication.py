@@ -1,6 +1,6 @@
 """Authentication for the API, by the head of a request: a secret in it, or the cookie of a session.
 
-    Authorization: Bearer    the admin secret, or a key with the scope `admin`; it has precedence over a cookie
+    Authorization: Bearer    the admin secret, or a key with the scope `admin` or `metrics`; it goes before a cookie
     the session's cookie     opened with either, or by a person, and valid as long as that is; a change also needs the
                              session's token, and must come from a page of this server (docs/spec/security.md S15, S16)
 
@@ -74,7 +74,10 @@ async def find_actor(context: Context, secret: str, request: Request) -> Actor:
     await context.load_key(secret)
     if context.accounting.directory.find(secret, context.clock_ms() / 1000) is None:
         raise count_wrong_secret(context, request)
-    return _by_key(context, secret)
+    actor = _by_key(context, secret)
+    if not actor.may(Permission.SESSION):
+        raise forbidden("This key reads the metrics, and cannot log in.")
+    return actor
 
 
 async def check_admin(context: Context, secret: str, request: Request) -> None:
@@ -150,6 +153,8 @@ def _by_key(context: Context, secret: str) -> Actor:
     error = check(key, now) or directory.stale_reason(key)
     if error is not None:
         raise error
+    if "metrics" in key.scopes:
+        return Actor(name=f"key:{key.id}", role=Role.METRICS, key_id=key.id)
     if "admin" not in key.scopes:
         raise forbidden("This key has no scope 'admin'.")
     return _actor_of(directory, key)

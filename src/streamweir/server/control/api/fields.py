@@ -26,7 +26,7 @@ Dollars = Annotated[Decimal, Meta(description="Exact US dollars, as text or as a
 Models = Annotated[
     tuple[Annotated[str, Meta(min_length=1, max_length=MAX_MODEL_LENGTH)], ...], Meta(max_length=MAX_MODELS)
 ]
-Scope = Literal["chat", "models", "admin"]
+Scope = Literal["chat", "models", "admin", "metrics"]
 Scopes = Annotated[tuple[Scope, ...], Meta(min_length=1, max_length=16)]
 Period = Literal["day", "week", "month", "total"]
 WorkspaceName = Annotated[str, Meta(max_length=256, description="A workspace, by name or id.")]

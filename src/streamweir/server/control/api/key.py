@@ -1,8 +1,8 @@
 """Keys over the API: create, show, change, rotate, revoke, and erase the stored content of one.
 
-The admin of a workspace can manage its keys, except those with the scope `admin`: only the operator creates and changes
-these, so no key can change itself or create one like itself. Only the operator chooses price groups, too. A secret is
-in one answer only. `store.keys.spec` validates the settings of a key.
+The admin of a workspace can manage its keys, except those with the scopes `admin` and `metrics`: only the operator
+creates and changes these, so no key can change itself or create one like itself. Only the operator chooses price
+groups, too. A secret is in one answer only. `store.keys.spec` validates the settings of a key.
 """
 
 from collections.abc import Sequence
@@ -11,7 +11,7 @@ from typing import Annotated, Any
 from msgspec import UNSET, Meta, Struct, UnsetType, structs
 from sqlalchemy import Connection
 
-from streamweir.policy.access import DEFAULT_WORKSPACE
+from streamweir.policy.access import APPOINTED, DEFAULT_WORKSPACE
 from streamweir.policy.limits.key_limits import NAMES, KeyLimits, LimitChanges
 from streamweir.policy.permission import Permission
 from streamweir.server.control.api.actor import Actor, forbidden
@@ -206,8 +206,9 @@ def _new_key_view(conn: Connection, new: NewSecret, at_ms: int) -> NewKeyView:
 def _members(call: Call[Any, Any], body: NewKey | KeyPatch) -> dict[str, Any]:
     """The settings of a key under the store's names."""
     members = {name: value for name, value in structs.asdict(body).items() if value is not UNSET}
-    if "admin" in members.get("scopes", ()) and not call.actor.may(Permission.KEYS_APPOINT):
-        raise forbidden("Only the operator can grant the scope 'admin'.")
+    if not call.actor.may(Permission.KEYS_APPOINT):
+        for scope in APPOINTED.intersection(members.get("scopes", ())):
+            raise forbidden(f"Only the operator can grant the scope '{scope}'.")
     if "price_group" in members and (members["price_group"] is not None or isinstance(body, KeyPatch)):
         check_price_group(call, members["price_group"])
     if "person" in members:
@@ -226,8 +227,9 @@ def _changeable_key(conn: Connection, actor: Actor, key_id: str) -> KeyRecord:
     key = keys.show_key(conn, key_id, actor.allowed_workspace)
     if key.id == actor.key_id:
         raise forbidden("A key cannot change itself.")
-    if "admin" in key.scopes and not actor.may(Permission.KEYS_APPOINT):
-        raise forbidden("Only the operator can change keys with the scope 'admin'.")
+    if not actor.may(Permission.KEYS_APPOINT):
+        for scope in APPOINTED.intersection(key.scopes):
+            raise forbidden(f"Only the operator can change keys with the scope '{scope}'.")
     return key
 
 

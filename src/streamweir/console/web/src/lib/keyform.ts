@@ -36,6 +36,9 @@ export const NEW_KEY: KeyForm = {
   expires: "",
 };
 
+// Scopes that only owners and operators grant.
+export const APPOINTED = ["admin", "metrics"];
+
 export type Members = Record<string, unknown>;
 export type FormProblems = Partial<Record<string, string>>;
 
@@ -78,6 +81,7 @@ export function membersOf(form: KeyForm): { members: Members; problems: FormProb
   if (expires !== null && Number.isNaN(expires)) problems.expires_ms = "Enter a date and a time.";
   if (!form.name.trim()) problems.name = "Enter a name.";
   if (!form.scopes.length) problems.scopes = "Select at least one.";
+  else if (form.scopes.includes("metrics") && form.scopes.length > 1) problems.scopes = "The scope metrics goes with no other.";
   const members: Members = {
     name: form.name.trim(),
     scopes: form.scopes,

@@ -10,6 +10,7 @@ export const ROLES: Record<Role, string> = {
   admin: "Workspace admin",
   member: "Member",
   key: "Workspace admin",
+  metrics: "Metrics", // it cannot sign in
 };
 
 export function may(permission: Permission): boolean {

@@ -4,7 +4,7 @@
 export type Period = "hour" | "day" | "week" | "month";
 export type Grouping = "model" | "key" | "provider";
 export type TargetState = "well" | "probation" | "away";
-export type Scope = "chat" | "models" | "admin";
+export type Scope = "chat" | "models" | "admin" | "metrics";
 export type BudgetPeriod = "day" | "week" | "month" | "total";
 
 export interface Page<T> {
@@ -24,7 +24,7 @@ export interface SessionView {
   version: string;
 }
 
-export type Role = "owner" | "operator" | "billing" | "viewer" | "admin" | "member" | "key";
+export type Role = "owner" | "operator" | "billing" | "viewer" | "admin" | "member" | "key" | "metrics";
 
 export type Permission = "session" | "self" | "document" | "people.read" | "people.change" | "people.appoint" | "workspaces.read" | "workspaces.change" | "keys.read" | "keys.change" | "keys.appoint" | "price_groups.choose" | "credit.read" | "credit.grant" | "payments.open" | "requests.read" | "requests.export" | "content.read" | "content.erase" | "usage.read" | "costs.read" | "live.read" | "live.follow" | "live.stop" | "playground" | "routing.read" | "nodes.read" | "providers.test" | "alerts.read" | "audit.read" | "accounting.check" | "settings.read" | "metrics.read";
 

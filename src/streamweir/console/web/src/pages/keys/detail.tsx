@@ -1,8 +1,9 @@
 // One key: all that is set, what it has spent, and what can be done with it. Those of the configuration file are changed
-// there alone; those with the scope admin by whoever runs the gateway.
+// there alone; those with a scope that only owners and operators grant by these alone.
 import { useState } from "preact/hooks";
 import { get, post, remove, session, type ApiError } from "../../lib/api";
 import { count, moment, plural } from "../../lib/format";
+import { APPOINTED } from "../../lib/keyform";
 import { asError, useLoad } from "../../lib/load";
 import { may } from "../../lib/permission";
 import { href } from "../../lib/route";
@@ -18,7 +19,8 @@ export function whyFixed(key: Key): string | null {
   if (!may("keys.change")) return "Your role may look at keys. It may not change them.";
   if (key.origin === "file") return "This key is defined in the configuration file. Change it there.";
   if (session.value?.actor === `key:${key.id}`) return "You are signed in with this key. A key cannot change itself.";
-  if (key.scopes.includes("admin") && !may("keys.appoint")) return "Only owners and operators can change keys with the scope admin.";
+  const scope = key.scopes.find((each) => APPOINTED.includes(each));
+  if (scope && !may("keys.appoint")) return `Only owners and operators can change keys with the scope ${scope}.`;
   return null;
 }
 

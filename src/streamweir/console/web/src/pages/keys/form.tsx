@@ -2,7 +2,7 @@
 import type { ComponentChildren } from "preact";
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { patch, post, type ApiError } from "../../lib/api";
-import { fieldOf, formOf, NEW_KEY, newKeyBody, patchOf, type FormProblems, type KeyForm } from "../../lib/keyform";
+import { APPOINTED, fieldOf, formOf, NEW_KEY, newKeyBody, patchOf, type FormProblems, type KeyForm } from "../../lib/keyform";
 import { DIALECTS } from "../../lib/apis";
 import { asError } from "../../lib/load";
 import { may, seesAll } from "../../lib/permission";
@@ -21,6 +21,7 @@ const SCOPES = [
   ["chat", "send requests to models, with any API"],
   ["models", "list models"],
   ["admin", "manage the workspace, through the API and the console"],
+  ["metrics", "read /metrics, those about money too, and nothing else"],
 ] as const;
 
 export function CreateKey(props: { workspaces: Workspaces; workspace: string; onDone: (key: NewKey) => void; onClose: () => void }) {
@@ -181,15 +182,15 @@ function Scopes(props: { chosen: string[]; error: string | null; onChange: (scop
   return (
     <fieldset>
       <legend>Scopes</legend>
-      {SCOPES.filter(([scope]) => scope !== "admin" || mayAppoint || props.chosen.includes("admin")).map(([scope, about]) => (
+      {SCOPES.filter(([scope]) => !APPOINTED.includes(scope) || mayAppoint || props.chosen.includes(scope)).map(([scope, about]) => (
         <label key={scope} class="check">
-          <input type="checkbox" checked={props.chosen.includes(scope)} disabled={scope === "admin" && !mayAppoint} onChange={(event) => set(scope, event.currentTarget.checked)} />
+          <input type="checkbox" checked={props.chosen.includes(scope)} disabled={APPOINTED.includes(scope) && !mayAppoint} onChange={(event) => set(scope, event.currentTarget.checked)} />
           <span>
             <span class="mono">{scope}</span> <span class="muted">{about}</span>
           </span>
         </label>
       ))}
-      {!mayAppoint && <p class="hint">Only owners and operators can grant the scope admin.</p>}
+      {!mayAppoint && <p class="hint">Only owners and operators can grant the scopes admin and metrics.</p>}
       {props.error && <p class="hint bad">{props.error}</p>}
     </fieldset>
   );
