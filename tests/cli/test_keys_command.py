@@ -74,7 +74,7 @@ def test_all_settings_of_a_new_key(commands: Commands) -> None:
     assert commands.json("keys", "list") == [key]
     assert commands.json("keys", "show", "ci") == key
     head, row = commands.table("keys", "list")
-    assert head == ["NAME", "ID", "WORKSPACE", "SECRET", "STATE", "SCOPES", "MODELS", "LIMITS", "EXPIRES"]
+    assert head == ["NAME", "ID", "WORKSPACE", "SECRET", "STATE", "SCOPES", "MODELS", "LIMITS", "EXPIRES", "PERSON"]
     assert row[:6] == ["ci", key["id"], "team", f"...{secret[-4:]}", "active", "chat,admin"]
     assert row[6:8] == ["gpt-*, sim/hello", "60 rpm, 1,000 tpm, 3 streams, $12.50 a month"]
     shown = commands("keys", "show", key["id"]).stdout

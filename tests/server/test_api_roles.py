@@ -47,6 +47,13 @@ EXPECTED = {
     "GET /api/me": Expected(403, 403, 404),
     "GET /api/me/sessions": Expected(403, 403, 404),
     "DELETE /api/me/sessions/{id}": Expected(403, 403, 404),
+    "GET /api/me/keys": Expected(403, 403, 404),
+    "POST /api/me/keys": Expected(403, 403, 404),
+    "POST /api/me/keys/{id}/revoke": Expected(403, 403, 404),
+    "GET /api/me/credit": Expected(403, 403, 404),
+    "GET /api/me/usage": Expected(403, 403, 404),
+    "GET /api/me/requests": Expected(403, 403, 404),
+    "GET /api/me/requests/{id}": Expected(403, 403, 404),
     "GET /api/people": Expected(403, 403, 200, 200, 200),
     "POST /api/people": Expected(403, 403, 201, 201, 404),
     "GET /api/people/{id}": Expected(403, 403, 200, 200, 404),
@@ -61,6 +68,8 @@ EXPECTED = {
     "POST /api/workspaces": Expected(OPERATOR_ONLY, OPERATOR_ONLY, 201),
     "GET /api/workspaces/{id}": Expected(200, 404, 200),
     "PATCH /api/workspaces/{id}": Expected(OPERATOR_ONLY, OPERATOR_ONLY, 200),
+    "GET /api/workspaces/{id}/member-keys": Expected(200, 404, 200),
+    "PATCH /api/workspaces/{id}/member-keys": Expected(200, 404, 200),
     "GET /api/keys": Expected(200, 200, 200),
     "POST /api/keys": Expected(201, 404, 201),
     "GET /api/keys/{id}": Expected(200, 404, 200),
@@ -103,8 +112,18 @@ OWN = {
     "GET /api/me": 200,
     "GET /api/me/sessions": 200,
     "DELETE /api/me/sessions/{id}": 404,
+    "GET /api/me/keys": 200,
+    "POST /api/me/keys": 201,
+    "POST /api/me/keys/{id}/revoke": 404,
+    "GET /api/me/credit": 200,
+    "GET /api/me/usage": 200,
+    "GET /api/me/requests": 200,
+    "GET /api/me/requests/{id}": 404,
 }
-"""What a person gets: of itself, whoever it is. The password of the call is wrong, and the session is another's."""
+"""What a person gets: of itself, whoever it is. The password of the call is wrong, and the session, the key and the
+request are another's."""
+NOT_OF_THE_GATEWAY = {"POST /api/me/keys": 409, "GET /api/me/credit": 409}
+"""What people get who belong to no workspace."""
 TOLD = ("show_content", "export_requests")
 """Of what changes nothing: the audit log hears of these."""
 
@@ -160,7 +179,8 @@ def expected_of(operation: Operation, role: str) -> int:
     allowed = roles_with(operation.access) if isinstance(operation.access, Permission) else ()
     by_person = {each.value: row.operator if each in allowed else 403 for each in GATEWAY_ROLES}
     if name_of(operation) in OWN:
-        by_person = dict.fromkeys(GATEWAY_ROLES, OWN[name_of(operation)])
+        of_gateway = NOT_OF_THE_GATEWAY.get(name_of(operation), OWN[name_of(operation)])
+        by_person = dict.fromkeys(GATEWAY_ROLES, of_gateway)
         row = structs.replace(row, own_admin=OWN[name_of(operation)], foreign_admin=OWN[name_of(operation)])
     own_admin = row.own if row.own_admin is None else row.own_admin
     foreign_admin = row.foreign if row.foreign_admin is None else row.foreign_admin
@@ -260,7 +280,7 @@ def assert_proper(api: Api, operation: Operation, reply: httpx2.Response) -> Non
     tells_an_invitation = operation.name in ("create_person", "invite_person") and reply.status_code < 400
     assert ("sw-invite-" in reply.text) == tells_an_invitation
     assert "argon2" not in reply.text
-    tells_a_secret = operation.name in ("create_key", "rotate_key") and reply.status_code < 400
+    tells_a_secret = operation.name in ("create_key", "create_own_key", "rotate_key") and reply.status_code < 400
     assert ("sk-sw-" in reply.text) == tells_a_secret
     for secret in (api.secret, *HIDDEN, *(ADDRESSES if operation.name != "show_settings" else ())):
         assert secret not in reply.text

@@ -224,12 +224,18 @@ async def test_a_key_belongs_to_somebody_of_its_workspace(store: Store) -> None:
         assert found.param == "person_id"
     second = (await new_key(store, "second", workspace_id=one.id, person_id=ada.id)).key
     await change(store, ada, workspace=two.id)
-    assert await store.read(lambda conn: show_key(conn, key.id).person_id) is None, "who leaves takes no key along"
+    left = await store.read(lambda conn: show_key(conn, key.id))
+    assert (left.person_id, left.revoked_ms) == (None, NOW), "who leaves takes no key along"
     third = (await new_key(store, "third", workspace_id=two.id, person_id=eve.id)).key
     fourth = (await new_key(store, "fourth", workspace_id=two.id)).key
-    await store.write(by_cli(people.remove_person, eve.id, revoke_keys=True))
+    await store.write(by_cli(people.remove_person, eve.id))
     states = await store.read(lambda conn: {each.id: each.revoked_ms is not None for each in list_keys(conn)})
-    assert states == {key.id: False, second.id: False, third.id: True, fourth.id: False}
+    assert states == {key.id: True, second.id: True, third.id: True, fourth.id: False}
+    bob = await joined(store, "bob", Role.MEMBER, "two")
+    await store.write(lambda conn: change_key(conn, fourth.id, KeyChange(person_id=bob.id), actor="cli", at_ms=NOW + 1))
+    await store.write(by_cli(people.remove_person, bob.id, revoke_keys=False))
+    kept = await store.read(lambda conn: show_key(conn, fourth.id))
+    assert (kept.person_id, kept.person_since_ms, kept.revoked_ms) == (None, None, None)
 
 
 async def test_within_a_workspace_nobody_else_is_found(store: Store) -> None:

@@ -218,11 +218,15 @@ class Api:
     async def new_key(self, space: Space, **more: Any) -> NewSecret:
         return await self._made(lambda conn: _key(conn, space.workspace, next(self._numbers), self.clock.at_ms, **more))
 
-    async def new_request(self, space: Space, **more: Any) -> str:
-        """One that is over, and of which the content is kept. Its id."""
+    async def new_request(self, space: Space, key: NewSecret | None = None, **more: Any) -> str:
+        """One that is over, and of which the content is kept; by default with a new key. Its id."""
         number = next(self._numbers)
-        key = await self.new_key(space, log_content=True)
-        members: dict[str, Any] = {"workspace_id": space.workspace.id, "key_id": key.key.id, "at_ms": self.clock.at_ms}
+        key = key or await self.new_key(space, log_content=True)
+        members: dict[str, Any] = {
+            "workspace_id": space.workspace.id,
+            "key_id": key.key.id,
+            "at_ms": more.pop("at_ms", self.clock.at_ms),
+        }
         id = f"req_{self.clock.at_ms:012x}{number:016x}"
         cost = more.pop("cost", 1_500_000_000)
         frames = {"upstream_frames": more.pop("upstream_frames")} if "upstream_frames" in more else {}
@@ -236,14 +240,14 @@ class Api:
         await self.storage.store.write(work)
         return id
 
-    async def new_open(self, space: Space, **more: Any) -> str:
+    async def new_open(self, space: Space, key: NewSecret | None = None, **more: Any) -> str:
         number = next(self._numbers)
         id = f"req_{self.clock.at_ms:012x}{number:016x}"
         entry = hold(
             id,
             7,
             workspace_id=space.workspace.id,
-            key_id=space.chat.key.id,
+            key_id=(key or space.chat).key.id,
             instance=self.storage.node.instance,
             at_ms=self.clock.at_ms,
             **more,

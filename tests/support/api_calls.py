@@ -45,6 +45,13 @@ BODIES: dict[str, Callable[[Space], dict[str, Any]]] = {
         "budget_usd": 3,
         "budget_period": "day",
     },
+    "create_own_key": lambda _: {
+        "name": f"own key {next(_numbers)}",
+        "models": ["gpt-*"],
+        "budget_usd": "1.5",
+        "budget_period": "month",
+    },
+    "change_member_keys": lambda _: {"max_keys": 100, "budget_usd": next(_numbers), "budget_period": "month"},
     "rotate_key": lambda _: {"grace_s": 60},
     "create_person": lambda space: {
         "name": f"new person {next(_numbers)}",

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import click
+from msgspec import structs
 
 from streamweir.cli.argument import DOLLARS, LENGTH, NO_LIMIT, OrNone, moment_type
 from streamweir.cli.database import ACTOR, StoreAccess, json_option, store_options
@@ -67,10 +68,17 @@ def command() -> None:
 @click.option("--show-cost", is_flag=True, help="Show what the caller pays in the usage of answers.")
 @click.option("--resumable", is_flag=True, help="Let callers come back to streams that they lost.")
 @click.option("--price-group", metavar="G", help="Price group of the configuration.  [default: the workspace's]")
+@click.option("--person", metavar="P", help="Whose key it is (name or id), of the people of its workspace.")
 @json_option
 @store_options
 def create(
-    access: StoreAccess, workspace: str, scopes: tuple[str, ...], models: tuple[str, ...], as_json: bool, **more: Any
+    access: StoreAccess,
+    workspace: str,
+    scopes: tuple[str, ...],
+    models: tuple[str, ...],
+    person: str | None,
+    as_json: bool,
+    **more: Any,
 ) -> None:
     """Create the key NAME and print its secret once. Only a digest is stored."""
     from streamweir.store.keys.keys import create_key
@@ -85,7 +93,8 @@ def create(
 
     def work(conn: "Connection") -> "tuple[NewSecret, str]":
         found = find_workspace(conn, workspace)
-        return create_key(conn, found.id, spec, actor=ACTOR, at_ms=at_ms), found.name
+        owned = structs.replace(spec, person_id=_person_id(conn, person))
+        return create_key(conn, found.id, owned, actor=ACTOR, at_ms=at_ms), found.name
 
     _show_secret(*access.write(work), as_json)
 
@@ -98,17 +107,19 @@ def create(
 def list_(access: StoreAccess, workspace: str | None, with_revoked: bool, as_json: bool) -> None:
     """List the keys, oldest first."""
     from streamweir.store.keys.keys import list_keys
+    from streamweir.store.keys.people import list_people
     from streamweir.store.keys.workspaces import list_workspaces
 
     def work(conn: "Connection") -> "tuple[list[KeyRecord], dict[str, str]]":
         names = {each.id: each.name for each in list_workspaces(conn)}
+        names |= {each.id: each.name for each in list_people(conn)}
         return list_keys(conn, _workspace_id(conn, workspace), revoked=None if with_revoked else False), names
 
     keys, names = access.read(work)
     if as_json:
         show_json(keys)
         return
-    columns = ("name", "id", "workspace", "secret", "state", "scopes", "models", "limits", "expires")
+    columns = ("name", "id", "workspace", "secret", "state", "scopes", "models", "limits", "expires", "person")
     rows = [
         (
             key.name,
@@ -120,6 +131,7 @@ def list_(access: StoreAccess, workspace: str | None, with_revoked: bool, as_jso
             _models(key),
             _limits(key),
             day(key.expires_ms),
+            names.get(key.person_id or "", NONE),
         )
         for key in keys
     ]
@@ -166,9 +178,18 @@ def show(access: StoreAccess, key: str, workspace: str | None, as_json: bool) ->
     "--resumable/--no-resumable", default=None, help="Let callers come back to streams that they lost, or not."
 )
 @click.option("--price-group", metavar="G|none", help="Price group of the configuration.")
+@click.option("--person", metavar="P|none", help="Whose key it is (name or id).")
 @json_option
 @store_options
-def change(access: StoreAccess, key: str, workspace: str | None, all_models: bool, as_json: bool, **more: Any) -> None:
+def change(
+    access: StoreAccess,
+    key: str,
+    workspace: str | None,
+    all_models: bool,
+    person: str | None,
+    as_json: bool,
+    **more: Any,
+) -> None:
     """Change KEY (name or id). Options that are not given stay as they are; `none` removes a limit."""
     from streamweir.store.keys.keys import change_key, find_key
     from streamweir.store.keys.spec import KeyChange
@@ -181,13 +202,15 @@ def change(access: StoreAccess, key: str, workspace: str | None, all_models: boo
     }
     if all_models:
         wanted["models"] = None
-    if not wanted:
+    if not wanted and person is None:
         raise click.UsageError("nothing to change: see `streamweir keys change --help`")
     warn_of_unknown_group(access, wanted.get("price_group"))
     at_ms = now_ms()
 
     def work(conn: "Connection") -> "tuple[KeyRecord, str]":
         found = find_key(conn, key, _workspace_id(conn, workspace))
+        if person is not None:
+            wanted["person_id"] = None if person == NO_LIMIT else _person_id(conn, person)
         return _with_workspace(conn, change_key(conn, found.id, KeyChange(**wanted), actor=ACTOR, at_ms=at_ms))
 
     changed, name = access.write(work)
@@ -248,6 +271,12 @@ def _workspace_id(conn: "Connection", workspace: str | None) -> str | None:
     return find_workspace(conn, workspace).id if workspace is not None else None
 
 
+def _person_id(conn: "Connection", person: str | None) -> str | None:
+    from streamweir.store.keys.people import find_person
+
+    return find_person(conn, person).id if person is not None else None
+
+
 def _with_workspace(conn: "Connection", key: "KeyRecord") -> "tuple[KeyRecord, str]":
     """And the name of its workspace."""
     from streamweir.store.keys.workspaces import find_workspace
@@ -269,6 +298,7 @@ def _facts(key: "KeyRecord", workspace: str) -> list[tuple[str, str]]:
         ("name", key.name),
         ("id", key.id),
         ("workspace", workspace),
+        ("person", key.person_id or "nobody's"),
         ("origin", "the configuration file" if key.origin == "file" else "made here"),
         ("secret", _ending(key)),
         ("state", _state(key)),

@@ -120,18 +120,18 @@ def change(
 
 @command.command("remove")
 @click.argument("person")
-@click.option("--revoke-keys", is_flag=True, help="Revoke the keys that are the person's.")
+@click.option("--keep-keys", is_flag=True, help="Keep the person's keys valid, as nobody's.")
 @json_option
 @store_options
-def remove(access: StoreAccess, person: str, revoke_keys: bool, as_json: bool) -> None:
-    """Remove PERSON permanently. Its sessions end, and its name cannot be used again."""
+def remove(access: StoreAccess, person: str, keep_keys: bool, as_json: bool) -> None:
+    """Remove PERSON permanently. Its sessions end, its keys are revoked, and its name cannot be used again."""
     from streamweir.store.keys.people import find_person, remove_person
 
     at_ms = now_ms()
 
     def work(conn: "Connection") -> "Person":
         found = find_person(conn, person)
-        return remove_person(conn, found.id, revoke_keys=revoke_keys, actor=ACTOR, at_ms=at_ms)
+        return remove_person(conn, found.id, revoke_keys=not keep_keys, actor=ACTOR, at_ms=at_ms)
 
     removed = access.write(work)
     show_json(removed) if as_json else show_facts([("removed", f"{removed.name} ({removed.id})")])

@@ -47,6 +47,8 @@ class Key(KeyLimits, frozen=True, kw_only=True):
     price_group: str | None = None
     """By what its requests are sold. None: that of its workspace, else the default."""
     revoked_at: float | None = None
+    is_suspended: bool = False
+    """The person whose key it is is disabled."""
     has_limits: bool = False
     """Whether it has one of the limits in `KeyLimits`. Derived from them."""
 
@@ -110,6 +112,9 @@ def check(key: Key, now: float) -> CallerError | None:
     """Why a key with the right secret may not be used. `now` in Unix seconds."""
     if key.revoked_at is not None:  # times are not compared: the clocks of nodes differ
         return CallerError("key_revoked", "The API key has been revoked.")
+    if key.is_suspended:
+        message = "The API key is suspended: its owner's account is disabled. Ask an admin of the workspace."
+        return CallerError("key_revoked", message)
     if key.expires_at is not None and now >= key.expires_at:
         return CallerError("expired_api_key", "The API key has expired.")
     return None

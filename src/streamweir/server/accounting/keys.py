@@ -139,7 +139,7 @@ class KeyDirectory:
         return {*self._key_price_groups.values(), *self._price_groups.values()}
 
     def apply(self, changes: Changes) -> list[Key]:
-        """Applies changes of the store. Returns the keys that are revoked."""
+        """Applies changes of the store. Returns the keys that are revoked or suspended."""
         self._refreshed_at = time.monotonic()
         if changes.version < self.version:  # another database, or an older state of it: everything is replaced
             self._stored.clear()
@@ -168,7 +168,7 @@ class KeyDirectory:
                 self._price_groups[workspace.id] = workspace.price_group
         for state in changes.keys:
             self._put(state)
-        return [state.key for state in changes.keys if state.key.revoked_at is not None]
+        return [key for key in (state.key for state in changes.keys) if key.revoked_at is not None or key.is_suspended]
 
     def _put(self, state: KeyState) -> None:
         key = state.key

@@ -50,6 +50,7 @@ workspaces = Table(
     Column("created_ms", BigInteger, nullable=False),
     Column("version", BigInteger, nullable=False, index=True),  # of its last change
     Column("price_group", String),  # of the operator's file; NULL: the default one
+    Column("member_keys", Text),  # JSON of store.keys.member_keys; NULL: the defaults
 )
 
 keys = Table(
@@ -79,6 +80,7 @@ keys = Table(
     Column("show_cost", Boolean, nullable=False, server_default=false()),  # in the usage of every answer
     Column("resumable", Boolean, nullable=False, server_default=false()),  # its callers can come back to streams
     Column("person_id", String, index=True),  # whose key it is: a member of its workspace
+    Column("person_since_ms", BigInteger),  # if it was given to the person later; NULL: since it was made
 )
 
 people = Table(

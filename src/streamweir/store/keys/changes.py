@@ -14,7 +14,7 @@ from streamweir.policy.access import Key
 from streamweir.policy.limits.budget import workspace_account
 from streamweir.policy.limits.key_limits import NAMES, limits_of
 from streamweir.store.db.counter import CHANGES, current
-from streamweir.store.db.tables import accounts, keys, workspaces
+from streamweir.store.db.tables import accounts, keys, people, workspaces
 from streamweir.store.keys.keys import STORE, read_key
 
 
@@ -46,7 +46,9 @@ def changes_since(conn: Connection, version: int) -> Changes:
         return Changes(version=version)
     if now < version:  # another database, or an older state of it: all known values may be wrong
         version = 0
-    changed = conn.execute(select(keys).where(keys.c.version > version, keys.c.origin == STORE)).mappings()
+    joined = keys.outerjoin(people, people.c.id == keys.c.person_id)
+    wanted = select(keys, people.c.disabled_ms).select_from(joined)
+    changed = conn.execute(wanted.where(keys.c.version > version, keys.c.origin == STORE)).mappings()
     states = tuple(_state(row) for row in changed)
     found = conn.execute(
         select(workspaces, accounts.c.granted)
@@ -100,6 +102,7 @@ def _state(row: RowMapping) -> KeyState:
         price_group=record.price_group,
         expires_at=record.expires_ms / 1000 if record.expires_ms is not None else None,
         revoked_at=record.revoked_ms / 1000 if record.revoked_ms is not None else None,
+        is_suspended=row["disabled_ms"] is not None,
     )
     digests: dict[bytes, float | None] = {key.digest: None}
     if row["old_digest"] is not None:

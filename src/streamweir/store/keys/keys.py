@@ -71,6 +71,8 @@ class KeyRecord(_NamesAndLimits, frozen=True, kw_only=True):
     price_group: str | None
     person_id: str | None
     """Whose key it is."""
+    person_since_ms: int | None
+    """If it was given to the person later: what was asked with it before is not shown to the person."""
     expires_ms: int | None
     created_ms: int
     revoked_ms: int | None
@@ -92,11 +94,14 @@ class NewSecret(Struct, frozen=True):
         return f"NewSecret(key={self.key!r}, secret='****')"
 
 
-def create_key(conn: Connection, workspace_id: str, spec: KeySpec, *, actor: str, at_ms: int) -> NewSecret:
+def create_key(
+    conn: Connection, workspace_id: str, spec: KeySpec, *, is_own: bool = False, actor: str, at_ms: int
+) -> NewSecret:
+    """`is_own`: the person whose key it is makes it, and must not learn of others: only its own names are taken."""
     spec = checked(spec, at_ms)
     version = advance(conn, CHANGES)
     workspace = find_workspace(conn, workspace_id)
-    _check_name_is_free(conn, workspace.id, spec.name)
+    _check_name_is_free(conn, workspace.id, spec.name, spec.person_id if is_own else None)
     _check_person(conn, workspace.id, spec.person_id)
     secret = make_key(token_bytes(RANDOM_BYTES))
     id = make_id("key", token_bytes(ID_BYTES))
@@ -139,6 +144,8 @@ def list_keys(
         statement = statement.where(_in_state(state, at_ms))
     if after is not None:
         last = show_key(conn, after, workspace_id)
+        if person_id not in (None, last.person_id):
+            raise NotFound(f"there is no key {quoted(after)}")
         statement = statement.where(tuple_(keys.c.created_ms, keys.c.id) > tuple_(last.created_ms, last.id))
     return [read_key(row) for row in conn.execute(statement).mappings()]
 
@@ -195,9 +202,11 @@ def change_key(
         return key
     if spec.name != key.name:
         _check_name_is_free(conn, key.workspace_id, spec.name)
+    values = columns_of(spec)
     if spec.person_id != key.person_id:
         _check_person(conn, key.workspace_id, spec.person_id)
-    conn.execute(update(keys).where(keys.c.id == key.id).values(**columns_of(spec), version=version))
+        values["person_since_ms"] = at_ms if spec.person_id is not None else None
+    conn.execute(update(keys).where(keys.c.id == key.id).values(**values, version=version))
     if spec.budget_period != key.budget_period:
         lock(conn, [key.workspace_id])
         delete_accounts(conn, key.id)
@@ -273,12 +282,16 @@ def _changeable(conn: Connection, key_id: str, workspace_id: str | None) -> KeyR
     return key
 
 
-def _check_name_is_free(conn: Connection, workspace_id: str, name: str) -> None:
+def _check_name_is_free(conn: Connection, workspace_id: str, name: str, person_id: str | None = None) -> None:
+    """`person_id`: among the keys of this person."""
     statement = select(keys.c.id).where(
         keys.c.workspace_id == workspace_id, keys.c.name == name, keys.c.revoked_ms.is_(None)
     )
+    if person_id is not None:
+        statement = statement.where(keys.c.person_id == person_id)
     if conn.execute(statement.limit(1)).first() is not None:
-        raise Conflict(f"a key named {quoted(name)} already exists in this workspace", "name")
+        whose = "in this workspace" if person_id is None else "among yours"
+        raise Conflict(f"a key named {quoted(name)} already exists {whose}", "name")
 
 
 def _check_person(conn: Connection, workspace_id: str, person_id: str | None) -> None:

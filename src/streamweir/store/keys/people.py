@@ -142,7 +142,7 @@ def find_credentials(conn: Connection, name: str) -> Credentials | None:
 def change_person(
     conn: Connection, id: str, change: PersonChange, *, workspace_id: str | None = None, actor: str, at_ms: int
 ) -> Person:
-    advance(conn, CHANGES)
+    version = advance(conn, CHANGES)
     person = show_person(conn, id, workspace_id)
     role = person.role if change.role is UNSET else change.role
     wanted = person.workspace_id if change.workspace is UNSET else change.workspace
@@ -164,7 +164,9 @@ def change_person(
     values = {"role": new.role, "workspace_id": new.workspace_id, "disabled_ms": new.disabled_ms}
     conn.execute(update(people).where(people.c.id == id).values(**values))
     if new.workspace_id != person.workspace_id:
-        _give_up_keys(conn, id)
+        _revoke_keys(conn, id, actor=actor, at_ms=at_ms)
+    elif new.disabled_ms != person.disabled_ms:  # every process loads its keys anew: they are suspended, or not
+        conn.execute(update(keys).where(keys.c.person_id == id).values(version=version))
     if is_disabled:
         end_sessions_of(conn, id)
     detail = {
@@ -195,23 +197,23 @@ def remove_person(
     conn: Connection,
     id: str,
     *,
-    revoke_keys: bool = False,
+    revoke_keys: bool = True,
     workspace_id: str | None = None,
     actor: str,
     at_ms: int,
 ) -> Person:
     """Permanently. `revoke_keys`: those that are its own; else they stay in its workspace, as nobody's."""
-    advance(conn, CHANGES)
+    version = advance(conn, CHANGES)
     person = show_person(conn, id, workspace_id)
     if person.role is Role.OWNER:
         _check_owner_remains(conn, person)
     detail = {"name": person.name, "role": person.role, "sessions_ended": end_sessions_of(conn, id)}
     nothing: dict[str, Any] = {"password": None, "invitation": None, "invited_until_ms": None, "subject": None}
     conn.execute(update(people).where(people.c.id == id).values(removed_ms=at_ms, **nothing))
-    own = conn.execute(select(keys.c.id).where(keys.c.person_id == id)).scalars().all()
-    _give_up_keys(conn, id)
-    for key_id in own if revoke_keys else ():
-        revoke_key(conn, key_id, actor=actor, at_ms=at_ms)
+    if revoke_keys:
+        _revoke_keys(conn, id, actor=actor, at_ms=at_ms)
+    else:
+        _give_up_keys(conn, id, version)
     audit.append(conn, actor, "person.remove", id, detail, person.workspace_id, at_ms)
     return person
 
@@ -281,7 +283,7 @@ def sign_in(conn: Connection, subject: str, name: str, role: Role, workspace: st
         return person
     conn.execute(update(people).where(people.c.id == person.id).values(role=role, workspace_id=workspace_id))
     if workspace_id != person.workspace_id:
-        _give_up_keys(conn, person.id)
+        _revoke_keys(conn, person.id, actor=audit.SYSTEM, at_ms=at_ms)
     detail = {"name": person.name, "role": {"from": person.role, "to": role}}
     audit.append(conn, audit.SYSTEM, "person.change", person.id, detail, workspace_id, at_ms)
     return show_person(conn, person.id)
@@ -344,9 +346,18 @@ def _check_owner_remains(conn: Connection, person: Person) -> None:
         raise Conflict(f"{quoted(person.name)} is the last owner who can log in: make somebody else an owner first")
 
 
-def _give_up_keys(conn: Connection, id: str) -> None:
-    """They stay in their workspace."""
-    conn.execute(update(keys).where(keys.c.person_id == id).values(person_id=None))
+def _revoke_keys(conn: Connection, id: str, *, actor: str, at_ms: int) -> None:
+    """The person knows their secrets, and has nothing to do with their workspace any more."""
+    own = conn.execute(select(keys.c.id).where(keys.c.person_id == id).order_by(keys.c.id)).scalars().all()
+    for key_id in own:
+        revoke_key(conn, key_id, actor=actor, at_ms=at_ms)
+    _give_up_keys(conn, id, advance(conn, CHANGES))
+
+
+def _give_up_keys(conn: Connection, id: str, version: int) -> None:
+    """They stay in their workspace, as nobody's."""
+    nobody = {"person_id": None, "person_since_ms": None, "version": version}
+    conn.execute(update(keys).where(keys.c.person_id == id).values(**nobody))
 
 
 def _within(workspace_id: str | None) -> Any:

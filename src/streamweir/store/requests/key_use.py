@@ -9,7 +9,7 @@ have. A request that still runs is in no sum yet.
 from collections.abc import Mapping
 
 from msgspec import Struct
-from sqlalchemy import Connection, func, select
+from sqlalchemy import ColumnElement, Connection, case, func, select
 
 from streamweir.store.db.tables import open_requests, requests, usage_days, usage_hours
 from streamweir.store.journal.entries import plain
@@ -26,21 +26,33 @@ class KeyUse(Struct, frozen=True, kw_only=True):
     """None: never, as far as is known."""
 
 
-def uses_of(conn: Connection, workspaces: Mapping[str, str], at_ms: int) -> dict[str, KeyUse]:
-    """By the ids of the keys. `workspaces`: the workspace of each key."""
+def uses_of(
+    conn: Connection, workspaces: Mapping[str, str], at_ms: int, since_ms: Mapping[str, int] | None = None
+) -> dict[str, KeyUse]:
+    """By the ids of the keys. `workspaces`: the workspace of each key. `since_ms`: for keys whose earlier use is left
+    out; the days after it count."""
     if not workspaces:
         return {}
     columns, today = usage_days.c, at_ms // DAY_MS
     ids = [plain(each) for each in workspaces]
     spaces = sorted({plain(each) for each in workspaces.values()})
     days = range(today - DAYS + 1, today + 1)
-    within = (columns.day.in_(days), columns.workspace_id.in_(spaces), columns.key_id.in_(ids))
+    within: list[ColumnElement[bool]] = [
+        columns.day.in_(days),
+        columns.workspace_id.in_(spaces),
+        columns.key_id.in_(ids),
+    ]
+    first_days = {plain(id): -(-since // DAY_MS) for id, since in (since_ms or {}).items()}
+    if first_days:
+        within.append(columns.day >= case(first_days, value=columns.key_id, else_=0))
     summed = select(columns.key_id, *sums_of(columns, ("requests", "price"))).where(*within).group_by(columns.key_id)
     found = {row.key_id: (row.requests, row.price) for row in conn.execute(summed)}
     used: dict[str, KeyUse] = {}
     for id in ids:
         count, price = found.get(id, (0, 0))
-        used[id] = KeyUse(requests=count, price=price, used_ms=_last_use(conn, id))
+        last = _last_use(conn, id)
+        is_known = last is not None and last >= (since_ms or {}).get(id, 0)
+        used[id] = KeyUse(requests=count, price=price, used_ms=last if is_known else None)
     return used
 
 

@@ -8,6 +8,7 @@ from sqlalchemy import ColumnElement, Connection, Select, func, select, update
 from streamweir.store.db.tables import instances, open_requests
 from streamweir.store.journal.entries import plain
 from streamweir.store.requests.instances import is_alive, now_of
+from streamweir.store.requests.ownership import of_person
 
 
 class OpenRequest(Struct, frozen=True, kw_only=True):
@@ -87,11 +88,15 @@ def _wanted(conn: Connection, workspace_id: str | None, alive: LiveInstances | N
     return within if alive is None else [*within, alive.condition(conn)]
 
 
-def find_open(conn: Connection, request_id: str, workspace_id: str | None = None) -> OpenRequest | None:
-    """Within the workspace. None: within all."""
+def find_open(
+    conn: Connection, request_id: str, workspace_id: str | None = None, *, person_id: str | None = None
+) -> OpenRequest | None:
+    """Within the workspace, and of what the person may see. None: within all."""
     statement = _rows.where(_columns.request_id == plain(request_id))
     if workspace_id is not None:
         statement = statement.where(_columns.workspace_id == plain(workspace_id))
+    if person_id is not None:
+        statement = statement.where(of_person(person_id, _columns.key_id, _columns.at_ms))
     return next(iter(_load(conn, statement)), None)
 
 

@@ -33,11 +33,14 @@ def matches(column: ColumnElement[Any], value: str) -> ColumnElement[bool]:
     return func.lower(column).like(escaped, escape="\\")
 
 
-def keys_named(conn: Connection, wanted: str, workspace_id: str | None) -> list[str]:
-    """The ids of the keys with this id or name, the newest first. Raises `CallerError` for a pattern of too many."""
+def keys_named(conn: Connection, wanted: str, workspace_id: str | None, person_id: str | None = None) -> list[str]:
+    """The ids of the keys with this id or name, the newest first. Raises `CallerError` for a pattern of too many.
+    None: of all workspaces, of all people."""
     statement = select(keys.c.id).where(or_(keys.c.id == plain(wanted), matches(keys.c.name, wanted)))
     if workspace_id is not None:
         statement = statement.where(keys.c.workspace_id == plain(workspace_id))
+    if person_id is not None:
+        statement = statement.where(keys.c.person_id == plain(person_id))
     found = list(conn.scalars(statement.order_by(keys.c.created_ms.desc(), keys.c.id).limit(MAX_KEYS + 1)))
     if len(found) > MAX_KEYS:
         raise CallerError("invalid_value", f"More than {MAX_KEYS} keys have such a name.", param="key")

@@ -35,6 +35,7 @@ from streamweir.store.db.request_log import COLUMNS, Row
 from streamweir.store.db.tables import open_requests, requests
 from streamweir.store.journal.entries import plain
 from streamweir.store.requests.instances import names_of
+from streamweir.store.requests.ownership import of_person
 from streamweir.store.requests.pattern import is_pattern, matches
 
 MAX_ROWS = 1000
@@ -98,6 +99,8 @@ class RequestFilter(Struct, frozen=True, kw_only=True):
     workspace_id: str | None = None
     """None: every workspace."""
     key_id: str | None = None
+    person_id: str | None = None
+    """Only what this person may see: `store.requests.ownership`."""
     key_ids: tuple[str, ...] | None = None
     """Any of these keys. Empty: none."""
     model: str | None = None
@@ -142,11 +145,18 @@ class Page(Struct, frozen=True):
 
 
 def find_request(
-    conn: Connection, id: str, workspace_id: str | None = None, *, key_id: str | None = None
+    conn: Connection,
+    id: str,
+    workspace_id: str | None = None,
+    *,
+    key_id: str | None = None,
+    person_id: str | None = None,
 ) -> RequestRow | None:
     """By the request id, else the newest with that completion id: an upstream may have used it more than once."""
     id = plain(id)
     within = _equal({_columns.workspace_id: workspace_id, _columns.key_id: key_id})
+    if person_id is not None:
+        within.append(of_person(person_id, _columns.key_id, _columns.at_ms))
     found = read_rows(conn, select(requests).where(_columns.request_id == id, *within))
     if not found:
         by_completion = select(requests).where(_columns.completion_id == id, *within)
@@ -251,6 +261,8 @@ def _other_conditions(wanted: RequestFilter) -> list[ColumnElement[bool]]:
     for name in ("session", "end_user"):
         if (value := getattr(wanted, name)) is not None and is_pattern(value):
             found += [_columns[name].is_not(None), matches(_columns[name], value)]
+    if wanted.person_id is not None:
+        found.append(of_person(wanted.person_id, _columns.key_id, _columns.at_ms))
     if wanted.key_ids is not None:
         found.append(_columns.key_id.in_([plain(key_id) for key_id in wanted.key_ids]))
     if wanted.target is not None:

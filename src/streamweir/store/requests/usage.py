@@ -17,6 +17,7 @@ from streamweir.core.errors import CallerError
 from streamweir.policy.routing.latency import BUCKETS
 from streamweir.store.db.tables import SUMS, TTFT, requests, usage_days, usage_hours, usage_minutes, usage_quarters
 from streamweir.store.journal.entries import plain
+from streamweir.store.requests.ownership import of_person
 
 Step = Literal["minute", "quarter", "hour", "two_hours", "day"]
 Grouping = Literal["total", "key", "model", "provider"]
@@ -103,6 +104,8 @@ class UsageFilter(Struct, frozen=True, kw_only=True):
     key_id: str | None = None
     model: str | None = None
     provider: str | None = None
+    person_id: str | None = None
+    """Only what this person may see (`store.requests.ownership`): of a key that was given to it later, whole steps."""
 
 
 def step_ms(step: Step) -> int:
@@ -204,6 +207,8 @@ def _conditions(plan: _Plan, wanted: UsageFilter) -> list[ColumnElement[bool]]:
         columns.model: wanted.model,
         columns.provider: wanted.provider,
     }
+    if wanted.person_id is not None:
+        found.append(of_person(wanted.person_id, columns.key_id, plan.unit * plan.unit_ms))
     return found + [column == plain(value) for column, value in equal.items() if value is not None]
 
 

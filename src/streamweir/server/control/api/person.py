@@ -36,11 +36,11 @@ class PersonPatch(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     role: PersonRole | UnsetType = UNSET
     workspace: WorkspaceName | None | UnsetType = UNSET
     disabled: bool | UnsetType = UNSET
-    """A disabled person cannot log in, and has no session."""
+    """A disabled person cannot log in, and has no session. Its keys are refused until it is enabled."""
 
 
 class RemovalQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    revoke_keys: bool = False
+    revoke_keys: bool = True
     """Revoke the keys that are the person's. Else they stay in the workspace, as nobody's."""
 
 
@@ -124,7 +124,7 @@ async def change_person(call: Call[Nothing, PersonPatch]) -> PersonView:
         )
         return people.change_person(conn, person.id, change, actor=actor.name, at_ms=at_ms)
 
-    return view_person(await call.context.write(work))
+    return view_person(await call.context.change(work))
 
 
 async def invite_person(call: Call[Nothing, Nothing]) -> InvitedView:

@@ -43,10 +43,15 @@ _COSTS = Redactor(
 _VERDICTS = tuple(verdict.value for verdict in Verdict)
 
 
-class RequestMembers(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """As `store.requests.requests.RequestFilter`."""
+Order = Annotated[
+    Literal["newest", "oldest"],
+    Meta(description="What comes first. The `cursor` of a request leads to either side."),
+]
 
-    workspace: WorkspaceName | None = None
+
+class OwnRequestMembers(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """As `store.requests.requests.RequestFilter`: what everyone may filter by."""
+
     key: Annotated[str, Meta(description="A key, by its id or name. `*` stands for any part of the name.")] | None = (
         None
     )
@@ -65,8 +70,6 @@ class RequestMembers(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     stream: bool | None = None
     min_price_usd: Dollars | None = None
     max_price_usd: Dollars | None = None
-    min_cost_usd: Annotated[Dollars, Meta(description="Only for the operator.")] | None = None
-    max_cost_usd: Annotated[Dollars, Meta(description="Only for the operator.")] | None = None
     since_ms: Moment | None = None
     until_ms: Moment | None = None
     end_user: EndUser | None = None
@@ -77,13 +80,16 @@ class RequestMembers(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     )
 
 
+class RequestMembers(OwnRequestMembers, frozen=True, kw_only=True):
+    workspace: WorkspaceName | None = None
+    min_cost_usd: Annotated[Dollars, Meta(description="Only for the operator.")] | None = None
+    max_cost_usd: Annotated[Dollars, Meta(description="Only for the operator.")] | None = None
+
+
 class RequestQuery(RequestMembers, frozen=True, kw_only=True):
     cursor: Cursor | None = None
     limit: Limit = PAGE
-    order: Annotated[
-        Literal["newest", "oldest"],
-        Meta(description="What comes first. The `cursor` of a request leads to either side."),
-    ] = "newest"
+    order: Order = "newest"
 
 
 class FoundRequest(Struct, kw_only=True):
@@ -116,19 +122,22 @@ class Deleted(Struct, kw_only=True):
     deleted: bool
 
 
-def filter_of(query: RequestMembers, actor: Actor, rule: EndUserRule, conn: Connection) -> RequestFilter:
-    """Within the workspaces that the actor may see. `rule`: how end users are recorded. Raises `CallerError` for a
-    filter that would tell the actor a cost."""
+def filter_of(
+    query: RequestMembers, actor: Actor, rule: EndUserRule, conn: Connection, person_id: str | None = None
+) -> RequestFilter:
+    """Within the workspaces that the actor may see. `rule`: how end users are recorded. `person_id`: only what is this
+    person's. Raises `CallerError` for a filter that would tell the actor a cost."""
     if not actor.sees_cost and (query.min_cost_usd, query.max_cost_usd) != (None, None):
         raise forbidden("Only the operator may filter by cost: use 'min_price_usd' and 'max_price_usd'.")
     _check_word(query.verdict, "verdict", _VERDICTS)
     _check_word(query.dialect, "dialect", FRONTENDS.by_name)
     workspace_id = actor.workspace_filter(conn, query.workspace)
-    key_id, key_ids = _keys_of(conn, query.key, workspace_id)
+    key_id, key_ids = _keys_of(conn, query.key, workspace_id, person_id)
     return RequestFilter(
         workspace_id=workspace_id,
         key_id=key_id,
         key_ids=key_ids,
+        person_id=person_id,
         model=query.model,
         target=query.target,
         provider=query.provider,
@@ -158,12 +167,12 @@ def _user_of(wanted: str | None, rule: EndUserRule) -> str | None:
 
 
 def _keys_of(
-    conn: Connection, wanted: str | None, workspace_id: str | None
+    conn: Connection, wanted: str | None, workspace_id: str | None, person_id: str | None
 ) -> tuple[str | None, tuple[str, ...] | None]:
     """The key with this id, else those with this name. An id that no key has may still be in the log."""
     if wanted is None:
         return None, None
-    named = keys_named(conn, wanted, workspace_id)
+    named = keys_named(conn, wanted, workspace_id, person_id)
     if wanted in named or (not named and not is_pattern(wanted)):
         return wanted, None
     return (named[0], None) if len(named) == 1 else (None, tuple(named))
@@ -197,7 +206,7 @@ async def show_request(call: Call[Nothing, Nothing]) -> FoundRequest:
     def work(conn: Connection) -> RequestRow | OpenRequest:
         found = find_request(conn, id, workspace_id) or find_open(conn, id, workspace_id)
         if found is None:
-            raise _unknown(id)
+            raise unknown_request(id)
         return found
 
     await call.context.flush_accounting()
@@ -257,11 +266,11 @@ def _find_request(conn: Connection, call: Call[Nothing, Nothing]) -> RequestRow:
     id = call.path["id"]
     row = find_request(conn, id, call.actor.allowed_workspace)
     if row is None:
-        raise _unknown(id)
+        raise unknown_request(id)
     return row
 
 
-def _unknown(id: str) -> NotFound:
+def unknown_request(id: str) -> NotFound:
     return NotFound(f"there is no request {quoted(id)}")
 
 

@@ -29,6 +29,7 @@ from streamweir.store.requests.usage import (
     MAX_GROUPS,
     Grouping,
     Step,
+    Usage,
     UsageFilter,
     UsagePoint,
     read_usage,
@@ -96,6 +97,20 @@ def view_point(point: UsagePoint, sees_cost: bool) -> PointView:
     return PointView(at_ms=point.at_ms, group=point.group, usage=view_usage(point.sum, sees_cost))
 
 
+def view_series(
+    found: Usage, since_ms: int, until_ms: int, step: Step, by: UsageGrouping, sees_cost: bool
+) -> UsageSeries:
+    return UsageSeries(
+        since_ms=since_ms,
+        until_ms=until_ms,
+        step=step,
+        by=by,
+        total=view_usage(found.total, sees_cost),
+        groups=[GroupView(group=each.group, usage=view_usage(each.sum, sees_cost)) for each in found.groups],
+        series=[view_point(each, sees_cost) for each in found.group_series],
+    )
+
+
 async def show_usage(call: Call[UsageQuery, Nothing]) -> UsageSeries:
     query, actor = call.query, call.actor
     until_ms = query.until_ms if query.until_ms is not None else call.at_ms
@@ -118,15 +133,7 @@ async def show_usage(call: Call[UsageQuery, Nothing]) -> UsageSeries:
                 provider=query.provider,
             )
             found = read_usage(conn, wanted, query.step, cast("Grouping", query.by), groups=query.groups)
-        return UsageSeries(
-            since_ms=since_ms,
-            until_ms=until_ms,
-            step=query.step,
-            by=query.by,
-            total=view_usage(found.total, actor.sees_cost),
-            groups=[GroupView(group=each.group, usage=view_usage(each.sum, actor.sees_cost)) for each in found.groups],
-            series=[view_point(each, actor.sees_cost) for each in found.group_series],
-        )
+        return view_series(found, since_ms, until_ms, query.step, query.by, actor.sees_cost)
 
     await call.context.flush_accounting()
     return await call.context.read(work)

@@ -79,52 +79,6 @@ export interface SessionsEnded {
   sessions_ended: number;
 }
 
-export interface InvitedView extends PersonView {
-  invitation: string;
-}
-
-export interface NewPerson {
-  name: string;
-  role: "admin" | "billing" | "member" | "operator" | "owner" | "viewer";
-  workspace?: string | null;
-}
-
-export interface PersonPatch {
-  role?: "admin" | "billing" | "member" | "operator" | "owner" | "viewer";
-  workspace?: string | null;
-  disabled?: boolean;
-}
-
-export interface OpenSessionView {
-  id: string;
-  person: string | null;
-  key: string | null;
-  created_ms: number;
-  used_ms: number;
-  address: string | null;
-  browser: string | null;
-}
-
-export interface Workspace {
-  id: string;
-  name: string;
-  prepaid: boolean;
-  created_ms: number;
-  price_group: string | null;
-}
-
-export interface NewWorkspace {
-  name: string;
-  prepaid?: boolean;
-  price_group?: string | null;
-}
-
-export interface WorkspacePatch {
-  name?: string;
-  prepaid?: boolean;
-  price_group?: string | null;
-}
-
 export interface KeyView {
   id: string;
   workspace: string;
@@ -160,107 +114,66 @@ export interface NewKeyView extends KeyView {
   secret: string;
 }
 
-export interface NewKey {
-  rpm?: number | null;
-  tpm?: number | null;
-  max_streams?: number | null;
+export interface NewOwnKey {
   name: string;
-  workspace?: string | null;
-  scopes?: Scope[];
   models?: string[] | null;
-  dialect?: string | null;
   budget_usd?: string | number | null;
   budget_period?: BudgetPeriod | null;
-  log_content?: boolean;
-  show_routing?: boolean;
-  show_cost?: boolean;
-  resumable?: boolean;
-  price_group?: string | null;
-  person?: string | null;
   expires_ms?: number | null;
 }
 
-export interface KeyPatch {
-  rpm?: number | null;
-  tpm?: number | null;
-  max_streams?: number | null;
-  name?: string;
-  scopes?: Scope[];
-  models?: string[] | null;
-  dialect?: string | null;
-  budget_usd?: string | number | null;
-  budget_period?: BudgetPeriod | null;
-  log_content?: boolean;
-  show_routing?: boolean;
-  show_cost?: boolean;
-  resumable?: boolean;
-  price_group?: string | null;
-  person?: string | null;
-  expires_ms?: number | null;
-}
-
-export interface Rotation {
-  grace_s?: number;
-}
-
-export interface Erased {
-  requests: number;
-  contents: number;
-}
-
-export interface BalanceView {
-  workspace: string;
-  name: string;
+export interface OwnCreditView {
   prepaid: boolean;
-  granted_usd: string;
-  spent_usd: string;
-  held_usd: string;
-  balance_usd: string;
+  left_usd: string | null;
+  keys: number;
+  budget_left_usd: string | null;
+  allowed: MemberKeysView;
 }
 
-export interface Credit {
-  /** A workspace, by name or id. */
-  workspace: string;
-  /** Exact US dollars, as text or as a number. */
-  amount_usd: string | number;
-  note?: string;
+export interface MemberKeysView {
+  rpm: number | null;
+  tpm: number | null;
+  max_streams: number | null;
+  max_keys: number;
+  models: string[] | null;
+  budget_usd: string | null;
+  budget_period: string | null;
 }
 
-export interface LedgerView {
-  seq: number;
+export interface UsageSeries {
+  since_ms: number;
+  until_ms: number;
+  step: "day" | "hour" | "minute" | "quarter" | "two_hours";
+  by: "api" | "end_user" | "key" | "model" | "provider" | "session" | "tag" | "total";
+  total: UsageView;
+  groups: GroupView[];
+  series: PointView[];
+}
+
+export interface UsageView {
+  requests: number;
+  errors: number;
+  prompt_tokens: number;
+  cached_tokens: number;
+  cache_read_share: number | null;
+  completion_tokens: number;
+  reasoning_tokens: number;
+  price_usd: string;
+  unpriced: number;
+  cost_usd?: string;
+  uncosted?: number;
+  margin_usd?: string;
+  ttft_p50_ms: number | null;
+  ttft_p95_ms: number | null;
+}
+
+export interface GroupView {
+  group: string | null;
+  usage: UsageView;
+}
+
+export interface PointView extends GroupView {
   at_ms: number;
-  kind: "charge" | "credit" | "extension" | "reservation";
-  workspace: string;
-  key_id: string | null;
-  key_name: string | null;
-  request_id: string | null;
-  amount_usd: string;
-  released_usd: string | null;
-  price_usd: string | null;
-  cost_usd?: string | null;
-  margin_usd?: string | null;
-  note: string | null;
-}
-
-export interface PaymentView {
-  id: string;
-  workspace: string;
-  amount_usd: string;
-  status: string;
-  session_id: string | null;
-  created_ms: number;
-  paid_ms: number | null;
-}
-
-export interface NewPaymentView extends PaymentView {
-  url: string | null;
-}
-
-export interface NewPayment {
-  /** A workspace, by name or id. */
-  workspace: string;
-  /** Exact US dollars, as text or as a number. */
-  amount_usd: string | number;
 }
 
 export interface RequestView {
@@ -481,6 +394,166 @@ export interface LiveView {
   node: string | null;
 }
 
+export interface InvitedView extends PersonView {
+  invitation: string;
+}
+
+export interface NewPerson {
+  name: string;
+  role: "admin" | "billing" | "member" | "operator" | "owner" | "viewer";
+  workspace?: string | null;
+}
+
+export interface PersonPatch {
+  role?: "admin" | "billing" | "member" | "operator" | "owner" | "viewer";
+  workspace?: string | null;
+  disabled?: boolean;
+}
+
+export interface OpenSessionView {
+  id: string;
+  person: string | null;
+  key: string | null;
+  created_ms: number;
+  used_ms: number;
+  address: string | null;
+  browser: string | null;
+}
+
+export interface Workspace {
+  id: string;
+  name: string;
+  prepaid: boolean;
+  created_ms: number;
+  price_group: string | null;
+}
+
+export interface NewWorkspace {
+  name: string;
+  prepaid?: boolean;
+  price_group?: string | null;
+}
+
+export interface WorkspacePatch {
+  name?: string;
+  prepaid?: boolean;
+  price_group?: string | null;
+}
+
+export interface MemberKeysPatch {
+  rpm?: number | null;
+  tpm?: number | null;
+  max_streams?: number | null;
+  /** Of one member, in force at the same time. 0: members make none. */
+  max_keys?: number;
+  models?: string[] | null;
+  budget_usd?: string | number | null;
+  budget_period?: BudgetPeriod | null;
+}
+
+export interface NewKey {
+  rpm?: number | null;
+  tpm?: number | null;
+  max_streams?: number | null;
+  name: string;
+  workspace?: string | null;
+  scopes?: Scope[];
+  models?: string[] | null;
+  dialect?: string | null;
+  budget_usd?: string | number | null;
+  budget_period?: BudgetPeriod | null;
+  log_content?: boolean;
+  show_routing?: boolean;
+  show_cost?: boolean;
+  resumable?: boolean;
+  price_group?: string | null;
+  person?: string | null;
+  expires_ms?: number | null;
+}
+
+export interface KeyPatch {
+  rpm?: number | null;
+  tpm?: number | null;
+  max_streams?: number | null;
+  name?: string;
+  scopes?: Scope[];
+  models?: string[] | null;
+  dialect?: string | null;
+  budget_usd?: string | number | null;
+  budget_period?: BudgetPeriod | null;
+  log_content?: boolean;
+  show_routing?: boolean;
+  show_cost?: boolean;
+  resumable?: boolean;
+  price_group?: string | null;
+  person?: string | null;
+  expires_ms?: number | null;
+}
+
+export interface Rotation {
+  grace_s?: number;
+}
+
+export interface Erased {
+  requests: number;
+  contents: number;
+}
+
+export interface BalanceView {
+  workspace: string;
+  name: string;
+  prepaid: boolean;
+  granted_usd: string;
+  spent_usd: string;
+  held_usd: string;
+  balance_usd: string;
+}
+
+export interface Credit {
+  /** A workspace, by name or id. */
+  workspace: string;
+  /** Exact US dollars, as text or as a number. */
+  amount_usd: string | number;
+  note?: string;
+}
+
+export interface LedgerView {
+  seq: number;
+  at_ms: number;
+  kind: "charge" | "credit" | "extension" | "reservation";
+  workspace: string;
+  key_id: string | null;
+  key_name: string | null;
+  request_id: string | null;
+  amount_usd: string;
+  released_usd: string | null;
+  price_usd: string | null;
+  cost_usd?: string | null;
+  margin_usd?: string | null;
+  note: string | null;
+}
+
+export interface PaymentView {
+  id: string;
+  workspace: string;
+  amount_usd: string;
+  status: string;
+  session_id: string | null;
+  created_ms: number;
+  paid_ms: number | null;
+}
+
+export interface NewPaymentView extends PaymentView {
+  url: string | null;
+}
+
+export interface NewPayment {
+  /** A workspace, by name or id. */
+  workspace: string;
+  /** Exact US dollars, as text or as a number. */
+  amount_usd: string | number;
+}
+
 export interface ContentView {
   request_id: string;
   at_ms: number;
@@ -498,42 +571,6 @@ export interface FrameView {
 
 export interface Deleted {
   deleted: boolean;
-}
-
-export interface UsageSeries {
-  since_ms: number;
-  until_ms: number;
-  step: "day" | "hour" | "minute" | "quarter" | "two_hours";
-  by: "api" | "end_user" | "key" | "model" | "provider" | "session" | "tag" | "total";
-  total: UsageView;
-  groups: GroupView[];
-  series: PointView[];
-}
-
-export interface UsageView {
-  requests: number;
-  errors: number;
-  prompt_tokens: number;
-  cached_tokens: number;
-  cache_read_share: number | null;
-  completion_tokens: number;
-  reasoning_tokens: number;
-  price_usd: string;
-  unpriced: number;
-  cost_usd?: string;
-  uncosted?: number;
-  margin_usd?: string;
-  ttft_p50_ms: number | null;
-  ttft_p95_ms: number | null;
-}
-
-export interface GroupView {
-  group: string | null;
-  usage: UsageView;
-}
-
-export interface PointView extends GroupView {
-  at_ms: number;
 }
 
 export interface Overview {
