@@ -22,12 +22,16 @@ if TYPE_CHECKING:
     from streamweir.server.streams.shared import SharedStreams
 
 
+MIN_SHARED_KEEP_S = 10.0
+"""Readers at other nodes need a moment for the end of a stream."""
+
+
 def stream_settings(config: Config, workers: int) -> StreamSettings:
     """Workers share the memory."""
     streams = config.streams
     return StreamSettings(
         grace_s=streams.grace_s,
-        keep_s=streams.keep_s,
+        keep_s=streams.keep_s if config.shared is None else max(streams.keep_s, MIN_SHARED_KEEP_S),
         max_bytes=streams.max_bytes,
         total_bytes=streams.total_bytes // workers,
         max_per_key=streams.max_per_key,

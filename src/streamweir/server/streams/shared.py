@@ -26,8 +26,6 @@ from streamweir.store.streams.shared_frames import Lives, open_shared_frames
 
 KNOWN_S = 600.0
 """How long after its frames the head of a stream is kept."""
-_MIN_KEEP_S = 10.0
-"""Readers at other nodes need a moment for the end of a stream."""
 _CONNECT_S = 1.0
 _CLOSE_S = 2.0
 _HAND_OVER_S = 0.2
@@ -39,11 +37,10 @@ _RECOVERY_LEASES = 2
 class SharedStreams:
     def __init__(self, url: str, process: Process, settings: StreamSettings, background: BackgroundTasks) -> None:
         """`url`: of Valkey, as it is configured. Does not connect yet."""
-        keep_s = max(settings.keep_s, _MIN_KEEP_S)
         lives = Lives(
             lease_s=process.lease_s,
-            keep_s=keep_s,
-            known_s=keep_s + KNOWN_S,
+            keep_s=settings.keep_s,
+            known_s=settings.keep_s + KNOWN_S,
             recovery_s=_RECOVERY_LEASES * process.lease_s,
         )
         self._frames = open_shared_frames(url, process.instance, process.node, lives, process.timeout_s)
