@@ -8,6 +8,7 @@ from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
 from streamweir.policy.redact import Redactor
 from streamweir.server.telemetry.otel.content import MAX_CHARACTERS, content_attributes
+from streamweir.server.telemetry.record import RequestRecord
 from streamweir.store.requests.content import Content
 from support.answers import anthropic_stream, openai_stream, responses_stream
 from support.collector import attributes_of
@@ -17,7 +18,13 @@ CALLED = {"type": "tool_call", "id": "call_1", "name": "look_up", "arguments": '
 
 
 def found(
-    prompt: dict[str, Any] | str, answer: bytes = b"", dialect: str = "openai", *, text: str = "", is_cut: bool = False
+    prompt: dict[str, Any] | str,
+    answer: bytes = b"",
+    dialect: str = "openai",
+    *,
+    text: str = "",
+    is_cut: bool = False,
+    finish: str | None = None,
 ) -> dict[str, Any]:
     content = Content(
         request_id="req_1",
@@ -30,7 +37,8 @@ def found(
         caller_frames=[(1, answer[:40].decode()), (2, answer[40:].decode())],
         is_cut=is_cut,
     )
-    attributes = Span.FromString(content_attributes(content, dialect, Redactor(["swordfish"]))).attributes
+    record = RequestRecord(id="req_1", method="POST", path="/", dialect=dialect, finish=finish)
+    attributes = Span.FromString(content_attributes(content, record, Redactor(["swordfish"]))).attributes
     return {name.removeprefix("gen_ai."): json.loads(value) for name, value in attributes_of(attributes).items()}
 
 
@@ -94,6 +102,20 @@ def test_of_an_answer_that_was_cut_the_delivered_text_is_kept() -> None:
     content = found("{", b'data: {"half', text="Half an ans", is_cut=True)
     parts = [{"type": "text", "content": "Half an ans"}]
     assert content == {"output.messages": [{"role": "assistant", "parts": parts, "finish_reason": "error"}]}
+
+
+def test_an_answer_that_is_too_long_to_be_kept_whole_has_not_failed() -> None:
+    content = found("{", b'data: {"half', text="Half an ans", is_cut=True, finish="length")
+    assert [each["finish_reason"] for each in content["output.messages"]] == ["length"]
+
+
+def test_a_refusal_of_the_model_is_its_answer() -> None:
+    message = {"role": "assistant", "content": None, "refusal": "I will not."}
+    choice = {"index": 0, "message": message, "finish_reason": "stop"}
+    answer = {"id": "x", "object": "chat.completion", "created": 1, "model": "m", "choices": [choice]}
+    content = found({"model": "m", "messages": [{"role": "user", "content": "Hi."}]}, json.dumps(answer).encode())
+    parts = [{"type": "text", "content": "I will not."}]
+    assert content["output.messages"] == [{"role": "assistant", "parts": parts, "finish_reason": "stop"}]
 
 
 @pytest.mark.parametrize("prompt", ["", "{", "[]", '"text"', '{"messages": 1}', '{"model": "m"}'])

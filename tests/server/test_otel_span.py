@@ -132,7 +132,9 @@ def test_the_page_lists_the_attributes_of_the_spans() -> None:
         upstream_frames=(),
         caller_frames=(),
     )
-    content = content_attributes(stored, "openai", Redactor())
+    content = content_attributes(
+        stored, RequestRecord(id="req_1", method="POST", path="/", dialect="openai"), Redactor()
+    )
     request, failed, answered = written(everything(), shows_costs=True, content=content)
     assert names_of([request]) == listed("The span of a request")
     assert names_of([failed, answered]) == listed("The span of an attempt")

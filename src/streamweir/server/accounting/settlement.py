@@ -40,8 +40,8 @@ class Report(Protocol):
 
     def request_ended(self, record: RequestRecord, /) -> None: ...
 
-    async def content_ready(self, record: RequestRecord, content: Content, /) -> None:
-        """After `request_ended`, if its content is stored."""
+    async def content_ready(self, record: RequestRecord, content: Content | None, /) -> None:
+        """After `request_ended`, once for each record with `has_content`. None: it could not be read."""
         ...
 
 
@@ -77,7 +77,7 @@ class Settlements:
         await self._idle.wait()
 
     async def _settle(self, ended: EndedRequest) -> None:
-        loop, record = asyncio.get_running_loop(), ended.record
+        record = ended.record
         try:
             settlement = await self._count(ended)
             if settlement is not None:
@@ -86,11 +86,19 @@ class Settlements:
             record.has_content = ended.content is not None and self._contents is not None
             self._finish(ended)
             if ended.content is not None and self._contents is not None:
-                content = await loop.run_in_executor(self._executor, ended.content)
-                self._contents.put(content)
+                content = await self._read(ended.content, record.id)
+                if content is not None:
+                    self._contents.put(content)
                 await self._report.content_ready(record, content)
         except Exception as reason:  # noqa: BLE001 (a bug: if it is not settled, it is found as an orphan)
             self._fault(reason, record.id)
+
+    async def _read(self, content: Callable[[], Content], id: str) -> Content | None:
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._executor, content)
+        except Exception as reason:  # noqa: BLE001 (a bug: the request is settled and logged all the same)
+            self._fault(reason, id)
+            return None
 
     async def _count(self, ended: EndedRequest) -> Settlement | None:
         if ended.count is None:

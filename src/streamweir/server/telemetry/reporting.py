@@ -40,6 +40,8 @@ class Reporting:
         self._used: Config | None = None
         self._is_started = False
         self._closing: set[asyncio.Task[None]] = set()
+        self._awaited: dict[str, Exporter] = {}
+        """By request: who has its record, and waits for its content. A reload in between changes nothing about that."""
 
     def use(self, config: Config, targets: Sequence[str], keys: Sequence[str]) -> None:
         """A new configuration, with the names of its targets and the ids of its keys."""
@@ -69,10 +71,13 @@ class Reporting:
         self._metrics.request_ended(record)
         if self._exporter is not None:
             self._exporter.request_ended(record)
+            if self._exporter.awaits_content(record):
+                self._awaited[record.id] = self._exporter
 
-    async def content_ready(self, record: RequestRecord, content: Content) -> None:
-        if self._exporter is not None and self._redactor is not None:
-            await self._exporter.content_ready(record, content, self._redactor(), self._executor)
+    async def content_ready(self, record: RequestRecord, content: Content | None) -> None:
+        exporter = self._awaited.pop(record.id, None)
+        if exporter is not None and self._redactor is not None:
+            await exporter.content_ready(record, content, self._redactor(), self._executor)
 
     def _exporter_for(self, config: Config, models: Iterable[str], targets: Iterable[str]) -> "Exporter | None":
         if config.telemetry.endpoint is None:

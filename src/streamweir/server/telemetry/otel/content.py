@@ -17,6 +17,7 @@ from streamweir.core.request import ChatRequest
 from streamweir.frontends.table import FRONTENDS
 from streamweir.policy.redact import Redactor
 from streamweir.server.telemetry.otel.protobuf import attribute
+from streamweir.server.telemetry.record import RequestRecord
 from streamweir.store.requests.content import Content
 from streamweir.wire import jsonio
 
@@ -29,13 +30,13 @@ _KINDS: dict[type[Part], str] = {model: kind for kind, model in PART_TYPES.items
 _Part = dict[str, Any]
 
 
-def content_attributes(content: Content, dialect: str, redactor: Redactor) -> bytes:
-    """`dialect`: the name of the frontend."""
+def content_attributes(content: Content, record: RequestRecord, redactor: Redactor) -> bytes:
+    dialect = record.dialect or ""
     messages = list(_input(content.prompt, dialect))
     found = {
         _INSTRUCTIONS: [part for each in messages if each["role"] in _SYSTEM for part in each["parts"]],
         _INPUT: [each for each in messages if each["role"] not in _SYSTEM],
-        _OUTPUT: list(_output(content, dialect)),
+        _OUTPUT: list(_output(content, dialect, record.finish)),
     }
     return b"".join([attribute(name, _text_of(values, redactor)) for name, values in found.items() if values])
 
@@ -103,16 +104,21 @@ def _texts(message: Message) -> Iterable[str]:
     return (part.text for part in message.parts if isinstance(part, TextPart))
 
 
-def _output(content: Content, dialect: str) -> Iterator[_Part]:
+def _output(content: Content, dialect: str, finish: str | None) -> Iterator[_Part]:
+    """`finish`: of the request. The other APIs have one choice, and other words for its end."""
     choices = _choices(content, dialect) if not content.is_cut else []
+    is_chat = dialect not in (MESSAGES, RESPONSES)
     for choice in choices:
         parts = [{"type": "reasoning", "content": choice.reasoning}] if choice.reasoning else []
         parts += [_text(text) for text in (choice.text, choice.refusal) if text]
         parts += [_call(call.id, call.name, call.arguments) for call in choice.tool_calls]
-        finish = choice.finish_reason or "error"
-        yield {"role": "assistant", "parts": parts, "finish_reason": "tool_call" if finish == "tool_calls" else finish}
+        yield {
+            "role": "assistant",
+            "parts": parts,
+            "finish_reason": _reason(choice.finish_reason if is_chat else finish),
+        }
     if not choices and content.answer:
-        yield {"role": "assistant", "parts": [_text(content.answer)], "finish_reason": "error"}
+        yield {"role": "assistant", "parts": [_text(content.answer)], "finish_reason": _reason(finish)}
 
 
 def _choices(content: Content, dialect: str) -> list[Choice]:
@@ -127,7 +133,16 @@ def _choices(content: Content, dialect: str) -> list[Choice]:
     else:
         reader.feed(received)
         reader.finish()
-    return [choice for choice in reader.completion.choices if choice.text or choice.tool_calls or choice.reasoning]
+    return [choice for choice in reader.completion.choices if _says_something(choice)]
+
+
+def _says_something(choice: Choice) -> bool:
+    return bool(choice.text or choice.refusal or choice.tool_calls or choice.reasoning)
+
+
+def _reason(finish: str | None) -> str:
+    """In the conventions' words."""
+    return "tool_call" if finish == "tool_calls" else finish or "error"
 
 
 def _text(text: str) -> _Part:

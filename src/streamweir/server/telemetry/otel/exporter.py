@@ -3,8 +3,9 @@
     record -> spans, encoded -> SpanQueue ----> OtlpClient -> collector
           `-> Measurement ----> MetricTurn --/
 
-Called once for each request (`request_ended`), and once more if its content is sent too. Everything else happens in
-two background tasks. A reload makes another exporter, and closes this one.
+Called once for each request (`request_ended`), and once more if its content is sent too (`awaits_content`): then its
+spans are made with the content, or without it if that cannot be read. Everything else happens in two background tasks.
+A reload makes another exporter, and closes this one when it has got the content of its requests.
 """
 
 import asyncio
@@ -13,6 +14,7 @@ import socket
 import time
 from collections.abc import Iterable
 from concurrent.futures import Executor
+from contextlib import suppress
 from typing import Final
 from uuid import uuid4
 
@@ -55,6 +57,9 @@ class Exporter:
         self._measurement = Measurement(time.time_ns) if settings.metrics else None
         self._turn = MetricTurn(export, self._encode_metrics) if self._measurement is not None else None
         self._ended: list[RequestRecord] = []
+        self._awaited: dict[str, RequestRecord] = {}
+        """Those whose content is being read."""
+        self._has_all = asyncio.Event()
         self._tasks: list[BackgroundTask] = []
 
     def use(self, config: Config, models: Iterable[str], targets: Iterable[str]) -> None:
@@ -73,6 +78,13 @@ class Exporter:
 
     async def close(self) -> None:
         """Sends what is left, for at most `FLUSH_S`."""
+        self._has_all.clear()
+        if self._awaited:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(FLUSH_S):
+                    await self._has_all.wait()
+        for record in [*self._awaited.values()]:
+            self._put_awaited(record, b"")
         self.read_ended()
         if self.spans is not None:
             self.spans.close()
@@ -86,6 +98,8 @@ class Exporter:
     def request_ended(self, record: RequestRecord) -> None:
         """Records are read some at a time: one after the other they take less than each between two requests."""
         self._ended.append(record)
+        if self.awaits_content(record):
+            self._awaited[record.id] = record
         if len(self._ended) >= MAX_ENDED:
             self.read_ended()
         elif self.spans is not None and len(self._ended) == 1:
@@ -96,18 +110,31 @@ class Exporter:
         for record in ended:
             if self._measurement is not None and record.key_id is not None:
                 self._measurement.count(record)
-            if not (self._settings.content and record.has_content):
+            if not self.awaits_content(record):
                 self._put(record)
 
+    def awaits_content(self, record: RequestRecord) -> bool:
+        """Whether the spans are made when its content is ready. It stays so: a reload with other settings makes another
+        exporter."""
+        return self._settings.content and record.has_content and self._is_exported(record)
+
     async def content_ready(
-        self, record: RequestRecord, content: Content, redactor: Redactor, executor: Executor
+        self, record: RequestRecord, content: Content | None, redactor: Redactor, executor: Executor
     ) -> None:
-        """After `request_ended`, for a key that stores content."""
-        trace = record.trace
-        if not self._settings.content or self.spans is None or trace is None or not trace.is_sampled:
-            return
-        encode = asyncio.get_running_loop().run_in_executor
-        self._put(record, await encode(executor, content_attributes, content, record.dialect or "", redactor))
+        """Once for each that is awaited. None: it could not be read."""
+        attributes = b""
+        try:
+            if content is not None:
+                encode = asyncio.get_running_loop().run_in_executor
+                attributes = await encode(executor, content_attributes, content, record, redactor)
+        finally:
+            self._put_awaited(record, attributes)
+
+    def _put_awaited(self, record: RequestRecord, content: bytes) -> None:
+        if self._awaited.pop(record.id, None) is not None:
+            self._put(record, content)
+        if not self._awaited:
+            self._has_all.set()
 
     def _encode_metrics(self) -> tuple[bytes, int]:
         self.read_ended()
@@ -118,6 +145,9 @@ class Exporter:
         if trace is not None and trace.is_sampled and self.spans is not None:
             spans, count = self._writer.write(record, trace, content)
             self.spans.put(spans, count, is_refusal=not record.attempts)
+
+    def _is_exported(self, record: RequestRecord) -> bool:
+        return self.spans is not None and record.trace is not None and record.trace.is_sampled
 
 
 def resource_of(config: Config) -> bytes:

@@ -141,7 +141,10 @@ class SpanQueue:
     def put(self, spans: bytes, count: int, *, is_refusal: bool = False) -> None:
         """`is_refusal`: of a request that was refused. There may be many: they get half of the queue."""
         size = self._bytes + len(spans)
-        if size > self._max_bytes or (is_refusal and 2 * size > self._max_bytes) or self._sender.closing.is_set():
+        if self._sender.closing.is_set():
+            self._dropped[TRACES, _CLOSED] += count
+            return
+        if size > self._max_bytes or (is_refusal and 2 * size > self._max_bytes):
             self._dropped[TRACES, _FULL] += count
             return
         if not self._waiting:
