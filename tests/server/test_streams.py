@@ -99,6 +99,7 @@ async def test_a_caller_that_lost_its_connection_gets_the_rest_and_pays_once() -
         assert record.verdict is Verdict.COMPLETED
         assert record.resumed == 1
         ((since, until_s),) = record.reader_gaps
+        assert record.reader_gap_count == 1
         assert until_s is not None
         assert 0 <= since <= until_s
         assert len(up.requests) == 1

@@ -101,7 +101,7 @@ def _add_times(row: Row, record: RequestRecord) -> None:
         row.gap_p50_ms, row.gap_p99_ms = round(gaps.p50_s * 1000), round(gaps.p99_s * 1000)
         row.gap_max_ms = round(gaps.max_s * 1000)
     if record.resumed is not None:
-        row.resumed = record.resumed
+        row.resumed, row.reader_gap_count = record.resumed, record.reader_gap_count
         if record.reader_gaps:
             row.reader_gaps = _json([_gap(since, until) for since, until in record.reader_gaps])
     if record.timeline is not None:

@@ -140,7 +140,7 @@ class ResumableStream:
         """Adds how it was read. At its end."""
         if self._frames is not None:
             record.resumed = self.resumed
-            record.reader_gaps = self.gaps.since(self.arrived_s)
+            record.reader_gaps, record.reader_gap_count = self.gaps.since(self.arrived_s), self.gaps.count
         if self._is_stream and (self._frames is None or self._frames.given_up is not None):
             record.flags += ("resume_given_up",)
 

@@ -105,6 +105,8 @@ class RequestRecord(Struct, kw_only=True, gc=False):
     """How often a reader of a resumable stream came back, or came in addition."""
     reader_gaps: tuple[tuple[float, float | None], ...] = ()
     """When nobody read it, since its arrival. An end of None: nobody came back."""
+    reader_gap_count: int = 0
+    """`reader_gaps` has the first of them."""
     usage: Usage | None = None
     usage_source: UsageSource | None = None
     flags: tuple[str, ...] = ()

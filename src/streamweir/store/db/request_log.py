@@ -376,11 +376,15 @@ class Row(Struct, kw_only=True, omit_defaults=True):
     reader_gaps: Annotated[
         str | None,
         LogColumn(
-            about="Of a resumable stream: when nobody read it.",
+            about="Of a resumable stream: when nobody read it. The first 19 times, and the last if nobody came back.",
             shown="detail",
             json="list",
             api=list[ReaderGapView],
         ),
+    ] = None
+    reader_gap_count: Annotated[
+        int | None,
+        LogColumn(about="Of a resumable stream: how often nobody read it.", shown="detail", is_small=True),
     ] = None
 
 

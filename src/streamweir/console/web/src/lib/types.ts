@@ -309,8 +309,10 @@ export interface RequestDetail extends RequestView {
   parameters: ParametersView | null;
   /** Why the gateway refused it. Null: a provider was asked, or the row is older. */
   refusal: RefusalView | null;
-  /** Of a resumable stream: when nobody read it. */
+  /** Of a resumable stream: when nobody read it. The first 19 times, and the last if nobody came back. */
   reader_gaps: ReaderGapView[];
+  /** Of a resumable stream: how often nobody read it. */
+  reader_gap_count: number | null;
   /** Its place in the log: with it, `GET /api/requests` goes on from here, in either order. */
   cursor: string;
   /** The lines that add up to the price. Null: there is no price, or its rates were not kept. */
