@@ -188,10 +188,10 @@ class Runs:
         assert self.asked[case.number] == 1, "its provider was asked once"
         for reader in case.readers:
             if whole.is_the_same:
-                assert reader.events == whole.events
+                assert_same(reader.events, whole.events)
             else:
-                assert [plain(event) for event in reader.events] == [plain(event) for event in whole.events]
-            assert reader.events == case.readers[0].events
+                assert_same(list(map(plain, reader.events)), list(map(plain, whole.events)))
+            assert_same(reader.events, case.readers[0].events)
 
     async def check_rows(self, ships: Fleet) -> None:
         expected_rows = len(self.cases) + 2 * len(self.whole)
@@ -230,6 +230,15 @@ async def row_of(ships: Fleet, id: str) -> RequestRow:
     await until(lambda: any(record.id == id for record in gate.records))
     (row,) = await ships.read(lambda conn: list_requests(conn, RequestFilter(id=id), limit=2).rows)
     return row
+
+
+def assert_same(events: list[bytes], expected: list[bytes]) -> None:
+    """To show the difference of long answers takes minutes."""
+    for number, (event, other) in enumerate(zip(events, expected, strict=False), 1):
+        if event != other:
+            raise AssertionError(f"event {number} is {event[:500]!r}, and not {other[:500]!r}")
+    if len(events) != len(expected):
+        raise AssertionError(f"{len(events)} events, and not {len(expected)}")
 
 
 def plain(event: bytes) -> bytes:

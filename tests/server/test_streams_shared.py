@@ -247,6 +247,24 @@ async def test_a_whole_answer_is_waited_for_at_another_node_and_tried_there_if_i
         assert (await ask_once(here, stream=False)).status == 503, "not 409: it may be kept"
 
 
+async def test_an_answer_that_is_kept_is_not_denied_while_it_is_on_its_way_to_valkey(
+    tmp_path: Path, own_valkey: ValkeyServer
+) -> None:
+    async with fleet(whole(openai_whole()), tmp_path, count=2, valkey=own_valkey, toml=KEYS, named=True) as ships:
+        here, there = ships.gates
+        first = await ask_once(here, stream=False)
+        await here.settled()
+        shared = there.gateway._streams.shared
+        assert shared is not None
+        lost_at = shared._follower.lost_at
+        own_valkey.flush()  # the answer comes again as soon as its node has noticed
+        own_valkey.execute("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
+        await until(lambda: shared._follower.lost_at > lost_at)
+        while (again := await ask_once(there, stream=False)).status == 503:
+            pass
+        assert (again.status, again.body) == (200, first.body)
+
+
 async def test_a_draining_node_sends_its_callers_to_another_and_reads_on(tmp_path: Path, valkey: ValkeyServer) -> None:
     pause = Pause()
     async with two_nodes(pause, tmp_path, valkey) as (_, here, there):

@@ -42,7 +42,9 @@ class Api(NamedTuple):
             body = {"model": model, "prompt": asked, "stream": True, "max_tokens": 500_000}
             return chat_request(path=self.path, body=json.dumps(body).encode(), headers=headers)
         messages = [{"role": "user", "content": asked}]
-        return chat_request(path=self.path, model=model, messages=messages, stream=True, headers=headers)
+        return chat_request(
+            path=self.path, model=model, messages=messages, stream=True, max_tokens=500_000, headers=headers
+        )
 
 
 APIS = (
@@ -216,7 +218,8 @@ class Case:
             assert came.ids == list(range(len(before) + 1, len(before) + 1 + len(came.events)))
         if is_repeat:
             longer, shorter = sorted((reader.events, came.events), key=len, reverse=True)
-            assert longer[: len(shorter)] == shorter, "the same again"
+            if longer[: len(shorter)] != shorter:
+                raise AssertionError("what was sent again differs")
             reader.events = longer
         else:
             reader.events += came.events

@@ -11,6 +11,7 @@ is a failed assertion. How it leaves (`half_close`, `close`, `reset`) is what ma
 import asyncio
 import socket
 import struct
+from contextlib import suppress
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
@@ -143,6 +144,12 @@ class RawClient:
         """Leaves with a RST."""
         self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         self.sock.close()
+
+    def leave(self) -> None:
+        """Loses its connection while it may be reading: that ends as if the other side had closed."""
+        with suppress(OSError):  # it is closed already
+            self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            self.sock.shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:
         self.sock.close()

@@ -64,7 +64,7 @@ class ResumingCaller:
     def lose_connection(self) -> None:
         """As when a phone changes its network."""
         if self._client is not None:
-            self._client.reset()
+            self._client.leave()
 
     def _resume(self) -> bytes:
         path = f"/v1/streams/{self.stream_id}?after={len(self.events)}"

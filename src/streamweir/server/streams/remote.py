@@ -157,9 +157,17 @@ class RemoteStreams:
             raise unavailable()
         return None
 
-    async def find_replayed(self, key_id: str, idempotency: bytes) -> RemoteStream | None:
-        """As `find`, but it looks once."""
-        return self._found(await _available(self._shared.find_idempotent(idempotency_key(key_id, idempotency))))
+    async def find_replayed(self, key_id: str, idempotency: bytes, *, is_used: bool) -> RemoteStream | None:
+        """As `find`, but if it is not known that there was such a request, it looks once."""
+        key = idempotency_key(key_id, idempotency)
+        for wait_s in FIND_S if is_used else FIND_S[:1]:
+            await asyncio.sleep(wait_s)
+            found = self._found(await _available(self._shared.find_idempotent(key)))
+            if found is not None:
+                return found
+        if is_used:
+            self._check_complete()
+        return None
 
     def _found(self, found: FoundStream | None) -> RemoteStream | None:
         return RemoteStream(self, found) if found is not None else None

@@ -21,10 +21,10 @@ class RemoteReplays:
         self._streams = streams
         self._keepalive_s = keepalive_s
 
-    async def find(self, head: StreamHead, /) -> RemoteStream | None:
+    async def find(self, head: StreamHead, /, *, is_used: bool) -> RemoteStream | None:
         if head.idempotency is None:
             return None
-        found = await self._streams.find_replayed(head.key_id, head.idempotency.key)
+        found = await self._streams.find_replayed(head.key_id, head.idempotency.key, is_used=is_used)
         if found is None or not found.is_kept:
             return None
         is_same = found.head.idempotency == head.idempotency and found.head.key_id == head.key_id

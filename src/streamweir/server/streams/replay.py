@@ -30,9 +30,10 @@ class AnsweredElsewhere(Exception):
 
 
 class OtherNodes(Protocol):
-    def find(self, head: StreamHead, /) -> Awaitable[Any]:
+    def find(self, head: StreamHead, /, *, is_used: bool) -> Awaitable[Any]:
         """The `RemoteStream` of the request that one with this head repeats. None: there is none. Raises
-        `GatewayFault` if that is not known."""
+        `GatewayFault` if that is not known. `is_used`: its `Idempotency-Key` was used, and the answer may still be on
+        its way here."""
         ...
 
     def answer(self, found: Any, reader: Reader, /) -> Coroutine[Any, Any, None]: ...
@@ -66,7 +67,7 @@ class Replay:
         if self._others is None or self._stream is None:
             return
         with suppress(GatewayFault):
-            found = await self._others.find(self._stream.head)
+            found = await self._others.find(self._stream.head, is_used=False)
             if found is not None and not found.is_lost:  # of a dead node: it may have cost nothing
                 self._answer(found)
 
@@ -93,8 +94,10 @@ class Replay:
     async def _may_wait(self, refusal: Refusal) -> bool:
         code, stream = refusal.error.code, self._stream
         if code == "idempotency_completed" and stream is not None:
-            if self._others is not None and (found := await self._others.find(stream.head)) is not None:
-                self._answer(found)
+            if self._others is not None:
+                found = await self._others.find(stream.head, is_used=True)
+                if found is not None:
+                    self._answer(found)
             reason = self._table.why_not_replayed(stream.head.key_id, self.idempotency)
             raise Refusal(CallerError(code, f"{refusal.error.message} {reason}".rstrip()), refusal.headers) from None
         return code == "idempotency_in_progress" and self._others is not None
