@@ -338,6 +338,28 @@ async def test_without_valkey_a_stream_goes_on_where_it_is_and_is_shared_again_a
         assert record.flags == ()
 
 
+async def test_a_stream_that_ended_since_the_copy_that_valkey_came_back_with_is_whole_again(
+    tmp_path: Path, own_valkey: ValkeyServer
+) -> None:
+    pause = Pause()
+    async with two_nodes(pause, tmp_path, own_valkey) as (_, here, there):
+        async with await here.connect() as client:
+            id, first = await begin(client)
+            assert (await peek(there, id)).status == 200
+            assert own_valkey.execute("SAVE") == b"+OK\r\n"
+            pause.goes_on.set()
+            whole = first + await client.rest()
+        await until_ended(there, id)
+        own_valkey.kill()
+        own_valkey.start()
+        body = b""
+        while body != whole:  # until its node has noticed, it may be closed between two events
+            assert whole.startswith(body)
+            reply = await send(there, id)
+            assert reply.status in (200, 503)
+            body = reply.body if reply.status == 200 else b""
+
+
 async def peek(gate: Gate, id: str) -> Reply:
     async with await gate.connect() as client:
         await client.send(read_request(id))

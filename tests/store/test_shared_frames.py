@@ -218,6 +218,32 @@ async def test_a_failover_that_lost_the_last_frames_is_caught_up(server: ValkeyS
         assert await there.read("s") == ([event(1), event(2), event(3)], COMPLETE)
 
 
+@pytest.mark.parametrize("is_in_memory", [True, False])
+async def test_a_failover_that_lost_the_end_of_a_stream_does_not_leave_it_open(
+    is_in_memory: bool, own_server: ValkeyServer
+) -> None:
+    async with node(own_server, "a") as here, node(own_server, "b") as there:
+        stream = here.open("s")
+        stream.add(event(1))
+        assert await stream.flushed()
+        assert own_server.execute("SAVE") == b"+OK\r\n"
+        stream.add(event(2))
+        await stream.end()
+        if not is_in_memory:
+            stream.published.forget()
+        own_server.kill()
+        own_server.start()
+        here.publisher.check()
+        expected = COMPLETE if is_in_memory else GIVEN_UP
+        async with asyncio.timeout(WAIT_TIMEOUT_S):
+            while (await found(there, "s")).state is LIVE:
+                await asyncio.sleep(0.001)
+        assert (await found(there, "s")).state is expected
+        if is_in_memory:
+            assert await there.read("s") == ([event(1), event(2)], COMPLETE)
+            assert here.publisher.held_bytes == len(event(1) + event(2))
+
+
 async def test_a_stream_whose_frames_memory_dropped_is_given_up_for_all(server: ValkeyServer) -> None:
     prefix = new_prefix()
     async with node(server, "a", prefix=prefix) as here, node(server, "b", prefix=prefix) as there:

@@ -6,6 +6,7 @@ matter which calls were lost.
 
     open, append ..., end                  as the stream goes on
     open, append from the first event on   after Valkey has lost its data (`reset`)
+    open, append ..., end                  from where Valkey is, if it may have gone back to an older copy (`confirm`)
     give_up                                its frames were dropped from memory before Valkey had all of them, or Valkey
                                            shall have no more of them, or its caller has deleted it
 """
@@ -178,7 +179,7 @@ class PublishedStream:
         if self.is_dropped:
             self._was_drop_sent = True
             return ["give_up", self.id, self.state, self.meta], 1, 0
-        if source is not None and self.state is not SharedState.LIVE and at == source.events:
+        if self.state is not SharedState.LIVE and (source is None or at == source.events):
             words += ("end", self.id, str(at), self.state)
             count += 1
         return words, count, size
@@ -189,13 +190,17 @@ class PublishedStream:
         last = answers[-1] if answers else str(self.sent)
         if self.is_dropped:
             self._apply_drop(last)
+        elif self.source is None:
+            self._apply_without_source(last)
         elif last.isdigit():
+            if int(last) < self.sent:  # that part of it is lost there
+                size -= self.sent_bytes * (self.sent - int(last)) // self.sent
             self._is_open, self.sent = True, int(last)
             self._note_sent(size)
             self._resolve(is_published=True)
             if not self.is_published:
                 self.appended()
-        elif last == Answer.ENDED and self.source is not None:
+        elif last == Answer.ENDED:
             self._is_open = self.is_done = True
             self.sent = self.source.events
             self._note_sent(size)
@@ -217,6 +222,19 @@ class PublishedStream:
         self._is_open = self.is_done = False
         self.sent = 0
         self._note_sent(-self.sent_bytes)
+
+    def confirm(self) -> None:
+        """Valkey may have gone back to an older copy of it, as a replica that was behind."""
+        if not self.is_refused:
+            self._is_open = self.is_done = False
+            self.appended()
+
+    def _apply_without_source(self, last: str) -> None:
+        """It had all of it before."""
+        if last.isdigit():
+            self._drop(SharedState.GIVEN_UP)
+        else:
+            self.is_done = True
 
     def _drop(self, state: SharedState) -> None:
         if not (self.is_dropped or self.is_refused):

@@ -198,6 +198,10 @@ class FramePublisher:
         self._note_lease(had_lease=published.had_lease)
         return True
 
+    def _confirm_all(self) -> None:
+        for stream in (*self._live.values(), *self._ended.values(), *self._dropped.values()):
+            stream.confirm()
+
     def _note_lease(self, *, had_lease: bool) -> None:
         """Without a lease Valkey may have lost its data: whatever is still in memory is offered again."""
         if self._has_lease and not had_lease:
@@ -224,6 +228,7 @@ class FramePublisher:
             with suppress(TimeoutError):
                 async with asyncio.timeout(wait_s):
                     await self._must_check.wait()
+                self._confirm_all()
             self._must_check.clear()
             if not (self._live or self._ended or self._dropped):  # one that was given up may run
                 self._has_lease = False
