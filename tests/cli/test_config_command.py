@@ -53,6 +53,9 @@ def test_a_file_without_mistakes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     (tmp_path / "env").write_text(f"KEY={CANARY}\n")
     result = check(tmp_path, "a.toml", "--env-file", "env", monkeypatch=monkeypatch)
     assert (result.exit_code, result.output) == (0, "a.toml: no mistake was found.\n")
+    assert check(tmp_path, "--config", "a.toml", "--env-file", "env", monkeypatch=monkeypatch).output == result.output
+    twice = check(tmp_path, "a.toml", "--config", "a.toml", monkeypatch=monkeypatch)
+    assert (twice.exit_code, "name the file once" in twice.output) == (2, True)
     result = check(tmp_path, "a.toml", "--env-file", "env", "--workers", "2", monkeypatch=monkeypatch)
     assert result.exit_code == 1
     assert result.stderr.startswith("a.toml:5:1: providers.a.rpm: a limit with 2 workers needs [shared]")

@@ -255,3 +255,20 @@ def test_g25_a_data_directory_that_cannot_be_used(tmp_path: Path) -> None:
 def test_g25_a_key_that_cannot_be_kept(tmp_path: Path) -> None:
     (tmp_path / "data" / "development.key").mkdir(parents=True)
     assert "the development key cannot be written here: Is a directory" in start(tmp_path).stderr
+
+
+async def test_each_reload_names_the_settings_that_need_a_restart(tmp_path: Path) -> None:
+    """Not the first one alone: whoever looks at the last lines would take the file for what is in use."""
+    async with served(tmp_path, f'[server]\nnode = "one"\n{SIM}') as program:
+        file = tmp_path / "streamweir.toml"
+        file.write_text(file.read_text().replace('node = "one"', 'node = "two"'))
+        for _ in range(2):
+            program.signal(signal.SIGHUP)
+            warning = await program.logged("setting not reloaded: it needs a restart")
+            assert (warning["level"], warning["setting"], warning["node"]) == ("warning", "server.node", "one")
+            await program.logged("configuration reloaded")
+        file.write_text(file.read_text().replace('node = "two"', 'node = "one"'))
+        program.signal(signal.SIGHUP)
+        await program.logged("configuration reloaded")
+        said = [each for each in program.events if each["event"].startswith("setting not reloaded")]
+        assert len(said) == 2, "it is as at the start"

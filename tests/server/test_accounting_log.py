@@ -50,6 +50,7 @@ def test_losing_valkey_and_its_return_are_warnings_with_what_follows() -> None:
 def test_which_budgets_are_refused_depends_on_who_decides(decides_alone: bool, has_valkey: bool, refused: str) -> None:
     (away,) = logged(AccountingLog(decides_alone=decides_alone, has_valkey=has_valkey), ("database_away", {}))
     assert refused in away["effect"]
+    assert away["effect"].endswith("a key of the database"), "it is said to its end"
 
 
 def test_other_events_are_errors_unless_they_are_harmless() -> None:

@@ -300,8 +300,18 @@ async def test_a_key_without_a_limit_needs_no_valkey(tmp_path: Path) -> None:
             secret = await ships.new_key()
             valkey.pause()
             assert await ask_all(ships, secret, 5) == {200: 10}
-            assert not any(is_degraded(gate) for gate in ships.gates), "nobody has asked it"
             valkey.resume()
+
+
+async def test_losing_valkey_and_its_return_are_noticed_without_traffic(tmp_path: Path) -> None:
+    intervals = structs.replace(HASTY, tick_s=0.01, instance_s=0.04)
+    with ValkeyServer() as valkey:
+        async with fleet(ANSWER, tmp_path, count=1, valkey=valkey, intervals=intervals) as ships:
+            (gate,) = ships.gates
+            await asyncio.to_thread(valkey.kill)
+            await until(lambda: is_degraded(gate))
+            await asyncio.to_thread(valkey.start)
+            await until(lambda: not is_degraded(gate))
 
 
 async def test_restarted_empty_in_mid_load(tmp_path: Path) -> None:

@@ -32,17 +32,20 @@ def command() -> None:
 
 @command.command("check")
 @click.argument("file", required=False, type=click.Path(path_type=Path))
+@click.option("--config", "named", type=click.Path(path_type=Path), help="The same as FILE, as other commands name it.")
 @click.option("--env-file", type=click.Path(path_type=Path), help="File with variables for the configuration.")
 @click.option(
     "--workers", type=click.IntRange(1, 256), default=1, show_default=True, help="Number of processes it is for."
 )
 @json_option
-def check(file: Path | None, env_file: Path | None, workers: int, as_json: bool) -> None:
+def check(file: Path | None, named: Path | None, env_file: Path | None, workers: int, as_json: bool) -> None:
     """Report every mistake of FILE with its line and column, and end with the status 1 if there is one.
 
     Without FILE it is streamweir.toml in this folder, or the configuration of the running gateway.
     """
-    file, env_file = _file_of(file, env_file)
+    if file is not None and named is not None:
+        raise click.UsageError("name the file once: as FILE or with --config")
+    file, env_file = _file_of(file or named, env_file)
     problems = _problems(file, env_file, workers)
     if as_json:
         show_json({"file": str(file), "problems": problems})

@@ -232,8 +232,10 @@ class SharedLimiter:
         try:
             if await shared.heartbeat():  # this process was blocked, and was treated as dead
                 await shared.renew([*self._shared_ids, *self._targets.shared_ids])
-        except SharedUnavailable:
-            return  # the next renewal reports it
+        except SharedUnavailable as reason:
+            self._lost(reason)
+        else:
+            self._reached()
         finally:
             self._heartbeat_is_running = False
 

@@ -327,6 +327,7 @@ class Gateway:
         await self._late_keys.close()
         await self._requests.cancel()  # a request whose body was still being received when admission ended
         await self._streams.close()
+        self._early_responses.log_left_out(is_last=True)
         for _, upstream in self._runtime.upstreams():
             await upstream.close()
         await asyncio.gather(*self._retired)

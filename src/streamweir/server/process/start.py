@@ -167,8 +167,8 @@ async def build(start: StartOptions, embedded: EmbeddedModel | None = None) -> A
         await gateway.listen(listener, tls)
 
     def use(loaded: Config) -> None:
-        before, after = gateway.runtime.config, _complete(loaded, start)
-        for name in _settings_for_restart(before, after):
+        after = _complete(loaded, start)
+        for name in _settings_for_restart(config, after):  # said again by each reload: else the last one looks complete
             logger.warning("setting not reloaded: it needs a restart", setting=name)
         gateway.reload(after)
         _warn_of_price_groups(gateway)
@@ -195,7 +195,7 @@ async def build(start: StartOptions, embedded: EmbeddedModel | None = None) -> A
 
 
 def _settings_for_restart(before: Config, after: Config) -> Iterator[str]:
-    """Those that have changed and are not used by a reload."""
+    """Those that are not as at the start, and are not used by a reload."""
     for name in ("listen", "health_listen", "node", "tls", "log"):
         if getattr(before.server, name) != getattr(after.server, name):
             yield f"server.{name}"

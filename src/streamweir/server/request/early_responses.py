@@ -7,6 +7,7 @@ highest. Of callers without a valid key a limited number is recorded (`policy.re
 
 import time
 from collections.abc import Callable
+from math import inf
 
 from msgspec import structs
 
@@ -107,9 +108,10 @@ class EarlyResponses:
         if 400 <= status < 500:
             self.settle(request, status, Verdict.REJECTED)
 
-    def log_left_out(self) -> None:
-        """Logs the number of requests that were not recorded, once a minute. To be called from time to time."""
-        left_out = self._quota.take_left_out(time.monotonic())
+    def log_left_out(self, *, is_last: bool = False) -> None:
+        """Logs the number of requests that were not recorded, once a minute. To be called from time to time, and at the
+        end of the process (`is_last`)."""
+        left_out = self._quota.take_left_out(inf if is_last else time.monotonic())
         if left_out is not None:
             logger.warning("requests without a valid key not recorded", count=left_out.count, most=left_out.most)
 

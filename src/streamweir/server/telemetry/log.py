@@ -353,6 +353,7 @@ _CLEANERS: dict[str, Callable[[str], str]] = {
     "request_ids": clean_id,
     "event": lambda text: clean(text, _LONGER),
     "reason": lambda text: clean(text, _LONGER),
+    "effect": lambda text: clean(text, _LONGER),
     "exception": lambda text: clean_lines(text, _MAX_EXCEPTION_LENGTH),
 }
 
