@@ -9,12 +9,24 @@ from playwright.sync_api import Page, expect
 from support.console_server import Console
 from support.console_traffic import KEPT, fill, open_page, streaming
 from support.page_elements import panel, visit
+from support.page_monitor import PageWatch
 from support.web import needs_web
 
 pytestmark = needs_web
 
 HEADINGS = {"Workspaces": "Workspaces and credit", "Models": "Models and providers"}
-PATHS = ("/live", "/requests", "/playground", "/keys", "/workspaces", "/models", "/audit", "/settings", "/account")
+PATHS = (
+    "/live",
+    "/requests",
+    "/playground",
+    "/keys",
+    "/workspaces",
+    "/models",
+    "/audit",
+    "/settings",
+    "/people",
+    "/account",
+)
 SEEN = ["Overview", "Live", "Requests", "Keys", "Workspaces", "Models"]
 WORKSPACE = ["Overview", "Live", "Requests", "Playground", "Keys", "Workspaces", "Models", "Audit"]
 BUTTONS = (
@@ -23,6 +35,7 @@ BUTTONS = (
     ("/workspaces", "Top up default"),
     ("/workspaces", "Change default"),
     ("/models?tab=providers", "Test up"),
+    ("/people", "Invite somebody"),
 )
 
 
@@ -37,14 +50,20 @@ class Sight(NamedTuple):
 
 ROLES = {
     "operator": Sight(
-        [*WORKSPACE, "Settings", "Account"],
+        [*WORKSPACE, "Settings", "People", "Account"],
         {"Create a key", "Create a workspace", "Change default", "Test up"},
         reads_content=True,
         stops=True,
     ),
     "billing": Sight([*SEEN, "Audit", "Account"], {"Top up default"}, reads_content=False, stops=False),
     "viewer": Sight([*SEEN, "Account"], set(), reads_content=False, stops=False, exports=False, sees_cost=False),
-    "admin": Sight([*WORKSPACE, "Account"], {"Create a key"}, reads_content=True, stops=True, sees_cost=False),
+    "admin": Sight(
+        [*WORKSPACE, "People", "Account"],
+        {"Create a key", "Invite somebody"},
+        reads_content=True,
+        stops=True,
+        sees_cost=False,
+    ),
 }
 
 
@@ -71,6 +90,8 @@ def test_a_role_is_shown_what_it_may_use(page: Page, console: Console, role: str
 
 def check_buttons(page: Page, sight: Sight) -> None:
     for path, name in BUTTONS:
+        if path == "/people" and "People" not in sight.pages:
+            continue
         page.goto(f"/console{path}")
         expect(page.get_by_role("table").first).to_be_visible()
         expect(page.get_by_text("Loading …")).to_have_count(0)
@@ -114,6 +135,20 @@ def test_a_member_begins_at_its_account(page: Page, console: Console) -> None:
         expect(page.get_by_text("You are signed in as Eve, with the role Member.")).to_be_visible()
     page.get_by_role("main").get_by_role("link", name="Go to the first page").click()
     expect(page.get_by_role("heading", name="Account", level=1)).to_be_visible()
+
+
+def test_a_change_of_the_role_is_seen_with_the_next_request(page: Page, console: Console, watch: PageWatch) -> None:
+    watch.expect(r"status of 403 .*/api/settings$")
+    console.join(page, "Ada", "operator")
+    page.goto("/console")
+    menu = page.get_by_role("navigation", name="Pages", exact=True)
+    expect(menu.get_by_role("link", name="Playground")).to_be_visible()
+    (ada,) = console.ask("GET", "/api/people")["data"]
+    console.ask("PATCH", f"/api/people/{ada['id']}", {"role": "viewer"})
+    visit(page, "Settings")
+    expect(page.get_by_text("You may not see this page.")).to_be_visible()
+    expect(page.get_by_text("with the role Viewer")).to_be_visible()
+    expect(menu.get_by_role("link", name="Playground")).to_have_count(0)
 
 
 def test_a_viewer_of_an_empty_gateway_is_asked_for_nothing(page: Page, console: Console) -> None:

@@ -13,7 +13,7 @@ from support.axe import obstacles
 from support.console_server import PASSWORD, Console
 from support.console_session import storage_of
 from support.gateway import KEY
-from support.page_elements import column, visit
+from support.page_elements import column, log_in, visit
 from support.page_monitor import PageWatch
 from support.web import needs_web
 
@@ -109,13 +109,6 @@ def test_an_admin_key_sees_its_workspace_alone(page: Page, console: Console) -> 
     expect(column(page, "Balances", 0)).to_have_text([re.compile("^annex")])
     page.goto("/console/settings")
     expect(page.get_by_text("You may not see this page.")).to_be_visible()
-
-
-def log_in(page: Page, name: str, password: str) -> None:
-    page.get_by_role("button", name="Name and password").click()
-    page.get_by_label("Name", exact=True).fill(name)
-    page.get_by_label("Password", exact=True).fill(password)
-    page.get_by_role("button", name="Sign in").click()
 
 
 def test_a_person_signs_in_by_name_and_the_browser_offers_that_first_from_then_on(

@@ -33,7 +33,15 @@ LOCAL = "127.0.0.1"
 SETTINGS = {"show_cost"}
 """Of a key: whether its callers are shown the price, which is what a request costs them."""
 TOLD_BY = {"min_cost_usd", "max_cost_usd"}
-QUIET = ("open_session", "log_in", "accept_invitation", "close_session", "show_openapi", "chat_as_key")
+QUIET = (
+    "open_session",
+    "log_in",
+    "accept_invitation",
+    "show_invitation",
+    "close_session",
+    "show_openapi",
+    "chat_as_key",
+)
 """The document names members; the others tell nothing of a request that was."""
 
 

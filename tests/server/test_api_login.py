@@ -79,6 +79,35 @@ async def test_a_person_from_the_invitation_to_the_login(tmp_path: Path) -> None
         ]
 
 
+async def test_an_invitation_says_whom_it_is_for_while_it_is_valid(tmp_path: Path) -> None:
+    async with api_on("sqlite", tmp_path) as api:
+        token = await invited(api, "Eve", "member", workspace=api.one.workspace.name)
+        reply = await look(api, token)
+        assert reply.json() == {
+            "name": "Eve",
+            "role": "member",
+            "workspace_name": api.one.workspace.name,
+            "until_ms": api.clock.at_ms + INVITED_MS,
+        }
+        assert (await look(api, token, headers={"origin": "https://evil.example"})).status_code == 403
+        assert (await accept(api, token)).status_code == 200, "it was not used up"
+        for wrong in (token, token[:-1], *FOREIGN[:2]):
+            assert (await look(api, wrong)).status_code == 401
+        expired = await invited(api, "late")
+        api.clock.at_ms += INVITED_MS
+        assert (await look(api, expired)).status_code == 401
+
+
+async def test_guesses_of_invitations_are_bounded(tmp_path: Path) -> None:
+    async with api_on("sqlite", tmp_path) as api:
+        statuses = [(await look(api, f"sw-invite-{n}")).status_code for n in range(7)]
+        assert statuses == [401, 401, 401, 401, 401, 429, 429]
+
+
+async def look(api: Api, invitation: str, **more: object) -> httpx2.Response:
+    return await api.ask("POST", "/api/invitation/show", body={"invitation": invitation}, **more)  # type: ignore[arg-type]
+
+
 async def test_by_tls_the_cookie_is_bound_to_the_host(tmp_path: Path) -> None:
     async with api_on("sqlite", tmp_path, is_secure=True) as api:
         for reply in (await accept(api, await invited(api)), await log_in(api)):
@@ -210,6 +239,20 @@ async def test_a_cookie_that_was_stolen_is_nothing_after_the_end(tmp_path: Path)
         assert (await api.ask("DELETE", path, **page(own))).status_code == 403, "a change needs the token"
         assert (await api.ask("DELETE", path, **page(own, csrf_of(own)))).status_code == 200
         assert [await is_open(api, token) for token in (stolen, own)] == [False, True]
+
+
+async def test_all_of_ones_sessions_end_at_once(tmp_path: Path) -> None:
+    async with api_on("sqlite", tmp_path) as api:
+        first, other = await joined(api), await joined(api, "bob", "viewer")
+        second = token_of(await log_in(api))
+        reply = await api.ask("DELETE", "/api/me/sessions", **page(second))
+        assert reply.status_code == 403, "a change needs the token"
+        reply = await api.ask("DELETE", "/api/me/sessions", **page(second, csrf_of(second)))
+        assert reply.json() == {"sessions_ended": 2}
+        assert reply.headers["set-cookie"].startswith("streamweir=;")
+        assert [await is_open(api, token) for token in (first, second, other)] == [False, False, True]
+        (row,) = (await api.ask("GET", "/api/audit", params={"limit": 1}, **api.operator)).json()["data"]
+        assert (row["actor"], row["action"]) == ("person:Ada", "person.end_sessions")
 
 
 async def test_nobody_ends_the_session_of_another_as_its_own(tmp_path: Path) -> None:

@@ -109,7 +109,12 @@ def line_of(operation: Operation) -> str:
 
 def test_unauthenticated_callers_may_send_little() -> None:
     open_to_all = [each for each in OPERATIONS if each.access is Access.ANYONE]
-    assert [each.name for each in open_to_all] == ["open_session", "log_in", "accept_invitation"]
+    assert [each.name for each in open_to_all] == [
+        "open_session",
+        "log_in",
+        "accept_invitation",
+        "show_invitation",
+    ]
     assert [each.max_body_bytes for each in open_to_all] == [MAX_UNAUTHENTICATED_BYTES] * len(open_to_all)
 
 

@@ -25,6 +25,7 @@ BODIES: dict[str, Callable[[Space], dict[str, Any]]] = {
     "open_session": lambda _: {"secret": "sw-admin-wrong"},
     "log_in": lambda _: {"name": "nobody", "password": "wrong"},
     "accept_invitation": lambda _: {"invitation": "sw-invite-wrong", "password": "wrong"},
+    "show_invitation": lambda _: {"invitation": "sw-invite-wrong"},
     "change_password": lambda _: {"old": "wrong", "new": "a password that is long"},
     "create_workspace": lambda _: {"name": f"new space {next(_numbers)}", "prepaid": True},
     "change_workspace": lambda _: {"name": f"changed space {next(_numbers)}", "prepaid": False},

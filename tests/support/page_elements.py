@@ -8,6 +8,13 @@ def visit(page: Page, name: str) -> None:
     page.get_by_role("navigation", name="Pages", exact=True).get_by_role("link", name=name, exact=True).click()
 
 
+def log_in(page: Page, name: str, password: str) -> None:
+    page.get_by_role("button", name="Name and password").click()
+    page.get_by_label("Name", exact=True).fill(name)
+    page.get_by_label("Password", exact=True).fill(password)
+    page.get_by_role("button", name="Sign in").click()
+
+
 def panel(page: Page, title: str) -> Locator:
     return page.locator("section").filter(has=page.get_by_role("heading", name=title, exact=True, level=2))
 

@@ -7,6 +7,7 @@ import { may, nameOf, ROLES } from "./lib/permission";
 import { go, href, path } from "./lib/route";
 import { theme, type Theme } from "./lib/theme";
 import type { SessionView } from "./lib/types";
+import { Invitation } from "./pages/invitation";
 import { OneRequest } from "./pages/request";
 import { SignIn } from "./pages/signin";
 import { PLACES } from "./places";
@@ -22,6 +23,7 @@ export function App() {
   useEffect(load, []);
   if (error) return <Problem error={error} onRetry={load} />;
   if (session.value === undefined) return <Waiting />;
+  if (path.value === "/invitation") return <Invitation />;
   if (session.value === null) return <SignIn />;
   return <Frame who={session.value} />;
 }
@@ -71,7 +73,7 @@ function Frame(props: { who: SessionView }) {
             </button>
           </div>
           <p class="muted small" title={who.actor}>
-            <bdi class="clipped">{nameOf(who)}</bdi>
+            <bdi class="clipped block">{nameOf(who)}</bdi>
             {ROLES[who.role]} · {who.version}
           </p>
         </div>

@@ -7,6 +7,7 @@ import { Keys } from "./pages/keys";
 import { Live } from "./pages/live";
 import { Models } from "./pages/models";
 import { Overview } from "./pages/overview";
+import { People } from "./pages/people";
 import { Playground } from "./pages/playground";
 import { Requests } from "./pages/requests";
 import { Settings } from "./pages/settings";
@@ -30,5 +31,6 @@ export const PLACES: readonly Place[] = [
   { to: "/models", name: "Models", page: Models, needs: "routing.read" },
   { to: "/audit", name: "Audit", page: Audit, needs: "audit.read" },
   { to: "/settings", name: "Settings", page: Settings, needs: "settings.read" },
+  { to: "/people", name: "People", page: People, needs: "people.read" },
   { to: "/account", name: "Account", page: Account, needs: "self" },
 ];

@@ -16,20 +16,24 @@ from streamweir.policy.password import MAX_LENGTH, fault_of_password
 from streamweir.policy.permission import Permission
 from streamweir.server.control.api.authentication import actor_of_person, check_origin, cookie_of, count_wrong_secret
 from streamweir.server.control.api.context import Context
+from streamweir.server.control.api.fields import PersonRole
 from streamweir.server.control.api.login_counts import LoginOutcome
 from streamweir.server.control.api.operation import Call, Nothing, Operation, Reply
 from streamweir.server.control.api.own import own_person
 from streamweir.server.control.api.session import SessionView, client_of, reply_with_session
+from streamweir.server.control.api.view import shown
 from streamweir.server.control.routing import Access
 from streamweir.server.request.admission import peer_of
 from streamweir.store.keys import people
 from streamweir.store.keys.logins import begin_attempt, forget_attempts
 from streamweir.store.keys.people import Credentials, Person
 from streamweir.store.keys.sessions import SessionPerson, replace_session
-from streamweir.store.keys.workspaces import MAX_NAME_LENGTH
+from streamweir.store.keys.workspaces import MAX_NAME_LENGTH, find_workspace
 
 MAX_BODY_BYTES = 4096
+_NO_INVITATION = "The invitation is not valid: it was used, or has expired."
 Password = Annotated[str, Meta(max_length=4 * MAX_LENGTH)]
+InvitationToken = Annotated[str, Meta(max_length=512, description="The token of the invitation.")]
 
 
 class PasswordLogin(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -41,11 +45,27 @@ class PasswordLogin(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 class Acceptance(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    invitation: Annotated[str, Meta(max_length=512, description="The token of the invitation.")]
+    invitation: InvitationToken
     password: Password
 
     def __repr__(self) -> str:
         return "Acceptance('****')"
+
+
+class InvitationLook(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    invitation: InvitationToken
+
+    def __repr__(self) -> str:
+        return "InvitationLook('****')"
+
+
+class InvitationView(Struct, frozen=True, kw_only=True):
+    """Whom it is for. Who has the token could take it, and so learns nothing more."""
+
+    name: str
+    role: PersonRole
+    workspace_name: str | None
+    until_ms: int
 
 
 class PasswordChange(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -72,12 +92,30 @@ async def log_in(call: Call[Nothing, PasswordLogin]) -> Reply:
     return _reply(call, await context.write(work))
 
 
+async def show_invitation(call: Call[Nothing, InvitationLook]) -> InvitationView:
+    context, token, at_ms = call.context, call.body.invitation, call.at_ms
+    _check_origin(call)
+
+    def work(conn: Connection) -> InvitationView | None:
+        person = people.find_invited(conn, token, at_ms)
+        if person is None:
+            return None
+        workspace = find_workspace(conn, person.workspace_id).name if person.workspace_id is not None else None
+        until_ms = person.invited_until_ms or at_ms
+        return shown(InvitationView, person, workspace_name=workspace, until_ms=until_ms)
+
+    found = await context.read(work)
+    if found is None:
+        raise count_wrong_secret(context, call.request, _NO_INVITATION)
+    return found
+
+
 async def accept_invitation(call: Call[Nothing, Acceptance]) -> Reply:
     context, body, at_ms = call.context, call.body, call.at_ms
     _check_origin(call)
     person = await context.read(lambda conn: people.find_invited(conn, body.invitation, at_ms))
     if person is None:
-        raise count_wrong_secret(context, call.request, "The invitation is not valid: it was used, or has expired.")
+        raise count_wrong_secret(context, call.request, _NO_INVITATION)
     _check_new(body.password, person.name, "password")
     hashed = await context.passwords.hash(body.password)
 
@@ -181,6 +219,16 @@ OPERATIONS = (
         handler=accept_invitation,
         body=Acceptance,
         answer=SessionView,
+        max_body_bytes=MAX_BODY_BYTES,
+    ),
+    Operation(
+        method="POST",
+        path="/api/invitation/show",
+        access=Access.ANYONE,
+        about="Show whom an invitation is for, to whoever has its token",
+        handler=show_invitation,
+        body=InvitationLook,
+        answer=InvitationView,
         max_body_bytes=MAX_BODY_BYTES,
     ),
     Operation(

@@ -11,8 +11,8 @@ from sqlalchemy import Connection
 
 from streamweir.core.errors import CallerError
 from streamweir.policy.permission import Permission
-from streamweir.server.control.api.authentication import cookie_of
-from streamweir.server.control.api.operation import Call, Nothing, Operation, Page
+from streamweir.server.control.api.authentication import cookie_of, session_cookie
+from streamweir.server.control.api.operation import Call, Nothing, Operation, Page, Reply
 from streamweir.server.control.api.person import OpenSessionView, PersonView, SessionsEnded, view_person, view_session
 from streamweir.store.keys import people, sessions
 from streamweir.store.keys.people import Person
@@ -73,6 +73,14 @@ async def end_own_session(call: Call[Nothing, Nothing]) -> SessionsEnded:
     return SessionsEnded(sessions_ended=1)
 
 
+async def end_own_sessions(call: Call[Nothing, Nothing]) -> Reply:
+    """Also the one that asks."""
+    id, actor, at_ms = person_id_of(call), call.actor.name, call.at_ms
+    ended = await call.context.write(lambda conn: people.end_sessions_of_person(conn, id, actor=actor, at_ms=at_ms))
+    cookie = session_cookie("", call.context.is_secure)
+    return Reply(value=SessionsEnded(sessions_ended=ended), headers=(("set-cookie", cookie),))
+
+
 def _view(session: Session, *, is_current: bool) -> OwnSessionView:
     shown = view_session(session)
     members = {name: getattr(shown, name) for name in OpenSessionView.__struct_fields__}
@@ -95,6 +103,14 @@ OPERATIONS = (
         about="List one's own open sessions, last used first",
         handler=list_own_sessions,
         answer=Page[OwnSessionView],
+    ),
+    Operation(
+        method="DELETE",
+        path="/api/me/sessions",
+        access=Permission.SELF,
+        about="End all of one's own sessions, this one too",
+        handler=end_own_sessions,
+        answer=SessionsEnded,
     ),
     Operation(
         method="DELETE",

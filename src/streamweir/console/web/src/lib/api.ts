@@ -47,12 +47,13 @@ export function remove<T>(path: string): Promise<T> {
 
 async function ask<T>(method: string, path: string, body?: unknown, abort?: AbortSignal): Promise<T> {
   const response = await send(method, path, body, abort);
+  if (response.status === 403) loadSession().catch(() => undefined); // another role since: the pages follow
   if (!response.ok) throw await errorOf(response);
   return (await response.json()) as T;
 }
 
 // Where 401 need not mean the session: a wrong secret or password, or a key of the playground that is no longer good.
-const OWN_401: readonly string[] = ["/api/session", "/api/login", "/api/invitation", "/api/me/password", "/api/playground/chat"];
+const OWN_401: readonly string[] = ["/api/session", "/api/login", "/api/invitation", "/api/invitation/show", "/api/me/password", "/api/playground/chat"];
 
 // The answer as it comes, for what streams. Errors are the caller's to read.
 export async function send(method: string, path: string, body?: unknown, abort?: AbortSignal): Promise<Response> {

@@ -48,6 +48,18 @@ export interface Acceptance {
   password: string;
 }
 
+export interface InvitationView {
+  name: string;
+  role: "admin" | "billing" | "member" | "operator" | "owner" | "viewer";
+  workspace_name: string | null;
+  until_ms: number;
+}
+
+export interface InvitationLook {
+  /** The token of the invitation. */
+  invitation: string;
+}
+
 export interface PasswordChange {
   old: string;
   new: string;

@@ -220,6 +220,16 @@ export function CopyableId(props: { id: string }) {
   );
 }
 
+// What is shown once, to be copied.
+export function Once(props: { label: string; text: string }) {
+  return (
+    <div class="secret">
+      <input class="mono" aria-label={props.label} readOnly autocomplete="off" spellcheck={false} value={props.text} onFocus={(event) => event.currentTarget.select()} />
+      <CopyButton text={props.text} small={false} />
+    </div>
+  );
+}
+
 // A dialog of the browser's own: it keeps the focus, and Escape closes it.
 export function Dialog(props: { title: string; onClose: () => void; children: ComponentChildren; wide?: boolean }) {
   const dialog = useRef<HTMLDialogElement>(null);

@@ -4,7 +4,7 @@ import { get } from "../../lib/api";
 import { agentModel, claudeOf, codexOf, curlOf } from "../../lib/keyform";
 import { useLoad } from "../../lib/load";
 import type { NewKeyView as NewKey, PlaygroundView } from "../../lib/types";
-import { Button, Choice, CopyButton, Dialog } from "../../ui/parts";
+import { Button, Choice, CopyButton, Dialog, Once } from "../../ui/parts";
 
 const WAYS = [
   ["curl", "curl"],
@@ -28,18 +28,7 @@ export function Secret(props: { made: NewKey; onClose: () => void }) {
         <p>
           <strong>Copy it now: it will not be shown again.</strong> The gateway stores only a digest of it.
         </p>
-        <div class="secret">
-          <input
-            class="mono"
-            aria-label="Secret"
-            readOnly
-            autocomplete="off"
-            spellcheck={false}
-            value={made.secret}
-            onFocus={(event) => event.currentTarget.select()}
-          />
-          <CopyButton text={made.secret} small={false} />
-        </div>
+        <Once label="Secret" text={made.secret} />
         {made.scopes.includes("chat") && (
           <div>
             <div class="spread">

@@ -1,34 +1,11 @@
 // A workspace made or changed, and credit given to one. Amounts are text all the way: no float lies between.
 import { useState } from "preact/hooks";
-import { patch, post, type ApiError } from "../../lib/api";
+import { patch, post } from "../../lib/api";
 import { dollars, exactDollars } from "../../lib/format";
 import { fieldOf, isAmount } from "../../lib/keyform";
-import { asError } from "../../lib/load";
+import { useSending } from "../../lib/sending";
 import type { BalanceView as Balance, Workspace } from "../../lib/types";
 import { Button, Dialog, Field, Problem } from "../../ui/parts";
-
-interface Sending {
-  error: ApiError | null;
-  isBusy: boolean;
-  send: (ask: () => Promise<unknown>) => Promise<void>;
-}
-
-function useSending(onDone: () => void): Sending {
-  const [error, setError] = useState<ApiError | null>(null);
-  const [isBusy, setIsBusy] = useState(false);
-  const send = async (ask: () => Promise<unknown>) => {
-    setIsBusy(true);
-    setError(null);
-    try {
-      await ask();
-      onDone();
-    } catch (reason) {
-      setError(asError(reason));
-      setIsBusy(false);
-    }
-  };
-  return { error, isBusy, send };
-}
 
 // `workspace`: the one to change. None: a new one.
 export function WorkspaceForm(props: { workspace: Workspace | null; onDone: () => void; onClose: () => void }) {
