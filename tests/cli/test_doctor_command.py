@@ -5,6 +5,7 @@ import json
 import os
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from email.utils import formatdate
 from functools import partial
 from pathlib import Path
@@ -17,7 +18,9 @@ from streamweir.cli.doctor.machine import check_machine
 from streamweir.cli.find import Place
 from streamweir.cli.main import main
 from streamweir.config.load import parse_config
-from support.script import Hang, Seen, Step, whole
+from support.oidc_server import OidcServer
+from support.oidc_server import toml as oidc_table
+from support.script import Hang, Head, Seen, Step, whole
 from support.scripted_upstream import ScriptedUpstream
 from support.stores import migrated_url
 from support.valkey import ValkeyServer
@@ -166,3 +169,41 @@ def test_files_that_root_has_left_in_the_data_directory(tmp_path: Path) -> None:
     (found,) = [each for each in check_machine(config, Place(data_dir=tmp_path)) if each.subject == "data directory"]
     assert found.outcome == "fail"
     assert found.advice == f"chown -R 54321 {tmp_path}, and run commands as that user"
+
+
+@pytest.mark.parametrize(
+    ("knowledge", "outcome", "message"),
+    [
+        ({}, "ok", "reached, 1 keys; the redirect URI to register is http://127.0.0.1:1/api/oidc/callback"),
+        ({"keys": []}, "fail", "it publishes no key that a token can be verified with"),
+        ({"metadata": {"issuer": "https://other.example"}}, "fail", "the discovery document is of another issuer"),
+        (
+            {"instead": {"/keys": whole(b"[]")}},
+            "fail",
+            "keys: the answer of the identity provider is not a JSON object",
+        ),
+        ({"instead": {"/keys": [Hang()]}}, "fail", "the identity provider cannot be reached"),
+    ],
+)
+async def test_the_identity_provider(tmp_path: Path, knowledge: dict[str, Any], outcome: str, message: str) -> None:
+    server = OidcServer(**knowledge)
+    async with ScriptedUpstream(server.script) as up:
+        server.port = up.port
+        found = await diagnose(tmp_path, oidc_table(server), "--timeout", "2", status=1 if outcome == "fail" else 0)
+    assert found["identity provider"]["outcome"] == outcome
+    assert found["identity provider"]["message"].startswith(message)
+
+
+async def test_the_clock_of_the_identity_provider(tmp_path: Path) -> None:
+    server = OidcServer()
+
+    def late(request: Seen) -> Sequence[Step]:
+        (head, *rest) = server.script(request)
+        assert isinstance(head, Head)
+        date = ("date", formatdate(time.time() - 600, usegmt=True))
+        return [replace(head, headers=[*head.headers, date]), *rest]
+
+    async with ScriptedUpstream(late) as up:
+        server.port = up.port
+        found = await diagnose(tmp_path, oidc_table(server), status=1)
+    assert "its clock is 600 s behind ours" in found["identity provider"]["message"]

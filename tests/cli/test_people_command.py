@@ -23,10 +23,10 @@ def test_a_person_from_the_invitation_to_the_end(commands: Commands) -> None:
     token = made.stdout.removesuffix("\n")
     assert is_well_formed(token, form.INVITATION), "nothing else is on the output"
     assert "Ada (psn_" in made.stderr
-    assert commands.table("people", "list")[1][4] == "invited"
+    assert commands.table("people", "list")[1][5] == "invited"
     person = commands.write(lambda conn: accept_invitation(conn, token, "$hash", NOW))
     assert person is not None
-    assert commands.table("people", "list")[1][4] == "active"
+    assert commands.table("people", "list")[1][5] == "active"
     commands.json("people", "invite", "bob", "--role", "operator")
     assert commands.json("people", "change", "BOB", "--role", "viewer")["role"] == "viewer"
     assert commands.json("people", "change", "bob", "--disable")["disabled_ms"] is not None
@@ -41,6 +41,14 @@ def test_a_person_from_the_invitation_to_the_end(commands: Commands) -> None:
     assert [row["name"] for row in commands.json("people", "list")] == ["Ada"]
     actions = [row["action"] for row in commands.json("admin", "audit")]
     assert actions.count("person.change") == 4
+
+
+def test_the_address_of_an_account_at_the_identity_provider(commands: Commands) -> None:
+    made = commands.json("people", "invite", "Ada", "--role", "owner", "--email", "Ada@Example.com")
+    assert made["person"]["email"] == "ada@example.com"
+    assert commands.table("people", "list")[1][4] == "ada@example.com"
+    assert commands.json("people", "change", "Ada", "--email", "new@example.com")["email"] == "new@example.com"
+    assert commands.json("people", "change", "Ada", "--email", "")["email"] is None
 
 
 def test_the_sessions_of_a_person(commands: Commands) -> None:

@@ -117,7 +117,7 @@ def test_every_setting_is_there() -> None:
 def test_nothing_is_set_by_default() -> None:
     found = settings(Config())
     assert not any(setting.is_set for setting in found.values())
-    names = ["server", "store", "shared", "routing", "payments", "streams", "alerts", "telemetry"]
+    names = ["server", "store", "shared", "routing", "payments", "oidc", "streams", "alerts", "telemetry"]
     assert [section.name for section in sections_of(Config())] == names
     assert (found["shared"].value, found["server.tls"].value, found["store.redact"].value) == ("", "", "")
     assert found["store.url"].value == "sqlite:///streamweir.db"

@@ -17,7 +17,7 @@ from schemathesis.specs.openapi.checks import content_type_conformance, response
 
 from conftest import SOAKS
 from streamweir.server.control.api.openapi import document
-from streamweir.server.control.api.operation import Operation
+from streamweir.server.control.api.operation import Nothing, Operation
 from streamweir.server.control.api.table import OPERATIONS
 from streamweir.server.control.routing import Access
 from support.api import TOML, api_on
@@ -97,7 +97,8 @@ def test_whatever_the_document_allows_is_answered(name: str, served: ServedApi, 
     check()
     assert served.faults == []
     assert 429 not in statuses
-    assert len(statuses) >= EXAMPLES // 2
+    has_one_form = operation.access is Access.ANYONE and operation.query is operation.body is Nothing
+    assert len(statuses) >= (1 if has_one_form else EXAMPLES // 2)
 
 
 def table_of(page: str) -> str:

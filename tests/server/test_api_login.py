@@ -174,8 +174,14 @@ async def test_attempts_are_bounded_by_name_and_by_address(tmp_path: Path) -> No
         assert (await log_in(api)).status_code == 200
         assert (await api.ask("GET", "/api/keys", **bearer("sw-admin-wrong"))).status_code == 401
         (family,) = api.context.logins.families()
-        counted = {each.labels["outcome"]: each.value for each in family.samples}
-        assert counted == {"opened": 3, "wrong": PER_ADDRESS + 1, "limited": 3}
+        counted = {(each.labels["way"], each.labels["outcome"]): each.value for each in family.samples if each.value}
+        assert counted == {
+            ("invitation", "opened"): 1,
+            ("password", "opened"): 2,
+            ("password", "wrong"): PER_ADDRESS,
+            ("password", "limited"): 3,
+            ("secret", "wrong"): 1,
+        }
 
 
 async def test_a_login_takes_its_attempts_back(tmp_path: Path) -> None:

@@ -107,7 +107,14 @@ EXPECTED = {
     "GET /api/settings": Expected(OPERATOR_ONLY, OPERATOR_ONLY, 200),
     "GET /api/openapi.json": Expected(200, 200, 200),
 }
-ANYONE = {"POST /api/session", "POST /api/login", "POST /api/invitation", "POST /api/invitation/show"}
+ANYONE = {
+    "POST /api/session",
+    "GET /api/login",
+    "POST /api/login",
+    "POST /api/invitation",
+    "POST /api/invitation/show",
+    "POST /api/oidc",
+}
 OWN = {
     "POST /api/me/password": 401,
     "GET /api/me": 200,

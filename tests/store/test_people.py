@@ -324,29 +324,3 @@ async def test_nobody_locks_a_person_out_where_it_works(store: Store) -> None:
         assert await store.write(partial(begin_attempt, name="ada", address=f"198.51.100.{number}", at_ms=NOW)) == 0
     assert await store.write(lambda conn: begin_attempt(conn, "ada", "198.51.100.200", NOW)) == WINDOW_MS
     assert await store.write(lambda conn: begin_attempt(conn, "ada", "192.0.2.1", NOW)) == 0
-
-
-async def test_a_person_of_the_identity_provider_has_the_role_that_it_has_there(store: Store) -> None:
-    await new_workspace(store, "one")
-
-    async def sign_in(name: str, role: Role, workspace: str | None = None, subject: str = "https://idp 1") -> Person:
-        return await store.write(lambda conn: people.sign_in(conn, subject, name, role, workspace, at_ms=NOW))
-
-    first = await sign_in("Ada", Role.ADMIN, "one")
-    assert (first.is_federated, first.has_password, first.role) == (True, False, Role.ADMIN)
-    key = (await new_key(store, workspace_id=first.workspace_id or "", person_id=first.id)).key
-    assert await sign_in("Ada Lovelace", Role.ADMIN, "one") == first, "the subject counts, not the name"
-    second = await sign_in("Ada", Role.VIEWER)
-    assert (second.id, second.role, second.workspace_id) == (first.id, Role.VIEWER, None)
-    assert await store.read(lambda conn: show_key(conn, key.id).person_id) is None
-    with pytest.raises(Conflict, match="already exists"):
-        await sign_in("ada", Role.VIEWER, subject="https://idp 2")
-    for wanted in (PersonChange(role=Role.OWNER), PersonChange(workspace="one")):
-        await refused(store, Conflict, by_cli(people.change_person, first.id, wanted))
-    await refused(store, Conflict, by_cli(people.invite_again, first.id))
-    token = await opened(store, second)
-    await store.write(lambda conn: people.shut_out(conn, "https://idp 1", at_ms=NOW))
-    assert not await is_open(store, token)
-    await change(store, second, disabled=True)
-    with pytest.raises(NotFound, match="may not log in"):
-        await sign_in("Ada", Role.OWNER)

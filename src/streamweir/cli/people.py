@@ -23,6 +23,12 @@ if TYPE_CHECKING:
 _ROLE = click.Choice([role.value for role in PERSON_ROLES])
 _workspace_option = click.option("--workspace", metavar="W", help="Workspace of an admin or a member (name or id).")
 
+_email_option = click.option(
+    "--email",
+    metavar="E",
+    help="Address of the account at the identity provider that may log in as the person. Empty: none.",
+)
+
 
 @click.group("people", short_help="Invite, list, change and remove people, and end their sessions.")
 def command() -> None:
@@ -33,13 +39,14 @@ def command() -> None:
 @click.argument("name")
 @click.option("--role", type=_ROLE, required=True, help="What the person may do.")
 @_workspace_option
+@_email_option
 @json_option
 @store_options
-def invite(access: StoreAccess, name: str, role: str, workspace: str | None, as_json: bool) -> None:
+def invite(access: StoreAccess, name: str, role: str, workspace: str | None, email: str | None, as_json: bool) -> None:
     """Invite the person NAME, and print the token once with which the password is chosen."""
     from streamweir.store.keys.people import PersonSpec, create_person
 
-    spec, at_ms = PersonSpec(name=name, role=Role(role), workspace=workspace), now_ms()
+    spec, at_ms = PersonSpec(name=name, role=Role(role), workspace=workspace, email=email), now_ms()
     _show_invitation(access.write(lambda conn: create_person(conn, spec, actor=ACTOR, at_ms=at_ms)), as_json)
 
 
@@ -80,13 +87,14 @@ def list_(access: StoreAccess, as_json: bool) -> None:
             each.id,
             each.role,
             names.get(each.workspace_id or "", NONE),
+            each.email or NONE,
             _state(each),
             moment(each.seen_ms),
             moment(each.created_ms),
         )
         for each in found
     ]
-    columns = ("name", "id", "role", "workspace", "state", "last login", "created")
+    columns = ("name", "id", "role", "workspace", "e-mail", "state", "last login", "created")
     show_table(columns, rows, none="There are no people. `streamweir people invite NAME --role R` invites one.")
 
 
@@ -94,20 +102,28 @@ def list_(access: StoreAccess, as_json: bool) -> None:
 @click.argument("person")
 @click.option("--role", type=_ROLE, help="What the person may do.")
 @_workspace_option
+@_email_option
 @click.option("--disable/--enable", "disabled", default=None, help="Keep the person from logging in, or not.")
 @json_option
 @store_options
 def change(
-    access: StoreAccess, person: str, role: str | None, workspace: str | None, disabled: bool | None, as_json: bool
+    access: StoreAccess,
+    person: str,
+    role: str | None,
+    workspace: str | None,
+    email: str | None,
+    disabled: bool | None,
+    as_json: bool,
 ) -> None:
     """Change PERSON. Options that are not given stay as they are."""
     from streamweir.store.keys.people import PersonChange, change_person, find_person
 
-    if role is None and workspace is None and disabled is None:
-        raise click.UsageError("nothing to change: give --role, --workspace, --disable or --enable")
+    if (role, workspace, email, disabled) == (None, None, None, None):
+        raise click.UsageError("nothing to change: give --role, --workspace, --email, --disable or --enable")
     wanted = PersonChange(
         role=Role(role) if role is not None else UNSET,
         workspace=workspace if workspace is not None else UNSET,
+        email=(email or None) if email is not None else UNSET,
         disabled=disabled if disabled is not None else UNSET,
     )
     at_ms = now_ms()
@@ -198,7 +214,8 @@ def _show(person: "Person", as_json: bool) -> None:
         show_json(person)
         return
     facts = [("name", person.name), ("id", person.id), ("role", str(person.role))]
-    show_facts([*facts, ("workspace", person.workspace_id or NONE), ("state", _state(person))])
+    facts += [("workspace", person.workspace_id or NONE), ("e-mail", person.email or NONE)]
+    show_facts([*facts, ("state", _state(person))])
 
 
 def _state(person: "Person") -> str:

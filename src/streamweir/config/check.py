@@ -23,6 +23,7 @@ from streamweir.config.address import (
 from streamweir.config.checks.check_limit_rule import check_limit_rules
 from streamweir.config.checks.check_target import check_body_settings, check_contradictions, check_target
 from streamweir.config.checks.cloud_check import NAMED_BY_PLACE, check_cloud
+from streamweir.config.checks.oidc_check import check_oidc
 from streamweir.config.checks.telemetry_check import check_telemetry
 from streamweir.config.checks.weak_key import MIN_KEY_LENGTH, is_easy_to_guess
 from streamweir.config.cors import check_cors
@@ -60,6 +61,7 @@ def check(config: Config) -> list[ConfigProblem]:
         *_default_model(config),
         *_stores(config),
         *check_payments(config),
+        *check_oidc(config),
         *_duplicates("providers", "name", [provider.name for provider in config.providers]),
         *(each for provider in config.providers for each in _provider(provider)),
         *_duplicates("models", "id", [model.id for model in config.models]),

@@ -169,7 +169,12 @@ def _resolve_paths(config: Config, folder: Path) -> Config:
     telemetry = config.telemetry
     if telemetry.ca_file is not None:
         telemetry = structs.replace(telemetry, ca_file=str(folder / telemetry.ca_file))
-    return structs.replace(config, server=server, providers=providers, webhooks=webhooks, telemetry=telemetry)
+    oidc = config.oidc
+    if oidc is not None and oidc.ca_file is not None:
+        oidc = structs.replace(oidc, ca_file=str(folder / oidc.ca_file))
+    return structs.replace(
+        config, server=server, providers=providers, webhooks=webhooks, telemetry=telemetry, oidc=oidc
+    )
 
 
 def _resolve_provider(provider: Provider, folder: Path) -> Provider:
@@ -189,6 +194,7 @@ def _missing_files(config: Config) -> Iterator[ConfigProblem]:
     files = [(f"{member('providers', provider.name)}.ca_file", provider.ca_file) for provider in config.providers]
     files += [(f"{member('webhooks', webhook.name)}.ca_file", webhook.ca_file) for webhook in config.webhooks]
     files.append(("telemetry.ca_file", config.telemetry.ca_file))
+    files.append(("oidc.ca_file", config.oidc.ca_file if config.oidc is not None else None))
     if config.server.tls is not None:
         files += [
             ("server.tls.cert_file", config.server.tls.cert_file),

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from msgspec import Meta, Struct, field, structs
 
 from streamweir.config.cloud import AwsAuth, EntraAuth, GoogleAuth
+from streamweir.config.oidc import Oidc
 from streamweir.config.secret_text import Secret as Secret
 from streamweir.config.secret_text import SecretText, WithSecrets
 from streamweir.config.telemetry import Telemetry
@@ -409,6 +410,7 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     shared: Shared | None = None
     routing: Routing = Routing()
     payments: Payments | None = None
+    oidc: Oidc | None = None
     providers: tuple[Provider, ...] = ()
     models: tuple[Model, ...] = ()
     price_groups: tuple[PriceGroup, ...] = ()

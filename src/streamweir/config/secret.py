@@ -24,6 +24,8 @@ def secrets_of(config: Config) -> list[str]:
     if config.payments is not None:
         sent = (config.payments.webhook_secret, config.payments.secret_key or "")
         known |= {str(secret) for secret in sent if len(secret) >= MIN_SECRET_LENGTH}
+    if config.oidc is not None and config.oidc.client_secret:
+        known.add(str(config.oidc.client_secret))
     known = known.union(*(secrets_for(config, provider.name) for provider in config.providers))
     for webhook in config.webhooks:
         known |= {str(each) for each in (webhook.url, webhook.secret, webhook.old_secret) if each}

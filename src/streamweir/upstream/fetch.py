@@ -8,6 +8,7 @@ error: both may contain secrets.
 
 import asyncio
 from collections.abc import Mapping
+from email.utils import parsedate_to_datetime
 from urllib.parse import urlsplit
 
 from msgspec import Struct
@@ -30,6 +31,14 @@ class Fetched(Struct, frozen=True, kw_only=True):
     @property
     def is_success(self) -> bool:
         return 200 <= self.status < 300
+
+    def skew_s(self, local_s: float) -> float | None:
+        """How far the server's clock was ahead of ours, which was at `local_s`. None: it does not say."""
+        try:
+            at = parsedate_to_datetime(self.headers["date"]).timestamp() + 0.5  # it is in whole seconds
+        except (KeyError, ValueError, OverflowError):
+            return None
+        return at - local_s
 
     def __repr__(self) -> str:
         return f"Fetched({self.status})"

@@ -12,6 +12,7 @@ from streamweir.server.control.api.authentication import actor_of, api_gates
 from streamweir.server.control.api.context import Context
 from streamweir.server.control.api.table import api_routes
 from streamweir.server.control.console import console_routes
+from streamweir.server.control.identity_return import return_routes
 from streamweir.server.control.metrics_access import MetricsAccess
 from streamweir.server.control.payment_events import payment_routes
 from streamweir.server.control.readiness import Readiness
@@ -35,7 +36,7 @@ def control_plane(
         sees_cost=lambda request, scope: metrics_access.sees_money(request) or actor_of(scope).sees_cost,
         routes=[
             *console_routes(page, has_database=context is not None),
-            *((*api_routes(context), *payment_routes(context)) if context is not None else ()),
+            *((*api_routes(context), *payment_routes(context), *return_routes(context)) if context is not None else ()),
         ],
         gates=api_gates(context) if context is not None else {},
         is_secure=is_secure,

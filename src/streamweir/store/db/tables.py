@@ -99,6 +99,9 @@ people = Table(
     Column("seen_ms", BigInteger),  # its last login
     Column("disabled_ms", BigInteger),
     Column("removed_ms", BigInteger),  # the row stays, because the audit log has the name
+    Column("email", String),  # by which an account of the identity provider is recognized the first time
+    Column("has_provider_role", Boolean, nullable=False, server_default=false()),  # the identity provider says the role
+    Index("people_email", "email", unique=True),
 )
 
 # Attempts to log in with a password, those that failed or are not decided: for the bounds in policy.login_limit.

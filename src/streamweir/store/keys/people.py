@@ -1,14 +1,15 @@
 """People: who may use the console by name, with which role, and how they get their password.
 
 A person is invited: a token is shown once, and whoever has it chooses the password, within `INVITED_MS`. A reset is
-another invitation, and ends what the person had. A person of the identity provider is known by its subject there, has
-no password, and gets its role with each login (`sign_in`). Passwords come here as hashes only.
+another invitation, and ends what the person had. Who logs in at the identity provider is in
+`store.keys.federated_people`. Passwords come here as hashes only.
 
 A name is never used again, because the audit log names people: who is removed keeps the row, without rights. There is
 always an owner left. A change takes the counter of changes first, so that two changes see each other, and writes to the
 audit log last. Within a workspace, a person of another one is not found.
 """
 
+import re
 from secrets import token_bytes
 from typing import Any
 from unicodedata import normalize
@@ -29,6 +30,9 @@ from streamweir.store.keys.sessions import end_sessions_of
 from streamweir.store.keys.workspaces import check_name, find_workspace
 
 INVITED_MS = 72 * 3_600_000
+MAX_EMAIL_LENGTH = 254
+_EMAIL = re.compile(r"[!-?A-~]+@[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?")
+_CHANGEABLE = ("role", "workspace_id", "email", "disabled_ms")
 
 
 class Person(Struct, frozen=True, kw_only=True):
@@ -39,8 +43,12 @@ class Person(Struct, frozen=True, kw_only=True):
     role: Role
     workspace_id: str | None
     has_password: bool
+    email: str | None
+    """By which the identity provider's account is recognized the first time."""
     is_federated: bool
-    """Known from the identity provider, which says the role."""
+    """Has logged in at the identity provider, and is known by its account there."""
+    has_provider_role: bool
+    """The identity provider says the role."""
     created_ms: int
     invited_until_ms: int | None
     """Until then the password can be chosen."""
@@ -59,11 +67,13 @@ class PersonSpec(Struct, frozen=True, kw_only=True):
     role: Role
     workspace: str | None = None
     """By name or id."""
+    email: str | None = None
 
 
 class PersonChange(Struct, frozen=True, kw_only=True):
     role: Role | UnsetType = UNSET
     workspace: str | None | UnsetType = UNSET
+    email: str | None | UnsetType = UNSET
     disabled: bool | UnsetType = UNSET
 
 
@@ -95,10 +105,14 @@ def login_of(name: str) -> str:
 def create_person(conn: Connection, spec: PersonSpec, *, actor: str, at_ms: int) -> Invitation:
     check_name(spec.name)
     advance(conn, CHANGES)
-    workspace_id = _workspace_of(conn, spec.role, spec.workspace)
+    workspace_id = workspace_for(conn, spec.role, spec.workspace)
     token = make_invitation(token_bytes(RANDOM_BYTES))
-    more = {"invitation": digest_of(token), "invited_until_ms": at_ms + INVITED_MS}
-    person = _insert(conn, spec.name, spec.role, workspace_id, more, actor=actor, at_ms=at_ms)
+    more = {
+        "invitation": digest_of(token),
+        "invited_until_ms": at_ms + INVITED_MS,
+        "email": _free_email(conn, spec.email, None),
+    }
+    person = insert_person(conn, spec.name, spec.role, workspace_id, more, actor=actor, at_ms=at_ms)
     return Invitation(person, token)
 
 
@@ -106,37 +120,37 @@ def list_people(
     conn: Connection, workspace_id: str | None = None, *, after: str | None = None, limit: int | None = None
 ) -> list[Person]:
     """The oldest first, starting after the person `after`."""
-    statement = _within(workspace_id).order_by(people.c.created_ms, people.c.id).limit(limit)
+    statement = within(workspace_id).order_by(people.c.created_ms, people.c.id).limit(limit)
     if after is not None:
         last = show_person(conn, after, workspace_id)
         statement = statement.where(tuple_(people.c.created_ms, people.c.id) > tuple_(last.created_ms, last.id))
-    return [_read(row) for row in conn.execute(statement).mappings()]
+    return [read_person(row) for row in conn.execute(statement).mappings()]
 
 
 def show_person(conn: Connection, id: str, workspace_id: str | None = None) -> Person:
     """Only by its id."""
-    return _read(_row(conn, id, workspace_id))
+    return read_person(_row(conn, id, workspace_id))
 
 
 def find_person(conn: Connection, name_or_id: str) -> Person:
-    wanted = _within(None).where(or_(people.c.id == plain(name_or_id), people.c.login == login_of(name_or_id)))
+    wanted = within(None).where(or_(people.c.id == plain(name_or_id), people.c.login == login_of(name_or_id)))
     row = conn.execute(wanted).mappings().first()
     if row is None:
         raise NotFound(f"there is no person {quoted(name_or_id)}")
-    return _read(row)
+    return read_person(row)
 
 
 def find_active(conn: Connection, id: str) -> Person | None:
     """None: it may not log in."""
-    row = conn.execute(_within(None).where(people.c.id == id, people.c.disabled_ms.is_(None))).mappings().one_or_none()
-    return None if row is None else _read(row)
+    row = conn.execute(within(None).where(people.c.id == id, people.c.disabled_ms.is_(None))).mappings().one_or_none()
+    return None if row is None else read_person(row)
 
 
 def find_credentials(conn: Connection, name: str) -> Credentials | None:
     """None: nobody of that name may log in with a password."""
-    active = _within(None).where(people.c.login == login_of(name), people.c.disabled_ms.is_(None))
+    active = within(None).where(people.c.login == login_of(name), people.c.disabled_ms.is_(None))
     row = conn.execute(active).mappings().one_or_none()
-    return None if row is None else Credentials(_read(row), row["password"])
+    return None if row is None else Credentials(read_person(row), row["password"])
 
 
 def change_person(
@@ -148,30 +162,31 @@ def change_person(
     wanted = person.workspace_id if change.workspace is UNSET else change.workspace
     if change.workspace is UNSET and role not in WORKSPACE_ROLES:
         wanted = None
-    if person.is_federated and (change.role is not UNSET or change.workspace is not UNSET):
+    if person.has_provider_role and (change.role is not UNSET or change.workspace is not UNSET):
         raise Conflict(f"the identity provider says the role of {quoted(person.name)}: change it there", "role")
     is_disabled = person.disabled_ms is not None if change.disabled is UNSET else change.disabled
     new = structs.replace(
         person,
         role=role,
-        workspace_id=_workspace_of(conn, role, wanted),
+        workspace_id=workspace_for(conn, role, wanted),
+        email=person.email if change.email is UNSET else _free_email(conn, change.email, id),
         disabled_ms=(person.disabled_ms or at_ms) if is_disabled else None,
     )
     if new == person:
         return person
     if person.role is Role.OWNER and (new.role is not Role.OWNER or is_disabled):
         _check_owner_remains(conn, person)
-    values = {"role": new.role, "workspace_id": new.workspace_id, "disabled_ms": new.disabled_ms}
+    values = {name: getattr(new, name) for name in _CHANGEABLE}
     conn.execute(update(people).where(people.c.id == id).values(**values))
     if new.workspace_id != person.workspace_id:
-        _revoke_keys(conn, id, actor=actor, at_ms=at_ms)
+        revoke_keys_of(conn, id, actor=actor, at_ms=at_ms)
     elif new.disabled_ms != person.disabled_ms:  # every process loads its keys anew: they are suspended, or not
         conn.execute(update(keys).where(keys.c.person_id == id).values(version=version))
     if is_disabled:
         end_sessions_of(conn, id)
     detail = {
         name: {"from": getattr(person, name), "to": getattr(new, name)}
-        for name in ("role", "workspace_id", "disabled_ms")
+        for name in _CHANGEABLE
         if getattr(person, name) != getattr(new, name)
     }
     audit.append(conn, actor, "person.change", id, {"name": person.name, **detail}, new.workspace_id, at_ms)
@@ -179,13 +194,15 @@ def change_person(
 
 
 def invite_again(conn: Connection, id: str, *, workspace_id: str | None = None, actor: str, at_ms: int) -> Invitation:
-    """A reset: the password and the sessions end, and another password can be chosen."""
+    """A reset: the password and the sessions end, and another password can be chosen. An account of the identity
+    provider is forgotten: the next one with the person's address is taken."""
     advance(conn, CHANGES)
     person = show_person(conn, id, workspace_id)
-    if person.is_federated:
+    if person.has_provider_role:
         raise Conflict(f"{quoted(person.name)} logs in at the identity provider, and has no password here")
     token = make_invitation(token_bytes(RANDOM_BYTES))
-    values: dict[str, Any] = {"password": None, "invitation": digest_of(token), "invited_until_ms": at_ms + INVITED_MS}
+    values: dict[str, Any] = {"invitation": digest_of(token), "invited_until_ms": at_ms + INVITED_MS}
+    values |= {"password": None, "subject": None}
     conn.execute(update(people).where(people.c.id == id).values(**values))
     ended = end_sessions_of(conn, id)
     detail = {"name": person.name, "sessions_ended": ended}
@@ -208,10 +225,11 @@ def remove_person(
     if person.role is Role.OWNER:
         _check_owner_remains(conn, person)
     detail = {"name": person.name, "role": person.role, "sessions_ended": end_sessions_of(conn, id)}
-    nothing: dict[str, Any] = {"password": None, "invitation": None, "invited_until_ms": None, "subject": None}
+    nothing: dict[str, Any] = {"password": None, "invitation": None, "invited_until_ms": None}
+    nothing |= {"subject": None, "email": None}
     conn.execute(update(people).where(people.c.id == id).values(removed_ms=at_ms, **nothing))
     if revoke_keys:
-        _revoke_keys(conn, id, actor=actor, at_ms=at_ms)
+        revoke_keys_of(conn, id, actor=actor, at_ms=at_ms)
     else:
         _give_up_keys(conn, id, version)
     audit.append(conn, actor, "person.remove", id, detail, person.workspace_id, at_ms)
@@ -229,10 +247,10 @@ def end_sessions_of_person(conn: Connection, id: str, *, actor: str, at_ms: int)
 
 def find_invited(conn: Connection, token: str, at_ms: int) -> Person | None:
     """Who may choose a password with this token."""
-    row = conn.execute(_within(None).where(people.c.invitation == digest_of(token))).mappings().one_or_none()
+    row = conn.execute(within(None).where(people.c.invitation == digest_of(token))).mappings().one_or_none()
     if row is None or row["disabled_ms"] is not None or at_ms >= (row["invited_until_ms"] or 0):
         return None
-    return _read(row)
+    return read_person(row)
 
 
 def accept_invitation(conn: Connection, token: str, password: str, at_ms: int) -> Person | None:
@@ -267,38 +285,7 @@ def note_login(conn: Connection, id: str, at_ms: int) -> None:
     conn.execute(update(people).where(people.c.id == id).values(seen_ms=at_ms))
 
 
-def sign_in(conn: Connection, subject: str, name: str, role: Role, workspace: str | None, *, at_ms: int) -> Person:
-    """The person of the identity provider, with the role that it has there now; created with its first login. Raises
-    `Conflict` if the name is another's, and `NotFound` if it may not log in."""
-    check_name(name)
-    advance(conn, CHANGES)
-    workspace_id = _workspace_of(conn, role, workspace)
-    row = conn.execute(_within(None).where(people.c.subject == plain(subject))).mappings().one_or_none()
-    if row is None:
-        return _insert(conn, name, role, workspace_id, {"subject": plain(subject)}, actor=audit.SYSTEM, at_ms=at_ms)
-    person = _read(row)
-    if person.disabled_ms is not None:
-        raise NotFound(f"{quoted(person.name)} may not log in here")
-    if (person.role, person.workspace_id) == (role, workspace_id):
-        return person
-    conn.execute(update(people).where(people.c.id == person.id).values(role=role, workspace_id=workspace_id))
-    if workspace_id != person.workspace_id:
-        _revoke_keys(conn, person.id, actor=audit.SYSTEM, at_ms=at_ms)
-    detail = {"name": person.name, "role": {"from": person.role, "to": role}}
-    audit.append(conn, audit.SYSTEM, "person.change", person.id, detail, workspace_id, at_ms)
-    return show_person(conn, person.id)
-
-
-def shut_out(conn: Connection, subject: str, *, at_ms: int) -> None:
-    """The identity provider gives the person no role any more: its sessions end."""
-    row = conn.execute(_within(None).where(people.c.subject == plain(subject))).mappings().one_or_none()
-    if row is None or not (ended := end_sessions_of(conn, row["id"])):
-        return
-    detail = {"name": row["name"], "sessions_ended": ended}
-    audit.append(conn, audit.SYSTEM, "person.shut_out", row["id"], detail, row["workspace_id"], at_ms)
-
-
-def _insert(
+def insert_person(
     conn: Connection,
     name: str,
     role: Role,
@@ -317,11 +304,12 @@ def _insert(
     row: dict[str, Any] = {"id": id, "name": plain(name), "login": login, "role": role, "workspace_id": workspace_id}
     conn.execute(insert(people).values(**row, **more, created_ms=at_ms))
     detail = {"name": name, "role": role, "is_federated": "subject" in more}
+    detail |= {"email": more["email"]} if more.get("email") is not None else {}
     audit.append(conn, actor, "person.create", id, detail, workspace_id, at_ms)
     return show_person(conn, id)
 
 
-def _workspace_of(conn: Connection, role: Role, workspace: str | None) -> str | None:
+def workspace_for(conn: Connection, role: Role, workspace: str | None) -> str | None:
     """The id of the workspace that goes with the role."""
     if role not in PERSON_ROLES:
         raise Invalid(f"a person's role is one of {', '.join(PERSON_ROLES)}", "role")
@@ -332,6 +320,25 @@ def _workspace_of(conn: Connection, role: Role, workspace: str | None) -> str | 
     if workspace is None:
         raise Invalid(f"the role '{role}' needs a workspace", "workspace")
     return find_workspace(conn, workspace).id
+
+
+def email_of(text: str) -> str | None:
+    """In the form that is compared. None: it is no address. ASCII only, where two that look the same are the same."""
+    address = text.lower() if text.isascii() else ""
+    return address if len(address) <= MAX_EMAIL_LENGTH and _EMAIL.fullmatch(address) else None
+
+
+def _free_email(conn: Connection, text: str | None, id: str | None) -> str | None:
+    """The address for the person with this id, if nobody else has it."""
+    if text is None:
+        return None
+    address = email_of(text)
+    if address is None:
+        raise Invalid("an e-mail address is NAME@DOMAIN, in ASCII", "email")
+    owner = conn.execute(select(people.c.id).where(people.c.email == address)).scalar_one_or_none()
+    if owner not in (None, id):
+        raise Conflict(f"a person with the e-mail address {quoted(address)} already exists", "email")
+    return address
 
 
 def _check_owner_remains(conn: Connection, person: Person) -> None:
@@ -346,7 +353,7 @@ def _check_owner_remains(conn: Connection, person: Person) -> None:
         raise Conflict(f"{quoted(person.name)} is the last owner who can log in: make somebody else an owner first")
 
 
-def _revoke_keys(conn: Connection, id: str, *, actor: str, at_ms: int) -> None:
+def revoke_keys_of(conn: Connection, id: str, *, actor: str, at_ms: int) -> None:
     """The person knows their secrets, and has nothing to do with their workspace any more."""
     own = conn.execute(select(keys.c.id).where(keys.c.person_id == id).order_by(keys.c.id)).scalars().all()
     for key_id in own:
@@ -360,27 +367,29 @@ def _give_up_keys(conn: Connection, id: str, version: int) -> None:
     conn.execute(update(keys).where(keys.c.person_id == id).values(**nobody))
 
 
-def _within(workspace_id: str | None) -> Any:
+def within(workspace_id: str | None) -> Any:
     statement = select(people).where(people.c.removed_ms.is_(None))
     return statement if workspace_id is None else statement.where(people.c.workspace_id == plain(workspace_id))
 
 
 def _row(conn: Connection, id: str, workspace_id: str | None = None) -> RowMapping:
-    statement = _within(workspace_id).where(people.c.id == plain(id))
+    statement = within(workspace_id).where(people.c.id == plain(id))
     row: RowMapping | None = conn.execute(statement).mappings().one_or_none()
     if row is None:
         raise NotFound(f"there is no person {quoted(id)}")
     return row
 
 
-def _read(row: RowMapping) -> Person:
+def read_person(row: RowMapping) -> Person:
     return Person(
         id=row["id"],
         name=row["name"],
         role=Role(row["role"]),
         workspace_id=row["workspace_id"],
         has_password=row["password"] is not None,
+        email=row["email"],
         is_federated=row["subject"] is not None,
+        has_provider_role=row["has_provider_role"],
         created_ms=row["created_ms"],
         invited_until_ms=row["invited_until_ms"],
         seen_ms=row["seen_ms"],

@@ -10,6 +10,7 @@ cookies nor headers. The CSRF token (`policy.secret.csrf_of`) is computed from t
 
 import hmac
 from collections.abc import Callable
+from enum import StrEnum
 from secrets import token_bytes
 from typing import Any
 
@@ -37,6 +38,17 @@ MAX_TEXT_LENGTH = 200
 
 _ADMIN = "admin"
 _NO_DIGEST = bytes(32)
+
+
+class LoginWay(StrEnum):
+    """How a session was opened."""
+
+    SECRET = "secret"  # noqa: S105 (no secret)
+    """The admin secret."""
+    KEY = "key"
+    PASSWORD = "password"  # noqa: S105 (no secret)
+    INVITATION = "invitation"
+    OIDC = "oidc"
 
 
 class SessionKey(Struct, frozen=True, kw_only=True):
@@ -129,7 +141,7 @@ def log_in(
     """
     if not is_admin_secret(conn, secret, lock=True):
         return None
-    return replace_session(conn, old_token, actor=actor, at_ms=at_ms, client=client)
+    return replace_session(conn, old_token, actor=actor, at_ms=at_ms, client=client, way=LoginWay.SECRET)
 
 
 def replace_session(
@@ -140,11 +152,12 @@ def replace_session(
     at_ms: int,
     holder: SessionKey | SessionPerson | None = None,
     client: Client = NO_CLIENT,
+    way: LoginWay | None = None,
 ) -> str:
     """The token of a new session. The session of `old_token`, if there is one, ends."""
     if old_token is not None:
         end_session(conn, old_token, actor=actor, at_ms=at_ms)
-    return create_session(conn, actor=actor, at_ms=at_ms, holder=holder, client=client)
+    return create_session(conn, actor=actor, at_ms=at_ms, holder=holder, client=client, way=way)
 
 
 def create_session(
@@ -154,6 +167,7 @@ def create_session(
     at_ms: int,
     holder: SessionKey | SessionPerson | None = None,
     client: Client = NO_CLIENT,
+    way: LoginWay | None = None,
 ) -> str:
     """Its token. Expired sessions are removed, and those unused for longest beyond `MAX_SESSIONS`."""
     is_over = or_(sessions.c.used_ms <= at_ms - IDLE_MS, sessions.c.created_ms <= at_ms - LIFETIME_MS)
@@ -169,7 +183,8 @@ def create_session(
     known = {**owner, "address": client.address, "browser": browser}
     conn.execute(insert(sessions).values(digest=digest, created_ms=at_ms, used_ms=at_ms, **known))
     workspace_id = holder.workspace_id if holder is not None else None
-    audit.append(conn, actor, "session.create", _name(digest), {}, workspace_id, at_ms)
+    detail = {"way": way} if way is not None else {}
+    audit.append(conn, actor, "session.create", _name(digest), detail, workspace_id, at_ms)
     return token
 
 

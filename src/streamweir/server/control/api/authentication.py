@@ -29,7 +29,7 @@ from streamweir.server.http.message import Request
 from streamweir.server.request.admission import peer_of
 from streamweir.store.db.base import StoreUnavailable
 from streamweir.store.keys.people import Person, find_active
-from streamweir.store.keys.sessions import Session, find_session, is_admin_secret, touch_session
+from streamweir.store.keys.sessions import LoginWay, Session, find_session, is_admin_secret, touch_session
 
 COOKIE = "streamweir"
 SECURE_COOKIE = "__Host-streamweir"
@@ -73,7 +73,7 @@ async def find_actor(context: Context, secret: str, request: Request) -> Actor:
         return ADMIN_SECRET
     await context.load_key(secret)
     if context.accounting.directory.find(secret, context.clock_ms() / 1000) is None:
-        raise count_wrong_secret(context, request)
+        raise count_wrong_secret(context, request, LoginWay.KEY)
     actor = _by_key(context, secret)
     if not actor.may(Permission.SESSION):
         raise forbidden("This key reads the metrics, and cannot log in.")
@@ -89,11 +89,13 @@ async def check_admin(context: Context, secret: str, request: Request) -> None:
 _WRONG = "The secret or the API key is not valid."
 
 
-def count_wrong_secret(context: Context, request: Request, message: str = _WRONG) -> CallerError:
+def count_wrong_secret(
+    context: Context, request: Request, way: LoginWay = LoginWay.SECRET, message: str = _WRONG
+) -> CallerError:
     """Counts a wrong secret, and returns the error for it."""
     peer, at_ms = peer_of(request, context.runtime()), context.clock_ms()
     too_many = context.failed_logins.failed(peer, at_ms)
-    context.logins.count(LoginOutcome.LIMITED if too_many is not None else LoginOutcome.WRONG)
+    context.logins.count(way, LoginOutcome.LIMITED if too_many is not None else LoginOutcome.WRONG)
     return too_many or wrong_secret(message)
 
 
@@ -102,7 +104,10 @@ def wrong_secret(message: str = _WRONG) -> CallerError:
 
 
 def cookie_of(request: Request, is_secure: bool) -> str | None:
-    wanted = SECURE_COOKIE if is_secure else COOKIE
+    return cookie_named(request, SECURE_COOKIE if is_secure else COOKIE)
+
+
+def cookie_named(request: Request, wanted: str) -> str | None:
     for pair in request.headers.get("cookie", "").split(";"):
         name, _, value = pair.strip().partition("=")
         if name == wanted:

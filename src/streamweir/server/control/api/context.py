@@ -23,6 +23,7 @@ from streamweir.core.errors import CallerError, GatewayFault, StreamweirError
 from streamweir.server.accounting.accounting import Accounting
 from streamweir.server.control.api.live_feed import LiveFeed
 from streamweir.server.control.api.login_counts import LoginCounts
+from streamweir.server.control.identity import Identity
 from streamweir.server.control.passwords import PasswordHashing
 from streamweir.server.request.playground import Playground
 from streamweir.server.request.runtime.config import RuntimeConfig
@@ -95,6 +96,7 @@ class Context(Struct, frozen=True, kw_only=True):
     """The configuration file. None: the gateway was started without one."""
     started_ms: int = msgspec.field(default_factory=now_ms)
     clock_ms: Callable[[], int] = now_ms
+    identity: Identity = msgspec.field(default_factory=Identity)
     passwords: PasswordHashing = msgspec.field(default_factory=PasswordHashing)
     tested: set[str] = msgspec.field(default_factory=set)
     """Providers that are being tested."""

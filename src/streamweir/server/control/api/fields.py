@@ -30,6 +30,7 @@ Scope = Literal["chat", "models", "admin", "metrics"]
 Scopes = Annotated[tuple[Scope, ...], Meta(min_length=1, max_length=16)]
 Period = Literal["day", "week", "month", "total"]
 WorkspaceName = Annotated[str, Meta(max_length=256, description="A workspace, by name or id.")]
+Email = Annotated[str, Meta(min_length=3, max_length=254, description="An e-mail address.")]
 PersonId = Annotated[str, Meta(max_length=256, description="The id of a person.")]
 PersonRole = Literal["owner", "operator", "billing", "viewer", "admin", "member"]
 EndUser = Annotated[

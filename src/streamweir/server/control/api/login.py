@@ -27,7 +27,7 @@ from streamweir.server.request.admission import peer_of
 from streamweir.store.keys import people
 from streamweir.store.keys.logins import begin_attempt, forget_attempts
 from streamweir.store.keys.people import Credentials, Person
-from streamweir.store.keys.sessions import SessionPerson, replace_session
+from streamweir.store.keys.sessions import LoginWay, SessionPerson, replace_session
 from streamweir.store.keys.workspaces import MAX_NAME_LENGTH, find_workspace
 
 MAX_BODY_BYTES = 4096
@@ -87,9 +87,9 @@ async def log_in(call: Call[Nothing, PasswordLogin]) -> Reply:
         if now is None or now.password != found.password:  # disabled, reset or changed at the same moment
             return None
         forget_attempts(conn, body.name, address)
-        return open_session_of(conn, call, found.person)
+        return open_session_of(conn, call, found.person, LoginWay.PASSWORD)
 
-    return _reply(call, await context.write(work))
+    return _reply(call, await context.write(work), LoginWay.PASSWORD)
 
 
 async def show_invitation(call: Call[Nothing, InvitationLook]) -> InvitationView:
@@ -106,7 +106,7 @@ async def show_invitation(call: Call[Nothing, InvitationLook]) -> InvitationView
 
     found = await context.read(work)
     if found is None:
-        raise count_wrong_secret(context, call.request, _NO_INVITATION)
+        raise count_wrong_secret(context, call.request, LoginWay.INVITATION, _NO_INVITATION)
     return found
 
 
@@ -115,15 +115,15 @@ async def accept_invitation(call: Call[Nothing, Acceptance]) -> Reply:
     _check_origin(call)
     person = await context.read(lambda conn: people.find_invited(conn, body.invitation, at_ms))
     if person is None:
-        raise count_wrong_secret(context, call.request, _NO_INVITATION)
+        raise count_wrong_secret(context, call.request, LoginWay.INVITATION, _NO_INVITATION)
     _check_new(body.password, person.name, "password")
     hashed = await context.passwords.hash(body.password)
 
     def work(conn: Connection) -> tuple[Person, str] | None:
         accepted = people.accept_invitation(conn, body.invitation, hashed, at_ms)
-        return None if accepted is None else open_session_of(conn, call, accepted)
+        return None if accepted is None else open_session_of(conn, call, accepted, LoginWay.INVITATION)
 
-    return _reply(call, await context.write(work))
+    return _reply(call, await context.write(work), LoginWay.INVITATION)
 
 
 async def change_password(call: Call[Nothing, PasswordChange]) -> Reply:
@@ -141,17 +141,17 @@ async def change_password(call: Call[Nothing, PasswordChange]) -> Reply:
         if not people.change_password(conn, person.id, found.password or "", hashed, at_ms):
             return None
         forget_attempts(conn, person.name, address)
-        return open_session_of(conn, call, person)
+        return open_session_of(conn, call, person, LoginWay.PASSWORD)
 
-    return _reply(call, await context.write(work))
+    return _reply(call, await context.write(work), LoginWay.PASSWORD)
 
 
-def open_session_of(conn: Connection, call: Call[Any, Any], person: Person) -> tuple[Person, str]:
+def open_session_of(conn: Connection, call: Call[Any, Any], person: Person, way: LoginWay) -> tuple[Person, str]:
     """The person and the token of a new session; the one whose cookie was sent ends."""
     people.note_login(conn, person.id, call.at_ms)
     holder = SessionPerson(person_id=person.id, workspace_id=person.workspace_id)
     old, client = cookie_of(call.request, call.context.is_secure), client_of(call)
-    token = replace_session(conn, old, actor=person.actor, at_ms=call.at_ms, holder=holder, client=client)
+    token = replace_session(conn, old, actor=person.actor, at_ms=call.at_ms, holder=holder, client=client, way=way)
     return person, token
 
 
@@ -159,12 +159,12 @@ async def _compared(context: Context, name: str, password: str, address: str, at
     """Who logs in with this name and this password. Raises `StreamweirError`."""
     wait_ms = await context.write(lambda conn: begin_attempt(conn, name, address, at_ms))
     if wait_ms:
-        context.logins.count(LoginOutcome.LIMITED)
+        context.logins.count(LoginWay.PASSWORD, LoginOutcome.LIMITED)
         message = f"Too many attempts to log in. Try again in {ceil(wait_ms / 60_000)} minutes."
         raise CallerError("rate_limit_exceeded", message, retry_after_s=wait_ms / 1000)
     found = await context.read(lambda conn: people.find_credentials(conn, name))
     if not await context.passwords.matches(found.password if found is not None else None, password):
-        context.logins.count(LoginOutcome.WRONG)
+        context.logins.count(LoginWay.PASSWORD, LoginOutcome.WRONG)
         raise _wrong_password()
     assert found is not None  # noqa: S101 (else nothing matches)
     if found.password is not None and context.passwords.is_outdated(found.password):
@@ -193,11 +193,11 @@ def _wrong_password() -> CallerError:
     return CallerError("invalid_api_key", "The name or the password is not valid.")
 
 
-def _reply(call: Call[Any, Any], opened: tuple[Person, str] | None) -> Reply:
+def _reply(call: Call[Any, Any], opened: tuple[Person, str] | None, way: LoginWay) -> Reply:
     if opened is None:
         raise _wrong_password()
     person, token = opened
-    return reply_with_session(call.context, actor_of_person(person), token)
+    return reply_with_session(call.context, actor_of_person(person), token, way)
 
 
 OPERATIONS = (

@@ -7,6 +7,7 @@ from enum import StrEnum
 from prometheus_client.metrics_core import Metric
 
 from streamweir.server.telemetry.metric_families import counter
+from streamweir.store.keys.sessions import LoginWay
 
 
 class LoginOutcome(StrEnum):
@@ -18,11 +19,13 @@ class LoginOutcome(StrEnum):
 
 class LoginCounts:
     def __init__(self) -> None:
-        self._counts: Counter[LoginOutcome] = Counter(dict.fromkeys(LoginOutcome, 0))
+        pairs = [(way, outcome) for way in LoginWay for outcome in LoginOutcome]
+        self._counts: Counter[tuple[LoginWay, LoginOutcome]] = Counter(dict.fromkeys(pairs, 0))
 
-    def count(self, outcome: LoginOutcome) -> None:
-        self._counts[outcome] += 1
+    def count(self, way: LoginWay, outcome: LoginOutcome) -> None:
+        self._counts[way, outcome] += 1
 
     def families(self) -> Iterator[Metric]:
         about = "Sessions opened in the console; wrong secrets, passwords and invitations; attempts beyond the limits."
-        yield counter("logins", about, ("outcome",), {(outcome.value,): n for outcome, n in self._counts.items()})
+        values: dict[tuple[str, ...], float] = {(way, outcome): n for (way, outcome), n in self._counts.items()}
+        yield counter("logins", about, ("way", "outcome"), values)

@@ -10,7 +10,7 @@ from sqlalchemy import Connection
 
 from streamweir.policy.permission import Permission, Role
 from streamweir.server.control.api.actor import Actor, forbidden
-from streamweir.server.control.api.fields import PAGE, Cursor, Limit, Name, PersonRole, WorkspaceName
+from streamweir.server.control.api.fields import PAGE, Cursor, Email, Limit, Name, PersonRole, WorkspaceName
 from streamweir.server.control.api.operation import Call, Nothing, Operation, Page, page_of
 from streamweir.server.control.api.view import shown
 from streamweir.store.db.counter import CHANGES, advance
@@ -30,11 +30,15 @@ class NewPerson(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     role: PersonRole
     workspace: WorkspaceName | None = None
     """Of the roles `admin` and `member`."""
+    email: Email | None = None
+    """An account of the identity provider that has it may log in as this person."""
 
 
 class PersonPatch(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     role: PersonRole | UnsetType = UNSET
     workspace: WorkspaceName | None | UnsetType = UNSET
+    email: Email | None | UnsetType = UNSET
+    """An account of the identity provider that has it may log in as this person, if none does yet."""
     disabled: bool | UnsetType = UNSET
     """A disabled person cannot log in, and has no session. Its keys are refused until it is enabled."""
 
@@ -51,8 +55,11 @@ class PersonView(Struct, frozen=True, kw_only=True):
     workspace: str | None
     """Of the roles `admin` and `member`."""
     has_password: bool
+    email: str | None
     is_federated: bool
-    """Known from the identity provider, which says the role."""
+    """Has logged in at the identity provider, and is known by its account there."""
+    has_provider_role: bool
+    """The identity provider says the role: it cannot be changed here."""
     created_ms: int
     invited_until_ms: int | None
     """Until then the person can choose a password."""
@@ -98,7 +105,7 @@ async def create_person(call: Call[Nothing, NewPerson]) -> InvitedView:
 
     def work(conn: Connection) -> Invitation:
         workspace = _allowed_target(conn, actor, Role(body.role), body.workspace)
-        spec = PersonSpec(name=body.name, role=Role(body.role), workspace=workspace)
+        spec = PersonSpec(name=body.name, role=Role(body.role), workspace=workspace, email=body.email)
         return people.create_person(conn, spec, actor=actor.name, at_ms=at_ms)
 
     return _view_invited(await call.context.write(work))
@@ -120,7 +127,10 @@ async def change_person(call: Call[Nothing, PersonPatch]) -> PersonView:
             wanted = workspace if workspace is not UNSET else None
             _allowed_target(conn, actor, role, wanted)
         change = PersonChange(
-            role=role if body.role is not UNSET else UNSET, workspace=workspace, disabled=body.disabled
+            role=role if body.role is not UNSET else UNSET,
+            workspace=workspace,
+            email=body.email,
+            disabled=body.disabled,
         )
         return people.change_person(conn, person.id, change, actor=actor.name, at_ms=at_ms)
 

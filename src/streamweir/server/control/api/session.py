@@ -31,7 +31,7 @@ from streamweir.server.control.api.login_counts import LoginOutcome
 from streamweir.server.control.api.operation import Call, Nothing, Operation, Reply
 from streamweir.server.control.routing import Access
 from streamweir.server.request.admission import peer_of
-from streamweir.store.keys.sessions import IDLE_MS, Client, SessionKey, end_session, log_in, replace_session
+from streamweir.store.keys.sessions import IDLE_MS, Client, LoginWay, SessionKey, end_session, log_in, replace_session
 
 _MAX_BODY_BYTES = 4096
 
@@ -78,17 +78,18 @@ async def open_session(call: Call[Nothing, Login]) -> Reply:
         if not actor.key_id:
             return log_in(conn, secret, old_token=old, actor=actor.name, at_ms=at_ms, client=client)
         holder = SessionKey(key_id=actor.key_id, key_digest=digest_of(secret), workspace_id=actor.workspace_id)
-        return replace_session(conn, old, actor=actor.name, at_ms=at_ms, holder=holder, client=client)
+        way = LoginWay.KEY
+        return replace_session(conn, old, actor=actor.name, at_ms=at_ms, holder=holder, client=client, way=way)
 
     token = await context.write(work)
     if token is None:  # the admin secret was reset at the same moment
         raise wrong_secret()
-    return reply_with_session(context, actor, token)
+    return reply_with_session(context, actor, token, LoginWay.KEY if actor.key_id else LoginWay.SECRET)
 
 
-def reply_with_session(context: Context, actor: Actor, token: str) -> Reply:
+def reply_with_session(context: Context, actor: Actor, token: str, way: LoginWay) -> Reply:
     """The answer to a login: the identity, and the cookie of its new session."""
-    context.logins.count(LoginOutcome.OPENED)
+    context.logins.count(way, LoginOutcome.OPENED)
     cookie = session_cookie(token, context.is_secure)
     return Reply(value=_view(actor, csrf_of(token)), headers=(("set-cookie", cookie),))
 

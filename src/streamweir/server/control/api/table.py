@@ -19,6 +19,7 @@ from streamweir.server.control.api import (
     member_keys,
     model,
     node,
+    oidc,
     overview,
     own,
     own_key,
@@ -53,6 +54,7 @@ def _document(is_secure: bool) -> dict[str, Any]:
 OPERATIONS: tuple[Operation, ...] = (
     *session.OPERATIONS,
     *login.OPERATIONS,
+    *oidc.OPERATIONS,
     *own.OPERATIONS,
     *own_key.OPERATIONS,
     *own_request.OPERATIONS,

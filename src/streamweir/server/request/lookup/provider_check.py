@@ -10,7 +10,6 @@ nor the lists of models. `streamweir doctor` and the admin API use it.
 import asyncio
 import time
 from collections.abc import Mapping, Set
-from email.utils import parsedate_to_datetime
 from itertools import islice
 from typing import Literal
 
@@ -22,7 +21,7 @@ from streamweir.providers.base import UpstreamRequest
 from streamweir.providers.model_listing import listing_of
 from streamweir.server.request.lookup.model_refresh import read_names
 from streamweir.server.request.runtime.config import ProviderRuntime
-from streamweir.upstream.fetch import Fetched, read_whole
+from streamweir.upstream.fetch import read_whole
 
 ReachOutcome = Literal["ok", "warn", "fail"]
 
@@ -86,7 +85,7 @@ async def _try(runtime: ProviderRuntime, name: str, key: str, secrets: Set[str],
         return structs.replace(found, outcome="fail", message=message, advice=_ADVICE["upstream_timeout"])
     except StreamweirError as error:
         return _failed(found, runtime, secrets, error)
-    found = structs.replace(found, skew_s=_skew_s(answer, (sent_at + time.time()) / 2))
+    found = structs.replace(found, skew_s=answer.skew_s((sent_at + time.time()) / 2))
     if answer.is_success:
         how = "the key is accepted" if key else "no key is needed"
         return structs.replace(found, message=f"reached, {how}, {_since(began)}")
@@ -120,15 +119,6 @@ def _failed(
         message = f"{message} (it need not list its models)"
         return structs.replace(found, outcome="warn", message=message, advice=advice)
     return structs.replace(found, outcome="fail", message=message, advice=advice)
-
-
-def _skew_s(answer: Fetched, local_s: float) -> float | None:
-    """The header is in whole seconds."""
-    try:
-        at = parsedate_to_datetime(answer.headers["date"]).timestamp() + 0.5
-    except (KeyError, ValueError, OverflowError):
-        return None
-    return at - local_s
 
 
 def _since(began: float) -> str:

@@ -65,6 +65,15 @@ export interface PasswordChange {
   new: string;
 }
 
+export interface LoginOptions {
+  oidc: string | null;
+  failure: string | null;
+}
+
+export interface SignInAddress {
+  url: string;
+}
+
 export interface OwnView {
   person: PersonView;
   workspace_name: string | null;
@@ -76,7 +85,9 @@ export interface PersonView {
   role: "admin" | "billing" | "member" | "operator" | "owner" | "viewer";
   workspace: string | null;
   has_password: boolean;
+  email: string | null;
   is_federated: boolean;
+  has_provider_role: boolean;
   created_ms: number;
   invited_until_ms: number | null;
   seen_ms: number | null;
@@ -416,11 +427,13 @@ export interface NewPerson {
   name: string;
   role: "admin" | "billing" | "member" | "operator" | "owner" | "viewer";
   workspace?: string | null;
+  email?: string | null;
 }
 
 export interface PersonPatch {
   role?: "admin" | "billing" | "member" | "operator" | "owner" | "viewer";
   workspace?: string | null;
+  email?: string | null;
   disabled?: boolean;
 }
 
