@@ -57,6 +57,28 @@ async def listed(program: Program) -> str:
     return found
 
 
+async def check_config_show(program: Program, file: Path, secret: str) -> None:
+    """Of the file, and of the gateway that runs with it: before and after a reload."""
+    file.write_text(f"{file.read_text()}\n[alerts]\nerror_minutes = 7\n")
+    by_file = await run("config", "show")
+    assert by_file.stdout.startswith(f"# As {file} has it now, without secrets.\n# A gateway runs with this file (pid ")
+    assert "error_minutes = 7" in by_file.stdout
+    by_gateway = await run("config", "show", STREAMWEIR_ADMIN_SECRET=secret)
+    assert by_gateway.stdout.startswith(f"# What the gateway at {program.base_url} uses, without secrets.\n")
+    assert "error_minutes" not in by_gateway.stdout
+    assert "# --listen" in by_gateway.stdout
+    program.signal(signal.SIGHUP)
+    await program.logged("configuration reloaded")
+    asked = await run("config", "show", "--url", program.base_url, "--secret", secret)
+    assert "error_minutes = 7" in asked.stdout
+    (reload,) = json.loads((await program.answer(get("/api/settings", secret))).body)["reloads"]
+    assert [(each["path"], each["before"], each["after"]) for each in reload["changes"]] == [
+        ("alerts.error_minutes", "5", "7")
+    ]
+    wrong = await run("config", "show", STREAMWEIR_ADMIN_SECRET="sw-wrong")  # noqa: S106
+    assert "The secret or the API key is not valid." in wrong.stderr
+
+
 async def test_commands_find_the_gateway_that_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     home, runtime = tmp_path / "home", tmp_path / "runtime"
     for folder in (home, runtime):
@@ -85,6 +107,7 @@ async def test_commands_find_the_gateway_that_runs(tmp_path: Path, monkeypatch: 
         assert is_well_formed(reset.stdout.strip(), ADMIN)
         settings = await program.answer(get("/api/settings", reset.stdout.strip()))
         assert settings.status == 200, "the gateway takes the new secret"
+        await check_config_show(program, of_the_gateway, reset.stdout.strip())
 
         async with await program.connect() as client:
             stream = await begin(client)

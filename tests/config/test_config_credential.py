@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from streamweir.config.effective import sections_of
 from streamweir.config.error import ConfigError
 from streamweir.config.load import load_config
 from streamweir.config.model import Config, Credential, Provider
-from streamweir.config.settings import sections_of
+from streamweir.config.origin import Origins
 
 NOT_SENDABLE = "contains a character that cannot be sent, such as a space or a line break"
 BESIDE_LIST = "has no effect beside api_keys: put it into the list"
@@ -138,7 +139,7 @@ def test_a_file_counts_beside_an_empty_key(tmp_path: Path) -> None:
 def test_the_settings_show_only_the_end_of_a_key(tmp_path: Path) -> None:
     (tmp_path / "key").write_text(CANARY)
     config = Config(providers=(load(tmp_path, 'api_keys = [{file = "key"}, "short"]'),))
-    found = {each.path: each.value for section in sections_of(config) for each in section.entries}
+    found = {each.path: each.value for section in sections_of(config, Origins()) for each in section.lines}
     assert found["providers.p.api_keys.1.key"] == "****5163"
     assert found["providers.p.api_keys.2.key"] == "****"
     assert found["providers.p.api_keys.1.file"] == str(tmp_path / "key")

@@ -5,9 +5,10 @@ from typing import Any
 import pytest
 
 from streamweir.config.check import check
+from streamweir.config.effective import sections_of
 from streamweir.config.model import Config, Payments, Store
+from streamweir.config.origin import Origins
 from streamweir.config.secret import secrets_of
-from streamweir.config.settings import sections_of
 
 SECRETS = {"webhook_secret": "whsec_0123456789abcdef", "secret_key": "sk_test_0123456789abcdef"}
 PAGES = {"success_url": "https://example.com/ok?a=b", "cancel_url": "http://127.0.0.1/no"}
@@ -47,5 +48,5 @@ def test_it_needs_a_database() -> None:
 def test_its_secrets_are_known_and_masked() -> None:
     config = payments()
     assert set(SECRETS.values()) <= set(secrets_of(config))
-    shown = repr(config) + repr(sections_of(config))
+    shown = repr(config) + repr(sections_of(config, Origins()))
     assert not any(secret in shown for secret in SECRETS.values())

@@ -8,11 +8,12 @@ from threading import Event, Thread
 import pytest
 from msgspec import structs
 
+from streamweir.config.effective import sections_of
 from streamweir.config.error import ConfigError
 from streamweir.config.load import load_config
 from streamweir.config.model import Config
+from streamweir.config.origin import Origins
 from streamweir.config.secret_reference import MAX_BYTES, Reference, SecretCommand, SecretFile, SecretValues, Unresolved
-from streamweir.config.settings import sections_of
 
 SECRET = "canary-Qx7vLmZ2pKd9RtYw"  # noqa: S105
 TOML = """
@@ -80,8 +81,8 @@ def test_every_secret_may_be_elsewhere(tmp_path: Path, monkeypatch: pytest.Monke
     assert b.api_keys[0].key == f"redis://:{SECRET}-team@cache/0"
     assert config.webhooks[0].url == f"https://hook.example/{SECRET}"
     assert "canary" not in repr(config)
-    shown = [setting for section in sections_of(config) for setting in section.entries]
-    assert not any("canary" in each.value for each in shown)
+    shown = [setting for section in sections_of(config, Origins()) for setting in section.lines]
+    assert "canary" not in repr(shown)
     assert {each.path: each.value for each in shown}["providers.b.api_keys.1.key"] == "****he/0"
     assert set(secrets.used.values()) == {
         "store.url",

@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamweir.config.litellm.toml import write
+from streamweir.config.toml import write
 
 NAMES = st.text(max_size=6)
 VALUES = st.recursive(

@@ -6,7 +6,11 @@ from typing import Any
 from msgspec import structs
 
 from streamweir import __version__
-from support.api import HIDDEN, Api, api_on, app_of, bearer
+from streamweir.config.difference import difference
+from streamweir.config.error import ConfigError
+from streamweir.config.model import Config, Store
+from streamweir.config.source import ConfigSource
+from support.api import HIDDEN, TOML, Api, api_on, app_of, bearer
 from support.canary import CANARIES, KEYS_TOML, CanarySet, providers_toml
 
 ADDRESSES = ("host of a provider",)
@@ -19,8 +23,8 @@ async def settings_of(api: Api) -> Any:
     return reply.json()
 
 
-def entries(settings: Any) -> dict[str, Any]:
-    return {entry["path"]: entry for section in settings["sections"] for entry in section["entries"]}
+def lines(settings: Any) -> dict[str, Any]:
+    return {line["path"]: line for section in settings["sections"] for line in section["lines"]}
 
 
 async def test_what_is_configured(tmp_path: Path) -> None:
@@ -36,6 +40,7 @@ async def test_what_is_configured(tmp_path: Path) -> None:
             "shared",
             "routing",
             "payments",
+            "oidc",
             "providers.up",
             "providers.sim",
             "models.smart",
@@ -44,20 +49,69 @@ async def test_what_is_configured(tmp_path: Path) -> None:
             "keys.test",
             "streams",
             "alerts",
+            "webhooks",
             "telemetry",
+            "limits",
         ]
-        by_path = entries(found)
+        by_path = lines(found)
         assert by_path["server.timeouts.keepalive_s"] == {
             "path": "server.timeouts.keepalive_s",
-            "value": "15",
-            "is_secret": False,
-            "is_set": False,
+            "text": "keepalive_s = 15.0",
+            "value": 15.0,
+            "origin": "default",
+            "about": "default",
+            "is_default": True,
         }
         assert by_path["providers.up.api_key"]["value"] == "****1828"
+        assert by_path["providers.up"]["text"] == "[[providers]]"
         for secret in HIDDEN:
             assert secret not in str(found)
-        await api.serve(app_of(structs.replace(api.context, file="/etc/streamweir.toml")))
-        assert (await settings_of(api))["file"] == "/etc/streamweir.toml"
+        assert found["reloads"] == []
+
+
+async def test_the_origin_of_each_value_and_the_last_reloads(tmp_path: Path) -> None:
+    source = ConfigSource(tmp_path / "own.toml", {"UP": "up"}, listen="127.0.0.1:2")
+    async with api_on("sqlite", tmp_path) as api:
+        (tmp_path / "own.toml").write_text(TOML.replace('name = "up"', 'name = "${UP}"'))
+        source.load()
+        source.log.taken(5, "request", difference(Config(), Config(store=Store(retention_days=7.0))))
+        source.log.refused(6, "secret", ConfigError("server.listen", "is wrong"))
+        await api.serve(app_of(structs.replace(api.context, source=source)))
+        found = await settings_of(api)
+        assert found["file"] == str(tmp_path / "own.toml")
+        by_path = lines(found)
+        shown = {path: by_path[path]["about"] for path in ("server.listen", "providers.up.name", "providers.up.kind")}
+        assert shown == {
+            "server.listen": "--listen",
+            "providers.up.name": "own.toml:3, environment variable UP",
+            "providers.up.kind": "own.toml:4",
+        }
+        assert found["reloads"] == [
+            {
+                "at_ms": 6,
+                "cause": "secret",
+                "is_taken": False,
+                "problems": ["server.listen: is wrong"],
+                "changes": [],
+                "more_changes": 0,
+            },
+            {
+                "at_ms": 5,
+                "cause": "request",
+                "is_taken": True,
+                "problems": [],
+                "changes": [
+                    {
+                        "path": "store.retention_days",
+                        "what": "changed",
+                        "before": "30.0",
+                        "after": "7.0",
+                        "needs_restart": False,
+                    }
+                ],
+                "more_changes": 0,
+            },
+        ]
 
 
 async def test_it_is_for_the_operator_alone(tmp_path: Path) -> None:
@@ -81,13 +135,8 @@ proxy = "http://{CANARIES["key of a caller that is not good"]}@127.0.0.1:9"
         reply = await api.ask("GET", "/api/settings", **api.operator)
         assert reply.status_code == 200
         assert CanarySet().hits(reply.content, *ADDRESSES) == []
-        by_path = entries(reply.json())
-        assert by_path["providers.careless.base_url"] == {
-            "path": "providers.careless.base_url",
-            "value": "http://127.0.0.1:9/****/v1",
-            "is_secret": True,
-            "is_set": True,
-        }
+        by_path = lines(reply.json())
+        assert by_path["providers.careless.base_url"]["value"] == "http://127.0.0.1:9/****/v1"
         assert by_path["providers.openai.headers.x-team"]["value"] == "****"
         assert by_path["providers.careless.proxy"]["value"] == "http://****@127.0.0.1:9"
         assert by_path["keys.first.key"]["value"] == "****cdef"

@@ -15,9 +15,11 @@ from typing import Any
 import pytest
 
 from streamweir.background import BackgroundTasks
+from streamweir.config.difference import Difference, difference
 from streamweir.config.error import ConfigError
 from streamweir.config.model import Config
-from streamweir.server.process.reload import ConfigSource, Reloads
+from streamweir.config.source import ConfigSource
+from streamweir.server.process.reload import Reloads
 from streamweir.server.telemetry.log import close_log, configure_log
 from support.deadlines import WAIT_TIMEOUT_S
 from support.gateway import nothing_left, until
@@ -55,10 +57,11 @@ class Setup:
             (self.folder / f"{name}.new").write_text(text)
             (self.folder / f"{name}.new").rename(self.folder / name)
 
-    def use(self, config: Config) -> None:
+    def use(self, config: Config) -> Difference:
         if self.refuses:
             raise ConfigError("providers.up", "refused")
         self.used.append(config)
+        return difference(self.used[-2] if len(self.used) > 1 else config, config)
 
     @property
     def keys(self) -> tuple[str, ...]:
@@ -123,6 +126,18 @@ async def test_a_change_is_used_without_reading_the_file_again(tmp_path: Path) -
             "configuration reloaded with changed secrets",
             ["providers.up.api_key"],
         )
+        reloads = setup.source.log.reloads
+        assert [(each.cause, each.is_taken) for each in reloads] == [
+            ("request", False),
+            ("request", True),
+            ("secret", True),
+            ("request", False),
+            ("secret", True),
+        ]
+        assert reloads[0].problems == ["the process is stopping"]
+        assert [each.path for each in reloads[1].changes] == ["providers.once.api_key", "keys.ci.key"]
+        assert "not TOML" in reloads[3].problems[0]
+        assert "sk-" not in repr(reloads)
 
 
 async def test_a_failure_keeps_the_value_and_is_told_and_counted(tmp_path: Path) -> None:

@@ -13,7 +13,9 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
 from streamweir.background import BackgroundTasks
+from streamweir.config.difference import Difference
 from streamweir.config.model import Config
+from streamweir.config.source import ConfigSource
 from streamweir.core.usage import Usage
 from streamweir.core.verdict import Verdict
 from streamweir.pipeline.settlement import UsageSource
@@ -24,7 +26,7 @@ from streamweir.policy.routing.router import Router
 from streamweir.server.accounting.budget_use import budget_families
 from streamweir.server.alerts.counts import AlertCounts
 from streamweir.server.control.api.login_counts import LoginCounts
-from streamweir.server.process.reload import ConfigSource, Reloads
+from streamweir.server.process.reload import Reloads
 from streamweir.server.request.overload import Reading
 from streamweir.server.streams.setup import Streams
 from streamweir.server.telemetry.metric_families import Histogram
@@ -122,7 +124,9 @@ def _alert_families() -> Iterator[Metric]:
 
 def _reload_families() -> Iterator[Metric]:
     source = ConfigSource(Path("streamweir.toml"), {})
-    return Reloads(source, lambda _: None, background=BackgroundTasks()).families()
+    return Reloads(
+        source, lambda _: Difference(changes=[], more=0, for_restart=[]), background=BackgroundTasks()
+    ).families()
 
 
 def _budget_families() -> Iterator[Metric]:

@@ -9,9 +9,10 @@ What a step waits for is told to it by `soon`; whatever else needs the loop goes
 """
 
 import asyncio
+import os
 import threading
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -21,10 +22,15 @@ from openai import DefaultHttpxClient, OpenAI
 from openai.types.chat import ChatCompletionUserMessageParam
 from playwright.sync_api import Page, expect
 
+from streamweir.config.difference import Difference, difference
+from streamweir.config.error import ConfigError
+from streamweir.config.model import Config
+from streamweir.config.source import ConfigSource
+from streamweir.server.process.reload import Reloads
 from support.answers import openai_frames, token_steps
 from support.console_session import storage_of
 from support.deadlines import WAIT_TIMEOUT_S
-from support.gateway import KEY, Gate, gateway, providers
+from support.gateway import KEY, Gate, completed, gateway, providers
 from support.program_deadlines import LONG_INTERVALS
 from support.script import Script
 from support.scripted_upstream import ScriptedUpstream
@@ -46,9 +52,12 @@ T = TypeVar("T")
 
 
 class Console:
-    def __init__(self, gate: Gate, upstream: ScriptedUpstream, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(
+        self, gate: Gate, upstream: ScriptedUpstream, loop: asyncio.AbstractEventLoop, source: ConfigSource
+    ) -> None:
         assert gate.secret is not None
         self.gate = gate
+        self.source = source
         self.upstream = upstream
         self.base_url = gate.base_url
         self.secret = gate.secret
@@ -110,6 +119,22 @@ class Console:
         assert writer is not None
         assert self.call(writer.flush(WAIT_TIMEOUT_S))
 
+    def reload(self, change: Callable[[str], str]) -> None:
+        """With the changed text of the file. It may be refused."""
+        file = Path(self.source.file)
+        file.write_text(change(file.read_text()))
+
+        def use(config: Config) -> Difference:
+            found = difference(self.gate.gateway.runtime.config, config)
+            self.gate.gateway.reload(config)
+            return found
+
+        async def reload() -> None:
+            with suppress(ConfigError):
+                await Reloads(self.source, use, background=self.gate.gateway.background).reload()
+
+        self.call(reload())
+
     def ask(self, method: str, path: str, body: Any = None) -> Any:
         """The admin API as the operator, past the page: what a test needs to be there. It must go well."""
         reply = httpx2.request(
@@ -128,11 +153,13 @@ class Console:
 def served_console(folder: Path, toml: str = TOML) -> Iterator[Console]:
     @asynccontextmanager
     async def opened() -> AsyncIterator[Console]:
-        async with (
-            ScriptedUpstream(token_steps(openai_frames())) as upstream,
-            gateway(f"{toml}\n{providers(up=upstream.base_url)}", data_dir=folder, intervals=PACE) as gate,
-        ):
-            yield Console(gate, upstream, asyncio.get_running_loop())
+        async with ScriptedUpstream(token_steps(openai_frames())) as upstream:
+            whole = completed(f"{toml}\n{providers(up=upstream.base_url)}")
+            (folder / "streamweir.toml").write_text(whole)
+            source = ConfigSource(folder / "streamweir.toml", os.environ)
+            source.load()
+            async with gateway(whole, data_dir=folder, intervals=PACE, source=source) as gate:
+                yield Console(gate, upstream, asyncio.get_running_loop(), source)
 
     is_open = threading.Event()
     made: list[tuple[Console, asyncio.Event]] = []

@@ -26,6 +26,7 @@ from msgspec import structs
 from streamweir.config.load import load_config
 from streamweir.config.model import Config
 from streamweir.config.model import Provider as ProviderConfig
+from streamweir.config.source import ConfigSource
 from streamweir.console.assets import Assets
 from streamweir.server.accounting import token_count
 from streamweir.server.accounting.intervals import Intervals
@@ -174,12 +175,17 @@ def providers(kind: str = "openai", **base_urls: str) -> str:
     )
 
 
-def configured(toml: str, *, key: bool = True) -> Config:
-    """As the program reads it from a file. `key`: with the test's own, where it has none."""
+def completed(toml: str, *, key: bool = True) -> str:
     if "[store]" not in toml:
         toml = f'[store]\nurl = "none"\n{toml}'
     if key and "[[keys]]" not in toml:
         toml += f'\n[[keys]]\nname = "test"\nkey = "{KEY}"\n'
+    return toml
+
+
+def configured(toml: str, *, key: bool = True) -> Config:
+    """As the program reads it from a file. `key`: with the test's own, where it has none."""
+    toml = completed(toml, key=key)
     with TemporaryDirectory() as folder:
         file = Path(folder) / "streamweir.toml"
         file.write_text(toml)
@@ -201,11 +207,12 @@ async def gateway(
     is_worker: bool = False,
     intervals: Intervals = LONG_INTERVALS,
     page: Assets | None = None,
+    source: ConfigSource | None = None,
 ) -> AsyncIterator[Gate]:
     """`open_local` gives the upstream of the embedded model, where the test has one.
 
     With a `[store]` it keeps books, in `data_dir`; `is_worker`: others may share it, `intervals`: how long it waits for
-    whom. `page`: the console's, where it matters.
+    whom. `page`: the console's, where it matters. `source`: what the API tells of the file.
     """
     gate: Gate | None = None
     config = configured(toml, key=key)
@@ -221,7 +228,7 @@ async def gateway(
         assert gate is not None
         gate.record_request(record)
 
-    running = Gateway(config, open_local or _no_local, record_request, storage=storage, page=page)
+    running = Gateway(config, open_local or _no_local, record_request, storage=storage, page=page, source=source)
     listener = socket.socket()
     listener.bind(("127.0.0.1", 0))
     address: tuple[str, int] = listener.getsockname()

@@ -1,4 +1,4 @@
-"""`streamweir config check`: every mistake of a configuration file, with its line, before a gateway is started with it.
+"""`streamweir config`, and its `check`: every mistake of a file, with its line, before a gateway is started with it.
 
 It reads what a start reads: the file, the variables, the files with keys, and secrets that are elsewhere. No message
 contains a secret. Exit status: 0 no mistake, 1 mistakes.
@@ -11,8 +11,9 @@ from pathlib import Path
 import click
 from msgspec import Struct
 
+from streamweir.cli.config_file import file_of, once
+from streamweir.cli.config_show import show
 from streamweir.cli.database import json_option
-from streamweir.cli.find import CONFIG_FILE, NotFound, find_place, surroundings
 from streamweir.cli.view.table import show_json
 from streamweir.config.error import ConfigError, ConfigProblem
 
@@ -25,9 +26,12 @@ class Problem(Struct):
     reason: str
 
 
-@click.group("config", short_help="Check a configuration file.")
+@click.group("config", short_help="Check and show a configuration.")
 def command() -> None:
-    """Check a configuration file."""
+    """Check and show a configuration."""
+
+
+command.add_command(show)
 
 
 @command.command("check")
@@ -43,9 +47,7 @@ def check(file: Path | None, named: Path | None, env_file: Path | None, workers:
 
     Without FILE it is streamweir.toml in this folder, or the configuration of the running gateway.
     """
-    if file is not None and named is not None:
-        raise click.UsageError("name the file once: as FILE or with --config")
-    file, env_file = _file_of(file or named, env_file)
+    file, env_file = file_of(once(file, named), env_file)
     problems = _problems(file, env_file, workers)
     if as_json:
         show_json({"file": str(file), "problems": problems})
@@ -56,21 +58,6 @@ def check(file: Path | None, named: Path | None, env_file: Path | None, workers:
         summary = f"{file}: {len(problems)} {'mistake' if len(problems) == 1 else 'mistakes'}" if problems else ""
         click.echo(summary or f"{file}: no mistake was found.", err=bool(problems))
     sys.exit(1 if problems else 0)
-
-
-def _file_of(file: Path | None, env_file: Path | None) -> tuple[Path, Path | None]:
-    if file is not None:
-        return file, env_file
-    if (here := Path(CONFIG_FILE)).is_file():  # it may have just been written, beside another gateway that runs
-        return here, env_file
-    try:
-        place = find_place(surroundings(), env_file=env_file)
-    except NotFound as reason:
-        raise click.ClickException(str(reason)) from None
-    if place.config_file is None:
-        why = f"there is no {CONFIG_FILE} in this folder, and no gateway of this user runs with a configuration"
-        raise click.ClickException(f"{why}: name the file")
-    return place.config_file, place.env_file
 
 
 def _problems(file: Path, env_file: Path | None, workers: int) -> list[Problem]:

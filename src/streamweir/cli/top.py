@@ -109,7 +109,7 @@ async def _read_url(url: str, secret: str, workspace: str | None) -> Snapshot:
     try:
         reply = await asyncio.to_thread(get, url, f"/api/live?{query}", secret=secret)
         if reply.status != 200:
-            raise Unavailable(f"{url}: {_reason(reply.document(), reply.status)}")
+            raise Unavailable(f"{url}: {reason_of(reply.document(), reply.status)}")
         rows = msgspec.json.decode(reply.body, type=_Page).data
     except Unreachable as reason:
         raise Unavailable(f"{url}: {reason}") from None
@@ -122,7 +122,7 @@ class _Page(Struct):
     data: list[LiveView]
 
 
-def _reason(document: Any, status: int) -> str:
+def reason_of(document: Any, status: int) -> str:
     error = document.get("error") if isinstance(document, dict) else None
     message = error.get("message") if isinstance(error, dict) else None
     return for_terminal(message) if isinstance(message, str) else f"status {status}"

@@ -13,7 +13,7 @@ from msgspec import Meta, Struct, field, structs
 from streamweir.config.cloud import AwsAuth, EntraAuth, GoogleAuth
 from streamweir.config.oidc import Oidc
 from streamweir.config.secret_text import Secret as Secret
-from streamweir.config.secret_text import SecretText, WithSecrets
+from streamweir.config.secret_text import SecretText, SecretUrl, WithSecrets
 from streamweir.config.telemetry import Telemetry
 from streamweir.policy.alert import Group
 from streamweir.policy.end_user import EndUserRule
@@ -102,7 +102,7 @@ class Server(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 class Store(WithSecrets, frozen=True, kw_only=True, forbid_unknown_fields=True):
     secrets = ("url",)
 
-    url: SecretText = "sqlite:///streamweir.db"
+    url: SecretUrl = "sqlite:///streamweir.db"
     retention_days: Annotated[float, Meta(gt=0, le=36_500)] = 30.0
     hold_tokens: Annotated[int, Meta(ge=1, le=10_000_000)] = 1024
     budget_wait_s: Annotated[float, Meta(ge=0, le=600)] = 30.0
@@ -123,7 +123,7 @@ class Store(WithSecrets, frozen=True, kw_only=True, forbid_unknown_fields=True):
 class Shared(WithSecrets, frozen=True, kw_only=True, forbid_unknown_fields=True):
     secrets = ("url",)
 
-    url: SecretText
+    url: SecretUrl
 
 
 class ProviderTimeouts(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -178,7 +178,7 @@ class Provider(WithSecrets, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     aws: AwsAuth | None = None
     google: GoogleAuth | None = None
     entra: EntraAuth | None = None
-    proxy: SecretText | None = None
+    proxy: SecretUrl | None = None
     ca_file: str | None = None
     headers: dict[str, SecretText] = field(default_factory=dict)
     max_connections: Annotated[int, Meta(ge=1, le=65_535)] = 1000
@@ -260,7 +260,7 @@ class Target(WithSecrets, frozen=True, kw_only=True, forbid_unknown_fields=True)
     max_output_tokens: Annotated[int, Meta(ge=1, le=10_000_000)] | None = None
     wire: Wire | None = None
     base_url: str | None = None
-    proxy: SecretText | None = None
+    proxy: SecretUrl | None = None
     headers: dict[str, SecretText] = field(default_factory=dict)
     timeouts: ProviderTimeouts = ProviderTimeouts()
     retries: Retries | None = None
@@ -362,13 +362,13 @@ class Webhook(WithSecrets, frozen=True, kw_only=True, forbid_unknown_fields=True
     secrets = ("url", "secret", "old_secret", "proxy")
 
     name: Name
-    url: SecretText
+    url: SecretUrl
     secret: SecretText
     old_secret: SecretText | None = None
     workspace: Name | None = None
     events: tuple[Group, ...] = ()
     timeout_s: Annotated[float, Meta(gt=0, le=60)] = 10.0
-    proxy: SecretText | None = None
+    proxy: SecretUrl | None = None
     ca_file: str | None = None
 
 

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
-from streamweir.config.secret_text import SecretText, WithSecrets
+from streamweir.config.secret_text import SecretText, SecretUrl, WithSecrets
 
 _Text = Annotated[str, Meta(min_length=1, max_length=64)]
 _Claim = Annotated[str, Meta(min_length=1, max_length=128)]
@@ -33,5 +33,5 @@ class Oidc(WithSecrets, frozen=True, kw_only=True, forbid_unknown_fields=True):
     groups_claim: _Claim = "groups"
     roles: tuple[OidcRole, ...] = ()
     timeout_s: Annotated[float, Meta(gt=0, le=60)] = 10.0
-    proxy: SecretText | None = None
+    proxy: SecretUrl | None = None
     ca_file: str | None = None

@@ -23,7 +23,7 @@ _PLAIN = re.compile(r"[^,\]}#\n]*")
 _SEGMENT = re.compile(r'\[(?P<index>\d+)\]|(?P<quoted>"(?:[^"\\]|\\.)*")|(?P<bare>[^.\["]+)')
 _SHOWN = 80
 """Characters of a name in a path (`config.error.member`)."""
-_MOVED = "timeouts"
+MOVED = "timeouts"
 """A timeout may also stand beside this table (`config.load`)."""
 
 Path = tuple[str | int, ...]
@@ -64,7 +64,7 @@ def _resolve(tree: dict[str, Any], where: str) -> Path:
     for segment in _segments(where):
         at = _step(node, segment)
         if at is None:
-            if segment == _MOVED:
+            if segment == MOVED:
                 continue
             break
         path.append(at)

@@ -44,18 +44,19 @@ class Field(NamedTuple):
     is_secret: bool
     or_one: bool = False
     """A list of tables that may also be a single table."""
+    is_url: bool = False
 
 
 def field_of(info: inspect.Type) -> Field:
-    is_optional = is_secret = or_one = False
+    is_optional = is_secret = or_one = is_url = False
     if isinstance(info, inspect.UnionType):
         info, *_ = [kind for kind in info.types if not isinstance(kind, inspect.NoneType)]
         is_optional = True
     if isinstance(info, inspect.Metadata):
         extra = info.extra or {}
-        is_secret, or_one = bool(extra.get("secret")), bool(extra.get("or_one"))
+        is_secret, or_one, is_url = (bool(extra.get(name)) for name in ("secret", "or_one", "url"))
         info = info.type
-    return Field(info, is_optional, is_secret, or_one)
+    return Field(info, is_optional, is_secret, or_one, is_url)
 
 
 def _has_secrets(info: inspect.Type) -> bool:

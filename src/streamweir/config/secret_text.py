@@ -8,6 +8,8 @@ from typing import Annotated, ClassVar
 from msgspec import Meta, Struct, structs
 
 SecretText = Annotated[str, Meta(extra={"secret": True})]
+SecretUrl = Annotated[str, Meta(extra={"secret": True, "url": True})]
+"""May have a password: its host is shown, and not its user, password, path and query."""
 
 
 class Secret(str):

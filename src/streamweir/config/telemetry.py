@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, field
 
-from streamweir.config.secret_text import SecretText, WithSecrets
+from streamweir.config.secret_text import SecretText, SecretUrl, WithSecrets
 from streamweir.policy.trace_context import Callers
 
 
@@ -27,7 +27,7 @@ class Telemetry(WithSecrets, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     resource: dict[str, str] = field(default_factory=dict)
     compression: Literal["none", "gzip"] = "none"
     timeout_s: Annotated[float, Meta(gt=0, le=60)] = 10.0
-    proxy: SecretText | None = None
+    proxy: SecretUrl | None = None
     ca_file: str | None = None
 
     @property

@@ -38,6 +38,22 @@ def expand(text: str, environ: Mapping[str, str]) -> str:
     return expanded
 
 
+def variables_in(text: str) -> list[str]:
+    """The names in the text of a file."""
+    return [match["name"] for match in _DOLLAR.finditer(text) if match["name"] is not None]
+
+
+def is_variable(text: str) -> bool:
+    """The text of a file is exactly one variable, without a default."""
+    match = _DOLLAR.fullmatch(text)
+    return match is not None and match["name"] is not None and match["default"] is None
+
+
+def quoted(text: str) -> str:
+    """As it is written in a file, where nothing of it is a variable."""
+    return text.replace("$", "$$") if "$$" in text or "${" in text else text
+
+
 def _value_of(match: re.Match[str], environ: Mapping[str, str]) -> str:
     if match["dollar"] is not None:
         return "$"

@@ -7,9 +7,9 @@ from streamweir.config.litellm.deployment import Deployments
 from streamweir.config.litellm.model import Models
 from streamweir.config.litellm.report import Note, Report
 from streamweir.config.litellm.setting import Settings
-from streamweir.config.litellm.toml import write
 from streamweir.config.litellm.tree import Branch, copy_tree, strings_in
 from streamweir.config.litellm.variable import Variables
+from streamweir.config.toml import write
 
 
 class Translation(NamedTuple):

@@ -13,13 +13,13 @@ import time
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from pathlib import Path
 from socket import socket
 from ssl import SSLContext
 
 from streamweir.background import BackgroundTasks
 from streamweir.config.model import Config
 from streamweir.config.model import Provider as ProviderConfig
+from streamweir.config.source import ConfigSource
 from streamweir.console.assets import Assets
 from streamweir.core.errors import GatewayFault, StreamweirError
 from streamweir.policy.access import Key
@@ -88,13 +88,13 @@ class Gateway:
         workers: int = 1,
         storage: AccountingRuntime | None = None,
         prices: PriceBook | None = None,
-        file: Path | None = None,
+        source: ConfigSource | None = None,
         page: Assets | None = None,
         background: BackgroundTasks | None = None,
     ) -> None:
         """`report` is called once for every request, when it is over. `workers` share the machine's memory.
 
-        `storage` is closed with the gateway; None: there is no accounting. `file`: the configuration's, for the API.
+        `storage` is closed with the gateway; None: there is no accounting. `source`: for the API.
         `page`: the console's files; None: those that were built. `background`: that of the process, used if there is
         no `storage`, which has it.
         """
@@ -166,7 +166,7 @@ class Gateway:
         self.on_close: list[Callable[[], Awaitable[None]]] = []  # called before anything is closed
         self._update_metric_names()
         control = control_plane(
-            self._api(file),
+            self._api(source),
             page if page is not None else Assets(),
             readiness=self.readiness,
             metrics=self._all_metrics,
@@ -192,7 +192,7 @@ class Gateway:
         self.metrics.queued = lambda: self.server.queued
         self._observer.timers = self.server.timers
 
-    def _api(self, file: Path | None) -> Context | None:
+    def _api(self, source: ConfigSource | None) -> Context | None:
         if self.storage is None or self._maintenance is None or self._feed is None:
             return None
         context = Context(
@@ -211,7 +211,7 @@ class Gateway:
             feed=self._feed,
             refresh=self._maintenance.load_changes,
             find_key=self._late_keys.find,
-            file=str(file.absolute()) if file is not None else None,
+            source=source,
         )
         self.metrics.others.append(context.logins.families)
         return context

@@ -13,18 +13,18 @@ next interval. Nothing here logs or shows a value, or what a command has written
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 from prometheus_client.metrics_core import Metric
 
 from streamweir.background import BackgroundTask, BackgroundTasks
-from streamweir.config.env_file import with_variables
+from streamweir.config.difference import Difference
 from streamweir.config.error import ConfigError
-from streamweir.config.load import parse_config, read_file
 from streamweir.config.model import Config
-from streamweir.config.secret_reference import Reference, SecretValues
+from streamweir.config.reload_log import Cause
+from streamweir.config.secret_reference import Reference
+from streamweir.config.source import ConfigSource
 from streamweir.server.telemetry.log import logger
 from streamweir.server.telemetry.metric_families import counter, gauge
 
@@ -35,63 +35,16 @@ _OUTCOMES = ("changed", "failed", "unchanged")
 _KEPT = "secret not read again: the previous value stays in use"
 
 
-class ConfigSource:
-    """A configuration file, with its text and variables as they were last read."""
-
-    def __init__(
-        self,
-        path: Path,
-        environ: Mapping[str, str],
-        *,
-        env_file: Path | None = None,
-        listen: str | None = None,
-        secrets: SecretValues | None = None,
-    ) -> None:
-        self.secrets = secrets if secrets is not None else SecretValues()
-        self.folder = path.absolute().parent
-        self._path = path
-        self._environ = environ
-        self._env_file = env_file
-        self._listen = listen
-        self._read: tuple[str, Mapping[str, str]] | None = None
-
-    def load(self) -> Config:
-        """Reads the file and its variables. Raises `ConfigError`."""
-        environ = with_variables(self._environ, self._env_file)
-        text = read_file(self._path)
-        config = parse_config(text, self._path, environ, listen=self._listen, secrets=self.secrets)
-        self._read = text, environ
-        return config
-
-    def load_again(self) -> Config:
-        """With the text and the variables of the last time, and the present secrets."""
-        if self._read is None:
-            return self.load()
-        text, environ = self._read
-        return parse_config(text, self._path, environ, listen=self._listen, secrets=self.secrets)
-
-    @contextmanager
-    def undone_if_invalid(self) -> Iterator[None]:
-        """After a `ConfigError` everything here is as before, as is the configuration that is in use: a change that was
-        not used must be found again."""
-        read, state = self._read, self.secrets.state
-        try:
-            yield
-        except ConfigError:
-            self._read, self.secrets.state = read, state
-            raise
-
-
 class Reloads:
     def __init__(
         self,
         source: ConfigSource,
-        use: Callable[[Config], None],
+        use: Callable[[Config], Difference],
         *,
         background: BackgroundTasks,
         shortest_s: float = _SHORTEST_S,
     ) -> None:
-        """`use` may raise `ConfigError`. `shortest_s`: the shortest interval."""
+        """`use` returns what is new, and may raise `ConfigError`. `shortest_s`: the shortest interval."""
         self._source = source
         self._secrets = source.secrets
         self._use = use
@@ -123,10 +76,10 @@ class Reloads:
     async def reload(self) -> None:
         """Reads everything again. Raises `ConfigError`."""
         async with self._lock:
-            with self._noted(), self._source.undone_if_invalid():
+            with self._noted("request"), self._source.undone_if_invalid():
                 self._secrets.expire()
                 config = await asyncio.to_thread(self._source.load)
-                self._apply(config)
+                self._apply(config, "request")
             for reference, reason in self._secrets.failed.items():
                 self._failed(reference, reason)
             self._plan()
@@ -140,18 +93,19 @@ class Reloads:
         yield gauge("config_last_reload_success_timestamp_seconds", about, (), [((), self._succeeded_at)])
 
     @contextmanager
-    def _noted(self) -> Iterator[None]:
+    def _noted(self, cause: Cause) -> Iterator[None]:
         try:
             yield
-        except ConfigError:
+        except ConfigError as error:
             self._has_succeeded = False
+            self._source.log.refused(_now_ms(), cause, error)
             raise
         self._has_succeeded, self._succeeded_at = True, time.time()
 
-    def _apply(self, config: Config) -> None:
+    def _apply(self, config: Config, cause: Cause) -> None:
         if self._is_stopped:
             raise ConfigError("", "the process is stopping")
-        self._use(config)
+        self._source.log.taken(_now_ms(), cause, self._use(config))
 
     def _plan(self) -> None:
         """When each is due that has not been planned yet."""
@@ -199,9 +153,9 @@ class Reloads:
     async def _use_changed(self, changed: dict[Reference, str]) -> None:
         settings = sorted(self._secrets.used[each] for each in changed)
         try:
-            with self._noted(), self._source.undone_if_invalid():
+            with self._noted("secret"), self._source.undone_if_invalid():
                 self._secrets.values = {**self._secrets.values, **changed}
-                self._apply(await asyncio.to_thread(self._source.load_again))
+                self._apply(await asyncio.to_thread(self._source.load_again), "secret")
         except ConfigError as error:
             reason = "; ".join(str(error).splitlines())
             logger.error(
@@ -225,3 +179,7 @@ class Reloads:
     def _failed(self, reference: Reference, reason: str) -> None:
         self._count_failure(reference)
         logger.warning(_KEPT, setting=self._secrets.used.get(reference), reason=reason)
+
+
+def _now_ms() -> int:
+    return round(time.time() * 1000)

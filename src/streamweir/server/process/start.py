@@ -10,7 +10,7 @@ import os
 import resource
 import socket
 import ssl
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -20,9 +20,11 @@ from msgspec import Struct
 from streamweir.background import BackgroundTasks
 from streamweir.config.address import split_listen
 from streamweir.config.default import default_config
+from streamweir.config.difference import Difference, difference
 from streamweir.config.error import ConfigError, member
 from streamweir.config.model import Config, Tls
 from streamweir.config.model import Provider as ProviderConfig
+from streamweir.config.source import ConfigSource
 from streamweir.core.errors import UpstreamError
 from streamweir.policy.pricing.pricebook import PriceBook
 from streamweir.server.process import lifecycle
@@ -31,7 +33,7 @@ from streamweir.server.process.banner import banner, run_file_of
 from streamweir.server.process.bootstrap import node_name, open_accounting, prepare_accounting
 from streamweir.server.process.development_key import with_development_key
 from streamweir.server.process.gateway import Gateway
-from streamweir.server.process.reload import ConfigSource, Reloads
+from streamweir.server.process.reload import Reloads
 from streamweir.server.process.run_file import HeldRunFiles, open_runtime_folder
 from streamweir.server.process.sd_notify import Notifier, take_notifier
 from streamweir.server.process.start_check import check_start
@@ -154,7 +156,7 @@ async def build(start: StartOptions, embedded: EmbeddedModel | None = None) -> A
         workers=start.workers,
         storage=storage,
         prices=prices,
-        file=start.config_path,
+        source=source,
         background=background,
     )
     gateway.gather_metrics = start.metrics_of_all
@@ -166,12 +168,15 @@ async def build(start: StartOptions, embedded: EmbeddedModel | None = None) -> A
     async def listen(listener: socket.socket) -> None:
         await gateway.listen(listener, tls)
 
-    def use(loaded: Config) -> None:
+    def use(loaded: Config) -> Difference:
         after = _complete(loaded, start)
-        for name in _settings_for_restart(config, after):  # said again by each reload: else the last one looks complete
+        found = difference(gateway.runtime.config, after)
+        # Compared with the start, and said again by each reload: else the last one looks complete.
+        for name in difference(config, after).for_restart:
             logger.warning("setting not reloaded: it needs a restart", setting=name)
         gateway.reload(after)
         _warn_of_price_groups(gateway)
+        return found
 
     async def reload() -> None:
         if reloads is not None:
@@ -192,17 +197,6 @@ async def build(start: StartOptions, embedded: EmbeddedModel | None = None) -> A
         instance=storage.node.instance if storage is not None else None,
         instance_ended=gateway.accounting.instance_ended,
     )
-
-
-def _settings_for_restart(before: Config, after: Config) -> Iterator[str]:
-    """Those that are not as at the start, and are not used by a reload."""
-    for name in ("listen", "health_listen", "node", "tls", "log"):
-        if getattr(before.server, name) != getattr(after.server, name):
-            yield f"server.{name}"
-    if before.store.url != after.store.url:
-        yield "store.url"
-    if before.shared != after.shared:
-        yield "shared.url"
 
 
 def _warn_of_price_groups(gateway: Gateway) -> None:

@@ -19,6 +19,7 @@ import msgspec
 from msgspec import Struct
 from sqlalchemy import Connection
 
+from streamweir.config.source import ConfigSource
 from streamweir.core.errors import CallerError, GatewayFault, StreamweirError
 from streamweir.server.accounting.accounting import Accounting
 from streamweir.server.control.api.live_feed import LiveFeed
@@ -92,8 +93,8 @@ class Context(Struct, frozen=True, kw_only=True):
     """Loads changes from the store now, instead of within a second: `Maintenance.load_changes`."""
     find_key: Callable[[str], Awaitable[None]] | None = None
     """Loads the key of a secret that is not known yet, if there is one: `KeyLookup.find`."""
-    file: str | None = None
-    """The configuration file. None: the gateway was started without one."""
+    source: ConfigSource | None = None
+    """Of the configuration. None: the gateway was started without a file."""
     started_ms: int = msgspec.field(default_factory=now_ms)
     clock_ms: Callable[[], int] = now_ms
     identity: Identity = msgspec.field(default_factory=Identity)

@@ -37,6 +37,7 @@ export function listen(): void {
     const link = (event.target as Element).closest?.("a[href]");
     if (!(link instanceof HTMLAnchorElement) || link.target || link.hasAttribute("download")) return;
     if (link.origin !== location.origin || !link.pathname.startsWith(BASE)) return;
+    if (link.hash && link.pathname === location.pathname) return; // to a part of this page
     event.preventDefault();
     const to = link.pathname.slice(BASE.length) || "/";
     go(to, Object.fromEntries(new URLSearchParams(link.search)));

@@ -902,16 +902,36 @@ export interface Settings {
   file: string | null;
   store: string;
   sections: Section[];
+  reloads: Reload[];
 }
 
 export interface Section {
   name: string;
-  entries: Setting[];
+  lines: Line[];
 }
 
-export interface Setting {
+export interface Line {
   path: string;
-  value: string;
-  is_secret: boolean;
-  is_set: boolean;
+  text: string;
+  value: unknown;
+  origin: "default" | "environment" | "file" | "gateway" | "option" | "secret_command" | "secret_file" | null;
+  about: string;
+  is_default: boolean;
+}
+
+export interface Reload {
+  at_ms: number;
+  cause: "request" | "secret";
+  is_taken: boolean;
+  problems: string[];
+  changes: Change[];
+  more_changes: number;
+}
+
+export interface Change {
+  path: string;
+  what: "added" | "changed" | "moved" | "removed";
+  before: string;
+  after: string;
+  needs_restart: boolean;
 }

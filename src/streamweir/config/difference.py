@@ -1,0 +1,106 @@
+"""What differs between two configurations, setting by setting, with secrets masked.
+
+Entries of lists are compared by their names, if they have some. What an added table has by default is not told. Pure.
+"""
+
+from collections.abc import Iterator
+from typing import Literal
+
+from msgspec import NODEFAULT, Struct
+
+from streamweir.config.mask import Masks
+from streamweir.config.model import Config
+from streamweir.config.setting import Setting, Table, walk
+from streamweir.config.toml import value_text
+
+MAX_CHANGES = 100
+_MAX_LENGTH = 200
+_FOR_RESTART = (
+    *(f"server.{name}" for name in ("listen", "health_listen", "node", "tls", "log")),
+    *("store.url", "shared.url"),
+)
+"""Settings, and tables of settings, that are used at a start alone."""
+
+
+class Change(Struct, frozen=True, kw_only=True):
+    path: str
+    what: Literal["added", "removed", "changed", "moved"]
+    """`moved`: the entries of a list have another order."""
+    before: str
+    """TOML; empty if it is new."""
+    after: str
+    needs_restart: bool
+
+
+class Difference(Struct, frozen=True, kw_only=True):
+    changes: list[Change]
+    more: int
+    """Changes that are left out because there are too many."""
+    for_restart: list[str]
+    """Settings of all changes that a reload does not use."""
+
+
+def difference(before: Config, after: Config) -> Difference:
+    if before == after:
+        return Difference(changes=[], more=0, for_restart=[])
+    masks = Masks(before, after)
+    changes = list(_changes(_settings(before, masks), _settings(after, masks), masks))
+    changes += _moves(_orders(before, masks), _orders(after, masks))
+    names = (_name_for_restart(each.path) for each in changes)
+    return Difference(
+        changes=changes[:MAX_CHANGES],
+        more=max(0, len(changes) - MAX_CHANGES),
+        for_restart=list(dict.fromkeys(name for name in names if name is not None)),
+    )
+
+
+def _changes(before: dict[str, Setting], after: dict[str, Setting], masks: Masks) -> Iterator[Change]:
+    for path in after | before:  # what is gone comes last
+        old, new = before.get(path), after.get(path)
+        if not _differ(old, new):
+            continue
+        was, now = (_cut(masks.shown(each).toml) if each is not None else "" for each in (old, new))
+        yield Change(
+            path=path,
+            what="changed" if was and now else "added" if now else "removed",
+            before=was,
+            after=now,
+            needs_restart=_name_for_restart(path) is not None,
+        )
+
+
+def _moves(before: dict[str, list[str]], after: dict[str, list[str]]) -> Iterator[Change]:
+    for path in before.keys() & after.keys():
+        names, others = before[path], after[path]
+        was, now = [each for each in names if each in others], [each for each in others if each in names]
+        if was != now:
+            texts = [_cut(value_text(each)) for each in (was, now)]
+            yield Change(path=path, what="moved", before=texts[0], after=texts[1], needs_restart=False)
+
+
+def _settings(config: Config, masks: Masks) -> dict[str, Setting]:
+    return {each.path: each for each in walk(config, masks.text) if isinstance(each, Setting)}
+
+
+def _differ(one: Setting | None, other: Setting | None) -> bool:
+    if one is not None and other is not None:
+        return bool(one.value != other.value)
+    there = one or other
+    return there is not None and (there.default is NODEFAULT or there.value != there.default)
+
+
+def _orders(config: Config, masks: Masks) -> dict[str, list[str]]:
+    """The names of the entries of each list of tables, by its path."""
+    found: dict[str, list[str]] = {}
+    for part in walk(config, masks.text):
+        if isinstance(part, Table) and part.name is not None:
+            found.setdefault(part.list_path, []).append(part.name)
+    return found
+
+
+def _name_for_restart(path: str) -> str | None:
+    return next((name for name in _FOR_RESTART if path == name or path.startswith(f"{name}.")), None)
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _MAX_LENGTH else text[: _MAX_LENGTH - 3] + "..."
