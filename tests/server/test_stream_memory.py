@@ -6,15 +6,18 @@ from pathlib import Path
 
 import pytest
 
+from streamweir.core.verdict import Verdict
 from support.answers import TEXTS, openai_frames, openai_whole
 from support.gateway import Gate, chat_request, gateway_to, text_of, until
 from support.raw_client import RawClient
 from support.script import End, Head, Rst, Send, Step, Wait, stream, whole
+from support.soak import SOAKS
 from support.stream_nodes import ASKS, Pause, begin, come_back, send, two_nodes
 from support.valkey import ValkeyServer
 
 NOT_KEPT = "\n[streams]\nkeep_s = 0\ngrace_s = 0\n"
 SMALL = "\n[streams]\nkeep_s = 0\nmax_bytes = 65536\n"
+ABANDONED = 1000 if SOAKS else 60
 LARGE = openai_frames(["x" * 30_000] * 200)
 """More than the buffers of a connection that is not read."""
 
@@ -156,6 +159,27 @@ async def test_streams_that_are_given_up_because_all_need_too_much(read_after: b
             else:
                 client.reset()
                 other.reset()
+        await until_empty(gate)
+
+
+async def test_abandoned_streams_are_bounded_and_those_that_are_given_up_end_at_once() -> None:
+    total_bytes, frames, goes_on = 1_048_576, openai_frames(["x" * 1000] * 60), asyncio.Event()
+    toml = f"\n[streams]\nkeep_s = 0\ntotal_bytes = {total_bytes}\nmax_per_key = 100000\n"
+    async with gateway_to(paused(frames, 50, goes_on), toml) as (gate, _):
+        clients = [await gate.connect() for _ in range(ABANDONED)]
+        for client in clients:
+            await ask(client, stream=True, headers=ASKS)
+            client.reset()
+        store = gate.gateway._streams.table.store
+        is_kept = total_bytes // (51 * 1200)
+        await until(lambda: len(gate.records) >= ABANDONED - is_kept)
+        assert store.held_bytes <= total_bytes
+        assert all(record.flags == ("resume_given_up",) for record in gate.records)
+        goes_on.set()
+        await gate.settled(ABANDONED)
+        kept = [record for record in gate.records if not record.flags]
+        assert 0 < len(kept) < ABANDONED
+        assert {record.verdict for record in kept} == {Verdict.COMPLETED}
         await until_empty(gate)
 
 

@@ -1,6 +1,6 @@
 """Streams that a caller comes back to, on real sockets: what each request for one is answered, and what is recorded.
 
-Cuts at every place, in every API, are in `test_stream_cuts`.
+Cuts at every place, in every API, are in `test_stream_cuts`; hostile callers in `test_streams_attacked`.
 """
 
 import asyncio

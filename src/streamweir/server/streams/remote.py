@@ -18,6 +18,7 @@ import msgspec
 from streamweir.background import BackgroundTask, BackgroundTasks
 from streamweir.core.errors import GatewayFault
 from streamweir.server.streams.frames import StreamHead
+from streamweir.server.streams.table import MAX_READERS, too_many_readers
 from streamweir.store.limits.errors import SharedUnavailable
 from streamweir.store.streams.follower import Following, FrameFollower, StreamEnded
 from streamweir.store.streams.shared_frames import (
@@ -114,7 +115,7 @@ class RemoteStreams:
         self._follower = follower
         self._background = background
         self._readers: dict[Following, tuple[str, str]] = {}
-        """With the owner of the stream, and the word by which the owner knows the reader."""
+        """With the owner of a live stream, else nothing, and the word by which the owner knows the reader."""
         self._task: BackgroundTask | None = None
 
     async def start(self, timeout_s: float) -> None:
@@ -136,9 +137,10 @@ class RemoteStreams:
         for following in list(self._readers):
             following.fail(SharedUnavailable("the process ends"))
 
-    def count_readers(self, stream_id: str) -> int:
-        """At this node."""
-        return sum(following.stream_id == stream_id for following in self._readers)
+    def check_readers(self, stream_id: str) -> None:
+        """Raises `CallerError` if it has as many as it may have at this node."""
+        if sum(following.stream_id == stream_id for following in self._readers) >= MAX_READERS:
+            raise too_many_readers()
 
     async def find(self, stream_id: str) -> RemoteStream | None:
         """Raises `GatewayFault` if Valkey is unavailable."""
@@ -176,13 +178,13 @@ class RemoteStreams:
 
     def join(self, stream: FoundStream, after: int) -> Following:
         following = self._follower.follow(stream.id, after, stream.events)
-        if stream.state is SharedState.LIVE:
-            self._readers[following] = stream.owner, f"{stream.id}/{secrets.token_hex(6)}"
+        owner = stream.owner if stream.state is SharedState.LIVE else ""
+        self._readers[following] = owner, f"{stream.id}/{secrets.token_hex(6)}"
         return following
 
     async def announce(self, following: Following) -> None:
-        if following in self._readers:
-            owner, reader = self._readers[following]
+        owner, reader = self._readers[following]
+        if owner:
             await self._tell(owner, READ, [reader])
 
     async def leave(self, following: Following) -> None:
@@ -209,7 +211,8 @@ class RemoteStreams:
             await asyncio.sleep(ANNOUNCE_S)
             readers: dict[str, list[str]] = defaultdict(list)
             for owner, reader in self._readers.values():
-                readers[owner].append(reader)
+                if owner:
+                    readers[owner].append(reader)
             for owner, of_owner in readers.items():
                 for first in range(0, len(of_owner), _MAX_ANNOUNCED):
                     await self._tell(owner, READ, of_owner[first : first + _MAX_ANNOUNCED])

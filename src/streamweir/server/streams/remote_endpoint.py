@@ -26,12 +26,10 @@ from streamweir.server.streams.remote import (
     unavailable,
 )
 from streamweir.server.streams.table import (
-    MAX_READERS,
     StreamTable,
     asks_for_ids,
     not_found,
     not_resumable,
-    too_many_readers,
 )
 from streamweir.wire.event_blocks import event_blocks, with_id
 from streamweir.wire.sse import write_comment
@@ -141,9 +139,8 @@ class RemoteStreamEndpoint:
                 return
             if not stream.is_kept:
                 raise not_resumable()
-            if self._streams.count_readers(stream_id) >= MAX_READERS:
-                raise too_many_readers()
             stream = await _find_place(self._streams, stream, after)
+            self._streams.check_readers(stream_id)  # nothing is awaited until it is counted
         except StreamweirError as error:
             response.send(failure_answer(error, frontend, (), request.id))
             return

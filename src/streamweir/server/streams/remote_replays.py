@@ -6,6 +6,9 @@ gets all of it from its beginning.
 
 from collections.abc import Callable
 
+from streamweir.core.errors import CallerError
+from streamweir.frontends.table import FRONTENDS
+from streamweir.server.http.answers import failure_answer
 from streamweir.server.streams.frames import StreamHead
 from streamweir.server.streams.reader import Reader
 from streamweir.server.streams.remote import RemoteStream, RemoteStreams
@@ -31,6 +34,12 @@ class RemoteReplays:
         return found if is_same else None
 
     async def answer(self, found: RemoteStream, reader: Reader, /) -> None:
+        try:
+            self._streams.check_readers(found.head.id)
+        except CallerError as error:
+            frontend = FRONTENDS.by_name[found.head.frontend]
+            reader.response.send(failure_answer(error, frontend, (), found.head.request_id))
+            return
         self._table.count_resume()
         reading = RemoteStreamAnswer(found, reader.response, 0, has_ids=reader.has_ids, is_replay=True)
         await reading.run(self._keepalive_s())
