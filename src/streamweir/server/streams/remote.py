@@ -9,8 +9,9 @@ import asyncio
 import secrets
 import time
 from collections import defaultdict
-from collections.abc import AsyncGenerator, Awaitable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing, suppress
+from functools import partial
 from typing import TypeVar
 
 import msgspec
@@ -144,11 +145,19 @@ class RemoteStreams:
 
     async def find(self, stream_id: str) -> RemoteStream | None:
         """Raises `GatewayFault` if Valkey is unavailable."""
+        return await self._find(partial(self._shared.find, stream_id))
+
+    async def find_replayed(self, key_id: str, idempotency: bytes, *, is_used: bool) -> RemoteStream | None:
+        """As `find`, but if it is not known that there was such a request, it looks once."""
+        look = partial(self._shared.find_idempotent, idempotency_key(key_id, idempotency))
+        return await self._find(look) if is_used else self._found(await _available(look()))
+
+    async def _find(self, look: Callable[[], Awaitable[FoundStream | None]]) -> RemoteStream | None:
         is_complete = True
         for wait_s in FIND_S:
             await asyncio.sleep(wait_s)
             try:
-                found = self._found(await self._shared.find(stream_id))
+                found = self._found(await look())
             except SharedIncomplete:
                 found, is_complete = None, False
             except SharedUnavailable:
@@ -157,18 +166,6 @@ class RemoteStreams:
                 return found
         if not is_complete or time.monotonic() - self._follower.lost_at < self._shared.lives.recovery_s:
             raise unavailable()
-        return None
-
-    async def find_replayed(self, key_id: str, idempotency: bytes, *, is_used: bool) -> RemoteStream | None:
-        """As `find`, but if it is not known that there was such a request, it looks once."""
-        key = idempotency_key(key_id, idempotency)
-        for wait_s in FIND_S if is_used else FIND_S[:1]:
-            await asyncio.sleep(wait_s)
-            found = self._found(await _available(self._shared.find_idempotent(key)))
-            if found is not None:
-                return found
-        if is_used:
-            self._check_complete()
         return None
 
     def _found(self, found: FoundStream | None) -> RemoteStream | None:
