@@ -201,6 +201,14 @@ class DemoGateway:
         secret: str = (await self.ask("POST", "/api/keys", {"name": name, **more}))["secret"]
         return secret
 
+    async def join(self, name: str, role: str, workspace: str) -> tuple[str, str]:
+        """The id of a new person, and the token of its session."""
+        made = await self.ask("POST", "/api/people", {"name": name, "role": role, "workspace": workspace})
+        body = {"invitation": made["invitation"], "password": "the long way round"}
+        async with httpx2.AsyncClient(base_url=self.program.base_url, trust_env=False) as client:
+            reply = await client.post("/api/invitation", json=body)
+        return made["id"], reply.raise_for_status().cookies["streamweir"]
+
     async def chat(self, secret: str, model: str, text: str, before: Sequence[Any] = (), **more: Any) -> str:
         """The id of a request, which has been answered. `before`: what was said before."""
         async with await self.program.connect() as client:
@@ -234,6 +242,8 @@ class Furnished:
     called: str
     """The id of one with tools, written from the right to the left."""
     streams: list[RawClient]
+    member: str
+    """The session of a person whose own these requests are."""
 
 
 async def furnish(demo: DemoGateway) -> Furnished:
@@ -242,7 +252,11 @@ async def furnish(demo: DemoGateway) -> Furnished:
     await demo.ask("POST", "/api/workspaces", {"name": "partner", "prepaid": True})
     await demo.ask("POST", "/api/credits", {"workspace": "partner", "amount_usd": "250", "note": "invoice 2041"})
     limits = {"rpm": 120, "tpm": 400_000, "max_streams": 20, "budget_usd": "40", "budget_period": "month"}
-    helpdesk = await demo.new_key("helpdesk", workspace=space, log_content=True, **limits)
+    ada, member = await demo.join("Ada Lovelace", "member", "product")
+    rules = {"max_keys": 5, "budget_usd": "100", "budget_period": "month", "models": ["gpt-*", "claude-*", "assistant"]}
+    await demo.ask("PATCH", f"/api/workspaces/{space}/member-keys", rules)
+    helpdesk = await demo.new_key("helpdesk", workspace=space, log_content=True, person=ada, **limits)
+    await demo.new_key("notebook", workspace=space, person=ada, budget_usd="25", budget_period="month")
     partner = await demo.new_key("partner-portal", workspace="partner", models=["small", "claude-*", "assistant"])
     said: dict[str, Any] = {"user": "ada@example.com", "metadata": {"team": "legal", "ticket": "4711"}}
     told = await demo.chat(helpdesk, "assistant", QUESTION, stream=True, temperature=0.4, logit_bias={"1": 1}, **said)
@@ -264,7 +278,7 @@ async def furnish(demo: DemoGateway) -> Furnished:
             (helpdesk, "o4-mini"),
         )
     ]
-    return Furnished(told, refused, called, streams)
+    return Furnished(told, refused, called, streams, member)
 
 
 @asynccontextmanager

@@ -88,6 +88,11 @@ async def open_key(page: Page) -> None:
     await expect(page.get_by_role("button", name="Rotate")).to_be_visible()
 
 
+async def open_own_key(page: Page) -> None:
+    await page.get_by_role("link", name="helpdesk", exact=True).first.click()
+    await expect(page.get_by_role("dialog").get_by_role("button", name="Revoke")).to_be_visible()
+
+
 async def see_streams(page: Page) -> None:
     await expect(page.get_by_text("streaming", exact=True).first).to_be_visible()
 
@@ -144,6 +149,17 @@ def shots(told: str, refused: str, called: str) -> list[Shot]:
     ]
 
 
+def member_shots(told: str) -> list[Shot]:
+    return [
+        Shot("member-overview", ""),
+        Shot("member-requests", "/requests"),
+        Shot("member-request", f"/requests/{told}"),
+        Shot("member-keys", "/keys"),
+        Shot("member-key", "/keys", open_own_key),
+        Shot("member-key-new", "/keys", open_new_key),
+    ]
+
+
 EMPTY = [
     Shot("first-overview", ""),
     Shot("first-live", "/live"),
@@ -180,14 +196,21 @@ async def take(page: Page, out: Path, name: str, width: str, is_cut: bool = Fals
     await page.set_viewport_size(size)
 
 
-async def take_all(browser: Browser, demo: DemoGateway, wanted: Sequence[Shot], out: Path) -> None:
+async def take_all(
+    browser: Browser, demo: DemoGateway, wanted: Sequence[Shot], out: Path, session: str | None = None
+) -> None:
+    """`session`: of a person. None: signed in with the admin secret."""
     for width, size in WIDTHS.items():
         context = await browser.new_context(
             viewport=size, locale="en-GB", timezone_id="UTC", reduced_motion="reduce", base_url=demo.program.base_url
         )
         context.set_default_timeout(PATIENCE_MS)
         page = await context.new_page()
-        await sign_in(page, demo)
+        if session is None:
+            await sign_in(page, demo)
+        else:
+            cookie = {"name": "streamweir", "value": session, "url": demo.program.base_url}
+            await context.add_cookies([cookie])  # type: ignore[list-item]
         for shot in wanted:
             await page.goto(f"/console{shot.path}")
             await expect(page.get_by_role("heading", level=1)).to_be_visible()
@@ -207,6 +230,8 @@ async def picture_month(browser: Browser, folder: Path, rows: int, out: Path, on
             await stack.enter_async_context(stream)
         wanted = [shot for shot in shots(furnished.told, furnished.refused, furnished.called) if only in shot.name]
         await take_all(browser, demo, wanted, out)
+        own = [shot for shot in member_shots(furnished.told) if only in shot.name]
+        await take_all(browser, demo, own, out, furnished.member)
 
 
 async def picture_first(browser: Browser, folder: Path, out: Path, only: str) -> None:

@@ -100,11 +100,14 @@ def make_keys(console: Console) -> dict[str, str]:
     with httpx2.Client(base_url=console.base_url, headers=headers, timeout=WAIT_TIMEOUT_S, trust_env=False) as client:
         for payload in PAYLOADS:
             reply = client.post("/api/keys", json={"name": payload})
-            is_name = len(payload) <= LONGEST_KEY_NAME and payload.isprintable() and payload == payload.strip()
-            assert reply.status_code == (201 if is_name else 400), payload
-            if is_name:
+            assert reply.status_code == (201 if is_key_name(payload) else 400), payload
+            if is_key_name(payload):
                 made[payload] = reply.json()["secret"]
     return made
+
+
+def is_key_name(payload: str) -> bool:
+    return len(payload) <= LONGEST_KEY_NAME and payload.isprintable() and payload == payload.strip()
 
 
 def is_model(payload: str) -> bool:
@@ -286,3 +289,22 @@ def test_what_providers_complain_of_is_text(page: Page, console: Console, watch:
     shown.get_by_role("button", name="Frames", exact=True).click()
     page.get_by_role("button", name="more characters").first.click()
     check_shown(page, [json.dumps(each, ensure_ascii=False)[1:-1] for each in PAYLOADS])
+
+
+def test_what_a_member_calls_its_keys_is_text(page: Page, console: Console) -> None:
+    """It has those pages that others have, with rows of its own. Its models are named by whoever asks."""
+    console.join(page, "Eve", "member", "default")
+    (eve,) = (each["id"] for each in console.ask("GET", "/api/people")["data"] if each["name"] == "Eve")
+    names = [each for each in PAYLOADS if is_key_name(each)][::OPENED_EVERY]
+    for name in names:
+        made = console.ask("POST", "/api/keys", {"name": name, "person": eve})
+        console.call(console.gate.ask(model="smart", key=made["secret"]))
+    console.flush()
+    for path, table in (("/keys", "Keys"), ("/requests", "Requests"), ("", "Usage by model")):
+        page.goto(f"/console{path}")
+        expect(page.get_by_role("region", name=table, exact=True)).to_be_visible()
+        check_shown(page, names)
+    console.ask("PATCH", "/api/workspaces/default/member-keys", {"models": PAYLOADS[:1]})
+    page.goto("/console/keys?new=1")
+    expect(page.get_by_role("dialog", name="New key")).to_be_visible()
+    check_is_text(page)

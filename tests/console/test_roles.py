@@ -122,19 +122,19 @@ def check_request(page: Page, console: Console, request_id: str, sight: Sight) -
         expect(page.get_by_role("button", name="Stop")).to_have_count(1 if sight.stops else 0)
 
 
-def test_a_member_begins_at_its_account(page: Page, console: Console) -> None:
+def test_a_member_sees_pages_of_its_own_and_no_others(page: Page, console: Console) -> None:
+    """What is on them: tests/console/test_own.py."""
     console.join(page, "Eve", "member", "default")
     page.goto("/console")
-    expect(page.get_by_role("heading", name="Account", level=1)).to_be_visible()
-    assert page.url.endswith("/console/account")
-    expect(page.get_by_role("navigation", name="Pages", exact=True).get_by_role("listitem")).to_have_text(["Account"])
-    expect(page.get_by_role("search")).to_have_count(0)
-    for path in ("/requests", "/requests/req_1", "/keys", "/settings"):
+    expect(page.get_by_role("heading", name="Overview", level=1)).to_be_visible()
+    own = ["Overview", "Requests", "Keys", "Account"]
+    expect(page.get_by_role("navigation", name="Pages", exact=True).get_by_role("listitem")).to_have_text(own)
+    for path in ("/live", "/playground", "/workspaces", "/models", "/audit", "/settings"):
         page.goto(f"/console{path}")
         expect(page.get_by_text("You may not see this page.")).to_be_visible()
         expect(page.get_by_text("You are signed in as Eve, with the role Member.")).to_be_visible()
     page.get_by_role("main").get_by_role("link", name="Go to the first page").click()
-    expect(page.get_by_role("heading", name="Account", level=1)).to_be_visible()
+    expect(page.get_by_role("heading", name="Overview", level=1)).to_be_visible()
 
 
 def test_a_change_of_the_role_is_seen_with_the_next_request(page: Page, console: Console, watch: PageWatch) -> None:

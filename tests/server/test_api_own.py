@@ -17,8 +17,10 @@ from streamweir.policy.secret import KEY, is_well_formed
 from streamweir.server.control.api.own_request import OwnRequestQuery
 from streamweir.store.keys.keys import KeyRecord, NewSecret, show_key
 from streamweir.store.keys.people import Person
+from streamweir.store.ledger.posting import apply
 from support.api import Api, Space, api_on
 from support.api import Role as Caller
+from support.entries import refused as refused_entry
 from support.key_store import dump
 from support.stores import DATABASES, one_database
 
@@ -111,6 +113,15 @@ async def test_nothing_of_anybody_else_is_seen(database: str, tmp_path: Path) ->
                 assert (total["requests"], total["prompt_tokens"], total["price_usd"]) == (1, 3, "0.00000002")
                 assert sum(point["usage"]["requests"] for point in found["series"]) == 1
                 seen += str(found)
+        at_ms = api.clock.at_ms
+        more = {"workspace_id": api.one.workspace.id, "at_ms": at_ms}
+        members = [{**more, "key_id": each.key.key.id} for each in (ada, eve)]
+        entries = [refused_entry(f"refused {number}", **each) for number, each in enumerate(members)]
+        await api.storage.store.write(lambda conn: apply(conn, entries))
+        for by in ("model", "key", "provider"):
+            view = await fetch(api, "/overview", ada, by=by, period="day")
+            assert (view["total"]["requests"], view["refused"]["total"], view["open_streams"]) == (1, 1, 1)
+            seen += str(view)
         hidden = [text for other in others for text in other.texts] + [nobodys, api.one.chat.key.id]
         assert not [text for text in hidden if text in seen]
         assert ada.key.key.id in seen
@@ -127,9 +138,10 @@ async def test_nothing_of_anybody_else_is_seen(database: str, tmp_path: Path) ->
         filters += [{"cursor": row["cursor"]}, {"cursor": row["cursor"], "order": "oldest"}]
         for each in filters:
             found = await fetch(api, "/requests", ada, **each)
-            assert {shown["request_id"] for shown in found["data"]} <= {ada.request}, each
+            assert {shown["request_id"] for shown in found["data"]} <= {ada.request, "refused 0"}, each
             for name in ({"key": eve.key.key.id}, {"model": f"model of {eve.key.key.name}"}):
                 assert (await fetch(api, "/usage", ada, **name))["total"]["requests"] == 0
+                assert (await fetch(api, "/overview", ada, period="day", **name))["total"]["requests"] == 0
 
 
 @pytest.mark.parametrize("database", DATABASES)
@@ -146,6 +158,8 @@ async def test_who_gets_a_key_does_not_see_what_was_asked_with_it_before(databas
         for id in (ada.request, ada.running):
             assert (await ask(api, "GET", f"/requests/{id}", ada)).status_code == 404
         assert (await fetch(api, "/usage", ada))["total"]["requests"] == 0
+        view = await fetch(api, "/overview", ada, period="month")
+        assert (view["has_requests"], view["open_streams"], view["top_keys"]) == (False, 0, [])
         (key,) = (await fetch(api, "/keys", ada))["data"]
         assert (key["used_ms"], key["recent_requests"], key["recent_price_usd"]) == (None, 0, "0")
         later = api.clock.at_ms = started + 5 * DAY

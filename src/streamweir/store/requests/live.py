@@ -71,9 +71,13 @@ def open_of(
     return _load(conn, statement.where(*_wanted(conn, workspace_id, alive)))
 
 
-def count_open(conn: Connection, workspace_id: str | None, alive: LiveInstances | None = None) -> int:
-    """As `open_of`."""
+def count_open(
+    conn: Connection, workspace_id: str | None, alive: LiveInstances | None = None, *, person_id: str | None = None
+) -> int:
+    """As `open_of`. `person_id`: of what this person may see."""
     statement = select(func.count()).select_from(_joined if alive is not None else open_requests)
+    if person_id is not None:
+        statement = statement.where(of_person(person_id, _columns.key_id, _columns.at_ms))
     return conn.execute(statement.where(*_wanted(conn, workspace_id, alive))).scalar_one()
 
 

@@ -8,6 +8,7 @@ from sqlalchemy import Connection, Select, exists, func, select
 
 from streamweir.store.db.tables import IS_REFUSED, requests
 from streamweir.store.journal.entries import plain
+from streamweir.store.requests.ownership import of_person
 from streamweir.store.requests.usage import UsageFilter
 
 
@@ -40,4 +41,6 @@ def _refused(query: Select[tuple[int]], wanted: UsageFilter) -> Select[tuple[int
     for column, value in equal.items():
         if value is not None:  # as an expression: the indexes of a workspace and of a key have all of its requests
             found = found.where(func.coalesce(column, "") == plain(value))
+    if wanted.person_id is not None:
+        found = found.where(of_person(wanted.person_id, columns.key_id, columns.at_ms))
     return found.where(columns.at_ms < 0) if wanted.provider is not None else found

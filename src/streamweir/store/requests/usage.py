@@ -164,10 +164,12 @@ def usage_of(found: Sequence[tuple[tuple[int, str | None], _Counts]]) -> Usage:
     )
 
 
-def was_used(conn: Connection, workspace_id: str | None) -> bool:
-    """Whether there ever was a request, as far as is known. None: in any workspace."""
-    for table in (requests, usage_days):
+def was_used(conn: Connection, workspace_id: str | None, person_id: str | None = None) -> bool:
+    """Whether there ever was a request, as far as is known. None: in any workspace, of anyone."""
+    for table, at_ms in ((requests, requests.c.at_ms), (usage_days, usage_days.c.day * DAY_MS)):
         within = [] if workspace_id is None else [table.c.workspace_id == plain(workspace_id)]
+        if person_id is not None:
+            within.append(of_person(person_id, table.c.key_id, at_ms))
         if conn.execute(select(exists().where(*within).select_from(table))).scalar():
             return True
     return False

@@ -3,14 +3,14 @@ import type { ComponentChildren } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { loadSession, session, signOut } from "./lib/api";
 import { asError } from "./lib/load";
-import { may, nameOf, ROLES } from "./lib/permission";
+import { isMember, may, nameOf, ROLES } from "./lib/permission";
 import { go, href, path } from "./lib/route";
 import { theme, type Theme } from "./lib/theme";
 import type { SessionView } from "./lib/types";
 import { Invitation } from "./pages/invitation";
 import { OneRequest } from "./pages/request";
 import { SignIn } from "./pages/signin";
-import { PLACES } from "./places";
+import { maySee, PLACES } from "./places";
 import { Empty, Page, Problem, Select, Waiting } from "./ui/parts";
 import type { ApiError } from "./lib/api";
 
@@ -47,7 +47,7 @@ function Frame(props: { who: SessionView }) {
           Menu
         </button>
         <ul id="pages">
-          {PLACES.filter((place) => may(place.needs)).map((place) => (
+          {PLACES.filter(maySee).map((place) => (
             <li key={place.to}>
               <a href={href(place.to)} aria-current={isWithin(here, place.to) ? "page" : undefined}>
                 {place.name}
@@ -56,7 +56,7 @@ function Frame(props: { who: SessionView }) {
           ))}
         </ul>
         <div class="side-foot">
-          {may("requests.read") && <FindById />}
+          {(may("requests.read") || isMember()) && <FindById />}
           <div class="side-row">
             <Select<Theme>
               label="Theme"
@@ -93,7 +93,7 @@ function Content(props: { here: string; who: SessionView }) {
   const parts = props.here.split("/");
   const id = parts[1] === "requests" ? parts[2] : undefined;
   const place = PLACES.find((each) => each.to === (id ? "/requests" : props.here));
-  const start = PLACES.find((each) => may(each.needs))?.to ?? "/";
+  const start = PLACES.find(maySee)?.to ?? "/";
   const isAway = place?.to === "/" && start !== "/"; // one who has no overview begins elsewhere
   useEffect(() => {
     if (isAway) go(start, {}, { replace: true });
@@ -101,7 +101,7 @@ function Content(props: { here: string; who: SessionView }) {
   if (isAway) return <Waiting />;
   const back = <a href={href(start)}>Go to the first page</a>;
   if (!place) return <Nothing title="Page not found" about="This page does not exist." action={back} />;
-  if (!may(place.needs)) {
+  if (!maySee(place)) {
     return (
       <Nothing title={place.name} about="You may not see this page." action={back}>
         You are signed in as <bdi>{nameOf(props.who)}</bdi>, with the role {ROLES[props.who.role]}. An owner can give you another role.

@@ -1,5 +1,6 @@
 // The pages of the menu, and the permission that each needs. Whoever has it not is not shown the page.
 import type { FunctionComponent } from "preact";
+import { isMember, may } from "./lib/permission";
 import type { Permission } from "./lib/types";
 import { Account } from "./pages/account";
 import { Audit } from "./pages/audit";
@@ -18,15 +19,20 @@ export interface Place {
   name: string;
   page: FunctionComponent;
   needs: Permission;
+  isOwn?: boolean; // members have one of what is their own
+}
+
+export function maySee(place: Place): boolean {
+  return may(place.needs) || (place.isOwn === true && isMember());
 }
 
 // The first that one may see is where one begins.
 export const PLACES: readonly Place[] = [
-  { to: "/", name: "Overview", page: Overview, needs: "usage.read" },
+  { to: "/", name: "Overview", page: Overview, needs: "usage.read", isOwn: true },
   { to: "/live", name: "Live", page: Live, needs: "live.follow" },
-  { to: "/requests", name: "Requests", page: Requests, needs: "requests.read" },
+  { to: "/requests", name: "Requests", page: Requests, needs: "requests.read", isOwn: true },
   { to: "/playground", name: "Playground", page: Playground, needs: "playground" },
-  { to: "/keys", name: "Keys", page: Keys, needs: "keys.read" },
+  { to: "/keys", name: "Keys", page: Keys, needs: "keys.read", isOwn: true },
   { to: "/workspaces", name: "Workspaces", page: Workspaces, needs: "credit.read" },
   { to: "/models", name: "Models", page: Models, needs: "routing.read" },
   { to: "/audit", name: "Audit", page: Audit, needs: "audit.read" },

@@ -5,17 +5,20 @@ numbers are from one state of the database; those of the period are from one que
 total.
 """
 
-from typing import Annotated, Literal
+from collections.abc import Callable
+from typing import Annotated, Any, Literal
 
-from msgspec import Meta, Struct
+from msgspec import Meta, Struct, structs
 from sqlalchemy import Connection, select
 
 from streamweir.policy.permission import Permission
 from streamweir.server.control.api.fields import WorkspaceName
 from streamweir.server.control.api.operation import Call, Nothing, Operation
+from streamweir.server.control.api.own import person_id_of
 from streamweir.server.control.api.usage import GroupView, PointView, view_point
 from streamweir.server.control.api.view import UsageView, view_usage
 from streamweir.store.db.tables import keys
+from streamweir.store.keys.spec import LAST_MS
 from streamweir.store.requests.live import count_open
 from streamweir.store.requests.refused import count_refused, has_refused, sum_refused
 from streamweir.store.requests.usage import (
@@ -47,14 +50,17 @@ _PERIODS: dict[Period, tuple[int, Step]] = {
 """The duration of each period and its steps: the charts have up to a hundred."""
 
 
-class OverviewQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class OwnOverviewQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     period: Period | None = None
     """None: the hour if all requests are of the last hour, else the shortest from a day on that has any."""
     by: By = "model"
-    workspace: WorkspaceName | None = None
     key: Annotated[str, Meta(description="A key, by its id.")] | None = None
     model: str | None = None
     provider: str | None = None
+
+
+class OverviewQuery(OwnOverviewQuery, frozen=True, kw_only=True):
+    workspace: WorkspaceName | None = None
 
 
 class NamedGroup(GroupView, kw_only=True):
@@ -109,24 +115,39 @@ class Overview(Struct, kw_only=True):
 
 
 async def show_overview(call: Call[OverviewQuery, Nothing]) -> Overview:
-    query, actor, alive = call.query, call.actor, call.context.feed.alive()
-    sees_cost = actor.sees_cost
+    query, actor = call.query, call.actor
+
+    def within(conn: Connection) -> UsageFilter:
+        return _ever(query, workspace_id=actor.workspace_filter(conn, query.workspace))
+
+    return await _overview(call, within, sees_cost=actor.sees_cost)
+
+
+async def show_own_overview(call: Call[OwnOverviewQuery, Nothing]) -> Overview:
+    """Of one's own keys, without costs."""
+    wanted = _ever(call.query, workspace_id=call.actor.allowed_workspace, person_id=person_id_of(call))
+    return await _overview(call, lambda _: wanted, sees_cost=False)
+
+
+def _ever(query: OwnOverviewQuery, **owner: str | None) -> UsageFilter:
+    """At any time."""
+    return UsageFilter(
+        since_ms=0, until_ms=LAST_MS, key_id=query.key, model=query.model, provider=query.provider, **owner
+    )
+
+
+async def _overview(call: Call[Any, Nothing], within: Callable[[Connection], UsageFilter], sees_cost: bool) -> Overview:
+    query: OwnOverviewQuery = call.query
+    alive = call.context.feed.alive()
 
     def work(conn: Connection) -> Overview:
-        workspace_id = actor.workspace_filter(conn, query.workspace)
-        period = query.period or _period_with_requests(conn, workspace_id, call.at_ms)
+        ever = within(conn)
+        period = query.period or _period_with_requests(conn, ever, call.at_ms)
         length_ms, step = _PERIODS[period]
         until_ms = _end_of(step, call.at_ms)
 
         def ending(at_ms: int) -> UsageFilter:
-            return UsageFilter(
-                since_ms=at_ms - length_ms,
-                until_ms=at_ms,
-                workspace_id=workspace_id,
-                key_id=query.key,
-                model=query.model,
-                provider=query.provider,
-            )
+            return structs.replace(ever, since_ms=at_ms - length_ms, until_ms=at_ms)
 
         now, earlier = ending(until_ms), ending(until_ms - length_ms)
         found = read_usage(conn, now, step, query.by, groups=MAX_GROUPS)
@@ -146,8 +167,8 @@ async def show_overview(call: Call[OverviewQuery, Nothing]) -> Overview:
             group_series=[view_point(point, sees_cost) for point in found.group_series],
             top_keys=_named(top, names, sees_cost),
             refused=None if query.provider is not None else _refused(conn, now, earlier, step),
-            open_streams=count_open(conn, workspace_id, alive),
-            has_requests=bool(found.total.requests) or was_used(conn, workspace_id),
+            open_streams=count_open(conn, ever.workspace_id, alive, person_id=ever.person_id),
+            has_requests=bool(found.total.requests) or was_used(conn, ever.workspace_id, ever.person_id),
         )
 
     await call.context.flush_accounting()
@@ -159,11 +180,13 @@ def _end_of(step: Step, at_ms: int) -> int:
     return (at_ms // step_ms(step) + 1) * step_ms(step)
 
 
-def _period_with_requests(conn: Connection, workspace_id: str | None, at_ms: int) -> Period:
+def _period_with_requests(conn: Connection, ever: UsageFilter, at_ms: int) -> Period:
     """So that the charts are not empty but for their right edge."""
 
     def has_any(since_ms: int, until_ms: int, step: Step) -> bool:
-        wanted = UsageFilter(since_ms=since_ms, until_ms=until_ms, workspace_id=workspace_id)
+        wanted = UsageFilter(
+            since_ms=since_ms, until_ms=until_ms, workspace_id=ever.workspace_id, person_id=ever.person_id
+        )
         return has_usage(conn, wanted, step) or has_refused(conn, wanted)
 
     end_ms = _end_of("minute", at_ms)
@@ -212,6 +235,15 @@ OPERATIONS = (
         about="Show recent usage, as on the console's overview page",
         handler=show_overview,
         query=OverviewQuery,
+        answer=Overview,
+    ),
+    Operation(
+        method="GET",
+        path="/api/me/overview",
+        access=Permission.SELF,
+        about="Show recent usage of one's own keys, as on the console's overview page",
+        handler=show_own_overview,
+        query=OwnOverviewQuery,
         answer=Overview,
     ),
 )

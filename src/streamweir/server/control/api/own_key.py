@@ -94,6 +94,16 @@ async def create_own_key(call: Call[Nothing, NewOwnKey]) -> NewKeyView:
     return await call.context.change(work)
 
 
+async def show_own_key(call: Call[Nothing, Nothing]) -> KeyView:
+    id, within, at_ms, person_id = call.path["id"], call.actor.allowed_workspace, call.at_ms, person_id_of(call)
+
+    def work(conn: Connection) -> KeyView:
+        return _views(conn, [own_keys.show_own_key(conn, id, within, person_id)], at_ms)[0]
+
+    await call.context.flush_accounting()
+    return await call.context.read(work)
+
+
 async def revoke_own_key(call: Call[Nothing, Nothing]) -> KeyView:
     id, actor, at_ms, person_id = call.path["id"], call.actor, call.at_ms, person_id_of(call)
 
@@ -156,6 +166,14 @@ OPERATIONS = (
         body=NewOwnKey,
         answer=NewKeyView,
         status=201,
+    ),
+    Operation(
+        method="GET",
+        path="/api/me/keys/{id}",
+        access=Permission.SELF,
+        about="Show a key of one's own",
+        handler=show_own_key,
+        answer=KeyView,
     ),
     Operation(
         method="POST",

@@ -104,6 +104,13 @@ export function newKeyBody(form: KeyForm): { members: Members; problems: FormPro
   return { members: form.workspace ? { ...members, workspace: form.workspace } : members, problems };
 }
 
+// What a person chooses for a key of its own. `period`: the one that its workspace prescribes.
+export function ownKeyBody(form: KeyForm, period: string | null): { members: Members; problems: FormProblems } {
+  const { members, problems } = membersOf(form);
+  const { name, models, budget_usd, budget_period, expires_ms } = members;
+  return { members: { name, models, budget_usd, budget_period: period === null ? budget_period : null, expires_ms }, problems };
+}
+
 // What is different. An expiry that was not touched is not sent: the form knows minutes, the key milliseconds.
 export function patchOf(key: Key, form: KeyForm): { members: Members; problems: FormProblems } {
   const { members, problems } = membersOf(form);

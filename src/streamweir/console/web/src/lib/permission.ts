@@ -17,6 +17,16 @@ export function may(permission: Permission): boolean {
   return session.value?.permissions.includes(permission) ?? false;
 }
 
+// A member of a workspace sees what is its own, on the pages where others see what is everybody's.
+export function isMember(): boolean {
+  return may("self") && !may("requests.read");
+}
+
+// Where the API has it.
+export function scoped(path: string): string {
+  return `/api${isMember() ? "/me" : ""}${path}`;
+}
+
 // All workspaces, and not its own alone.
 export function seesAll(): boolean {
   return session.value?.workspace === null;

@@ -4,7 +4,7 @@ import { useState } from "preact/hooks";
 import { get } from "../lib/api";
 import { day, moment, short } from "../lib/format";
 import { useLoad } from "../lib/load";
-import { may, seesAll } from "../lib/permission";
+import { isMember, may, scoped, seesAll } from "../lib/permission";
 import { go, href, query } from "../lib/route";
 import { LIMITS } from "../lib/limits";
 import type { KeyView as Key, NewKeyView as NewKey, Page as Rows } from "../lib/types";
@@ -12,13 +12,17 @@ import { Button, Choice, Empty, Money, Page, Panel, Problem, Waiting } from "../
 import { Table } from "../ui/table";
 import { useWorkspaces, WorkspaceSelect } from "../ui/workspaces";
 import { Erase, KeyDetail, Revoke, Rotate, whyFixed, type Deed } from "./keys/detail";
-import { CreateKey, EditKey } from "./keys/form";
+import { CreateKey, CreateOwnKey, EditKey } from "./keys/form";
 import { Secret } from "./keys/secret";
 import { LastUsed, Spend, State } from "./keys/show";
 
 const LIMIT = 50;
 type Which = "active" | "expired" | "revoked" | "all";
 const STATES: readonly string[] = ["expired", "revoked", "all"];
+
+function mayCreate(): boolean {
+  return may("keys.change") || isMember();
+}
 
 function adjust(change: Record<string, string | null>, replace = true): void {
   go("/keys", { ...Object.fromEntries(query.value), ...change }, { replace });
@@ -30,7 +34,7 @@ export function Keys() {
   const workspace = asked.get("workspace");
   const cursor = asked.get("cursor");
   const { data, error, isLoading, reload } = useLoad(
-    (abort) => get<Rows<Key>>("/api/keys", { workspace, state: which === "all" ? null : which, cursor, limit: LIMIT }, abort),
+    (abort) => get<Rows<Key>>(scoped("/keys"), { workspace, state: which === "all" ? null : which, cursor, limit: LIMIT }, abort),
     [workspace, which, cursor],
   );
   const workspaces = useWorkspaces();
@@ -41,12 +45,17 @@ export function Keys() {
     setDeed(null);
     reload();
   };
+  const created = (key: NewKey) => {
+    setMade(key);
+    adjust({ new: null });
+    reload();
+  };
   return (
     <Page
       title="Keys"
-      about="Each caller has a key. A key has models, limits and a budget, and its requests are billed to it."
+      about={isMember() ? "Your own keys. Your programs send one with each request." : "Each caller has a key. A key has models, limits and a budget, and its requests are billed to it."}
       actions={
-        may("keys.change") && (
+        mayCreate() && (
           <Button tone="accent" onClick={() => adjust({ new: "1" })}>
             Create a key
           </Button>
@@ -75,7 +84,7 @@ export function Keys() {
       ) : (
         <Panel flush class="dense">
           {data.data.length ? (
-            <KeyTable rows={data.data} nameOf={workspaces.nameOf} onEdit={(key) => setDeed({ deed: "edit", key })} />
+            <KeyTable rows={data.data} nameOf={workspaces.nameOf} onDeed={(deed, key) => setDeed({ deed, key })} />
           ) : (
             <NoKeys isFiltered={isFiltered} isFirst={cursor === null} />
           )}
@@ -106,17 +115,12 @@ export function Keys() {
         <Revoke apiKey={deed.key} onDone={done} onClose={() => setDeed(null)} />
       ) : deed?.deed === "erase" ? (
         <Erase apiKey={deed.key} onClose={() => setDeed(null)} />
-      ) : asked.has("new") && may("keys.change") ? (
-        <CreateKey
-          workspaces={workspaces}
-          workspace={seesAll() ? (workspace ?? "default") : ""}
-          onDone={(key) => {
-            setMade(key);
-            adjust({ new: null });
-            reload();
-          }}
-          onClose={() => adjust({ new: null })}
-        />
+      ) : asked.has("new") && mayCreate() ? (
+        isMember() ? (
+          <CreateOwnKey onDone={created} onClose={() => adjust({ new: null })} />
+        ) : (
+          <CreateKey workspaces={workspaces} workspace={seesAll() ? (workspace ?? "default") : ""} onDone={created} onClose={() => adjust({ new: null })} />
+        )
       ) : (
         asked.has("show") && (
           <KeyDetail
@@ -131,8 +135,9 @@ export function Keys() {
   );
 }
 
-function KeyTable(props: { rows: readonly Key[]; nameOf: (id: string) => string; onEdit: (key: Key) => void }) {
+function KeyTable(props: { rows: readonly Key[]; nameOf: (id: string) => string; onDeed: (deed: Deed, key: Key) => void }) {
   const { nameOf } = props;
+  const [deed, what]: [Deed, string] = isMember() ? ["revoke", "Revoke"] : ["edit", "Change"];
   const here = Object.fromEntries(query.value);
   return (
     <Table<Key>
@@ -189,8 +194,8 @@ function KeyTable(props: { rows: readonly Key[]; nameOf: (id: string) => string;
           show: (key) => (
             <span class="actions">
               {key.revoked_ms === null && !whyFixed(key) && (
-                <Button small aria-label={`Change ${key.name}`} onClick={() => props.onEdit(key)}>
-                  Change
+                <Button small aria-label={`${what} ${key.name}`} onClick={() => props.onDeed(deed, key)}>
+                  {what}
                 </Button>
               )}
             </span>
@@ -236,7 +241,7 @@ function NoKeys(props: { isFiltered: boolean; isFirst: boolean }) {
   if (!props.isFirst) return <Empty title="No newer keys" />;
   if (props.isFiltered) return <Empty title="No key matches" action={<a href={href("/keys")}>Show all active keys</a>} />;
   return (
-    <Empty title="No keys yet" action={may("keys.change") && <Button onClick={() => adjust({ new: "1" })}>Create the first key</Button>}>
+    <Empty title="No keys yet" action={mayCreate() && <Button onClick={() => adjust({ new: "1" })}>Create the first key</Button>}>
       Callers send it as <code>Authorization: Bearer …</code>. You can limit it to some models, to a rate and to a budget.
     </Empty>
   );

@@ -4,12 +4,14 @@ import { useEffect, useRef } from "preact/hooks";
 import { get } from "../lib/api";
 import { useLoad, useRefresh } from "../lib/load";
 import { GROUPINGS, isGrouping, isPeriod, PERIODS, snapped, stepsOf, type Range } from "../lib/overview";
+import { isMember, scoped } from "../lib/permission";
 import { query } from "../lib/route";
 import type { Grouping, Overview as View, Period } from "../lib/types";
 import { Button, Choice, Page, Problem, Waiting } from "../ui/parts";
 import { adjust, NARROWING, type Narrowing } from "./overview/address";
 import { Attributed } from "./overview/attributed";
 import { Charts } from "./overview/charts";
+import { OwnCredit } from "./overview/credit";
 import { First } from "./overview/first";
 import { Groups } from "./overview/groups";
 import { Stats } from "./overview/stats";
@@ -27,7 +29,7 @@ export function Overview() {
   const by: Grouping = isGrouping(asked.get("by")) ? (asked.get("by") as Grouping) : kept.by;
   const within: Narrowing = Object.fromEntries(NARROWING.flatMap((name) => (asked.get(name) ? [[name, asked.get(name)]] : [])));
   const { data, error, reload } = useLoad(
-    (abort) => get<View>("/api/overview", { period: period ?? first.current, by, ...within }, abort),
+    (abort) => get<View>(scoped("/overview"), { period: period ?? first.current, by, ...within }, abort),
     [period, by, ...NARROWING.map((name) => within[name])],
   );
   useRefresh(reload, REFRESH_MS);
@@ -46,6 +48,7 @@ export function Overview() {
   return (
     <Page title="Overview" actions={hasAny ? actions : undefined}>
       <Problem error={error} onRetry={reload} />
+      {isMember() && <OwnCredit />}
       {data === null ? !error && <Waiting /> : hasAny ? <Shown view={data} within={within} zoom={zoomOf(asked)} /> : <First />}
     </Page>
   );
@@ -68,7 +71,7 @@ function Shown(props: { view: View; within: Narrowing; zoom: Range | null }) {
       <Groups view={view} within={within} />
       <div class="columns even tops">
         {view.by !== "key" && !within.key && view.top_keys.length > 0 && <TopKeys view={view} within={within} />}
-        {!within.model && !within.provider && <Attributed view={view} within={within} />}
+        {!within.model && !within.provider && !isMember() && <Attributed view={view} within={within} />}
       </div>
     </>
   );

@@ -6,7 +6,7 @@ import { isInPlayground } from "../lib/apis";
 import { capital, count, dollars, duration, exactDollars, outcome, short } from "../lib/format";
 import { useLoad } from "../lib/load";
 import { rate, tokensPerSecond } from "../lib/pace";
-import { may } from "../lib/permission";
+import { may, scoped } from "../lib/permission";
 import { href } from "../lib/route";
 import type { ContentView as Content, FoundRequest, RequestDetail } from "../lib/types";
 import { At, CopyableId, Empty, Page, Problem, toneOf, Waiting } from "../ui/parts";
@@ -26,7 +26,7 @@ const EVERY_MS = 1000;
 
 export function OneRequest(props: { id: string }) {
   const { data, error, isLoading, reload } = useLoad(
-    async (abort) => ({ id: props.id, ...(await get<FoundRequest>(`/api/requests/${encodeURIComponent(props.id)}`, {}, abort)) }),
+    async (abort) => ({ id: props.id, ...(await get<FoundRequest>(scoped(`/requests/${encodeURIComponent(props.id)}`), {}, abort)) }),
     [props.id],
   );
   const isRunning = data?.state === "running";

@@ -6,7 +6,7 @@ import { chosenColumns, keptColumns } from "../lib/columns";
 import { asked, CURSORS, isWholeRequestId, readCursors, readFilters, withFilters, writeCursors, type Filters } from "../lib/filters";
 import { count, plural } from "../lib/format";
 import { useLoad, useRefresh } from "../lib/load";
-import { may } from "../lib/permission";
+import { may, scoped } from "../lib/permission";
 import { go, query } from "../lib/route";
 import type { KeyView as Key, Page as Rows, PlaygroundView, ProviderView, RequestView, Workspace } from "../lib/types";
 import { Button, Page, Panel, Problem, Waiting } from "../ui/parts";
@@ -30,7 +30,7 @@ export function Requests() {
   const { data, error, isLoading, reload } = useLoad(
     async (abort) => ({
       question,
-      page: await get<Rows<RequestView>>("/api/requests", { ...asked(filters, Date.now()), cursor, limit: LIMIT }, abort),
+      page: await get<Rows<RequestView>>(scoped("/requests"), { ...asked(filters, Date.now()), cursor, limit: LIMIT }, abort),
     }),
     [question],
   );
@@ -107,12 +107,12 @@ export interface Names {
 
 async function namesOf(abort: AbortSignal): Promise<Names> {
   const [keys, workspaces, playground, providers] = await Promise.all([
-    get<Rows<Key>>("/api/keys", { limit: 1000 }, abort),
-    get<Rows<Workspace>>("/api/workspaces", { limit: 1000 }, abort),
+    get<Rows<Key>>(scoped("/keys"), { limit: 1000 }, abort),
+    may("workspaces.read") ? get<Rows<Workspace>>("/api/workspaces", { limit: 1000 }, abort) : null,
     may("playground") ? get<PlaygroundView>("/api/playground", {}, abort) : null,
-    get<Rows<ProviderView>>("/api/providers", {}, abort),
+    may("routing.read") ? get<Rows<ProviderView>>("/api/providers", {}, abort) : null,
   ]);
-  return { keys: keys.data, workspaces: workspaces.data, models: playground?.models ?? [], providers: providers.data };
+  return { keys: keys.data, workspaces: workspaces?.data ?? [], models: playground?.models ?? [], providers: providers?.data ?? [] };
 }
 
 // Whether a row has come since this question was first answered: such a row is marked for a moment.

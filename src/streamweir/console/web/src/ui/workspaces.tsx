@@ -2,6 +2,7 @@
 // chosen whether it is known or not.
 import { get } from "../lib/api";
 import { useLoad } from "../lib/load";
+import { may } from "../lib/permission";
 import type { Page as Rows, Workspace } from "../lib/types";
 import { Select } from "./parts";
 
@@ -12,7 +13,7 @@ export interface Workspaces {
 }
 
 export function useWorkspaces(): Workspaces {
-  const { data, reload } = useLoad((abort) => get<Rows<Workspace>>("/api/workspaces", { limit: 1000 }, abort), []);
+  const { data, reload } = useLoad((abort) => (may("workspaces.read") ? get<Rows<Workspace>>("/api/workspaces", { limit: 1000 }, abort) : Promise.resolve(null)), []);
   const list = data?.data ?? [];
   return { list, nameOf: (id) => list.find((each) => each.id === id)?.name ?? id, reload };
 }

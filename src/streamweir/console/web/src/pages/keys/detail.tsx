@@ -5,7 +5,7 @@ import { get, post, remove, session, type ApiError } from "../../lib/api";
 import { count, moment, plural } from "../../lib/format";
 import { APPOINTED } from "../../lib/keyform";
 import { asError, useLoad } from "../../lib/load";
-import { may } from "../../lib/permission";
+import { isMember, may, scoped } from "../../lib/permission";
 import { href } from "../../lib/route";
 import { LIMITS } from "../../lib/limits";
 import type { KeyView as Key, NewKeyView as NewKey } from "../../lib/types";
@@ -16,6 +16,7 @@ export type Deed = "edit" | "rotate" | "revoke" | "erase";
 
 // Why this one cannot be changed from here. Null: it can.
 export function whyFixed(key: Key): string | null {
+  if (isMember()) return null;
   if (!may("keys.change")) return "Your role may look at keys. It may not change them.";
   if (key.origin === "file") return "This key is defined in the configuration file. Change it there.";
   if (session.value?.actor === `key:${key.id}`) return "You are signed in with this key. A key cannot change itself.";
@@ -25,7 +26,7 @@ export function whyFixed(key: Key): string | null {
 }
 
 export function KeyDetail(props: { id: string; nameOf: (workspace: string) => string; onDeed: (deed: Deed, key: Key) => void; onClose: () => void }) {
-  const { data: key, error, reload } = useLoad((abort) => get<Key>(`/api/keys/${encodeURIComponent(props.id)}`, {}, abort), [props.id]);
+  const { data: key, error, reload } = useLoad((abort) => get<Key>(scoped(`/keys/${encodeURIComponent(props.id)}`), {}, abort), [props.id]);
   const fixed = key && whyFixed(key);
   return (
     <Dialog title={key?.name ?? "Key"} wide onClose={props.onClose}>
@@ -37,7 +38,7 @@ export function KeyDetail(props: { id: string; nameOf: (workspace: string) => st
           <Facts
             rows={[
               ["State", <State apiKey={key} />],
-              ["Workspace", props.nameOf(key.workspace)],
+              isMember() ? null : ["Workspace", props.nameOf(key.workspace)],
               ["Id", <span class="mono">{key.id}</span>],
               ["Secret", <span class="mono">…{key.last4}</span>],
               ["Scopes", key.scopes.join(", ")],
@@ -65,16 +66,22 @@ export function KeyDetail(props: { id: string; nameOf: (workspace: string) => st
               <div class="actions">
                 {key.revoked_ms === null && (
                   <>
-                    <Button onClick={() => props.onDeed("edit", key)}>Change</Button>
-                    <Button onClick={() => props.onDeed("rotate", key)}>Rotate</Button>
+                    {!isMember() && (
+                      <>
+                        <Button onClick={() => props.onDeed("edit", key)}>Change</Button>
+                        <Button onClick={() => props.onDeed("rotate", key)}>Rotate</Button>
+                      </>
+                    )}
                     <Button tone="bad" onClick={() => props.onDeed("revoke", key)}>
                       Revoke
                     </Button>
                   </>
                 )}
-                <Button tone="bad" onClick={() => props.onDeed("erase", key)}>
-                  Erase content
-                </Button>
+                {!isMember() && (
+                  <Button tone="bad" onClick={() => props.onDeed("erase", key)}>
+                    Erase content
+                  </Button>
+                )}
               </div>
             )}
           </div>
@@ -132,7 +139,7 @@ export function Revoke(props: { apiKey: Key; onDone: () => void; onClose: () => 
       title={`Revoke ${apiKey.name}?`}
       action="Revoke permanently"
       onConfirm={async () => {
-        await post(`/api/keys/${encodeURIComponent(apiKey.id)}/revoke`);
+        await post(scoped(`/keys/${encodeURIComponent(apiKey.id)}/revoke`));
         props.onDone();
       }}
       onClose={props.onClose}

@@ -1,14 +1,15 @@
 // A key made or changed. What the server objects to is shown at the field it speaks of.
 import type { ComponentChildren } from "preact";
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
-import { patch, post, type ApiError } from "../../lib/api";
-import { APPOINTED, fieldOf, formOf, NEW_KEY, newKeyBody, patchOf, type FormProblems, type KeyForm } from "../../lib/keyform";
+import { get, patch, post, type ApiError } from "../../lib/api";
+import { APPOINTED, fieldOf, formOf, NEW_KEY, newKeyBody, ownKeyBody, patchOf, type FormProblems, type KeyForm } from "../../lib/keyform";
 import { DIALECTS } from "../../lib/apis";
-import { asError } from "../../lib/load";
+import { asError, useLoad } from "../../lib/load";
 import { may, seesAll } from "../../lib/permission";
 import { LIMITS, type LimitName } from "../../lib/limits";
-import type { KeyView as Key, NewKeyView as NewKey } from "../../lib/types";
+import type { KeyView as Key, NewKeyView as NewKey, OwnCreditView } from "../../lib/types";
 import { Button, Dialog, Field, Problem, Select } from "../../ui/parts";
+import { budgetOf } from "../overview/credit";
 import { WorkspaceSelect, type Workspaces } from "../../ui/workspaces";
 
 const PERIODS = [
@@ -39,6 +40,23 @@ export function CreateKey(props: { workspaces: Workspaces; workspace: string; on
   );
 }
 
+// Within what the workspace allows its members.
+export function CreateOwnKey(props: { onDone: (key: NewKey) => void; onClose: () => void }) {
+  const { data, error } = useLoad((abort) => get<OwnCreditView>("/api/me/credit", {}, abort), []);
+  if (!data) return error && <Problem error={error} />;
+  return (
+    <FormDialog
+      title="New key"
+      action="Create key"
+      start={NEW_KEY}
+      own={data}
+      bodyOf={(form) => ownKeyBody(form, data.allowed.budget_period)}
+      onSend={async (members) => props.onDone(await post<NewKey>("/api/me/keys", members))}
+      onClose={props.onClose}
+    />
+  );
+}
+
 export function EditKey(props: { apiKey: Key; onDone: () => void; onClose: () => void }) {
   const { apiKey } = props;
   return (
@@ -61,10 +79,12 @@ function FormDialog(props: {
   action: string;
   start: KeyForm;
   workspaces?: Workspaces; // to choose from, of a new key
+  own?: OwnCreditView; // it is a member's: only what members choose
   bodyOf: (form: KeyForm) => { members: Record<string, unknown>; problems: FormProblems };
   onSend: (members: Record<string, unknown>) => Promise<void>;
   onClose: () => void;
 }) {
+  const { own } = props;
   const [form, setForm] = useState(props.start);
   const [error, setError] = useState<ApiError | null>(null);
   const [hasTried, setHasTried] = useState(false);
@@ -124,12 +144,14 @@ function FormDialog(props: {
             </Field>
           )}
           {may("price_groups.choose") && text("price_group", "Price group", "Of the configuration. Empty: the workspace's.", "text")}
-          <Field label="Dialect" hint="Of chat completions, if the path names none." error={wrong("dialect")}>
-            {(id) => <Select<string> id={id} value={form.dialect} options={[["", "the server's default"], ...DIALECTS.map((each) => [each, each] as const)]} onChange={(dialect) => change({ dialect })} />}
-          </Field>
+          {!own && (
+            <Field label="Dialect" hint="Of chat completions, if the path names none." error={wrong("dialect")}>
+              {(id) => <Select<string> id={id} value={form.dialect} options={[["", "the server's default"], ...DIALECTS.map((each) => [each, each] as const)]} onChange={(dialect) => change({ dialect })} />}
+            </Field>
+          )}
         </div>
-        <Scopes chosen={form.scopes} error={wrong("scopes")} onChange={(scopes) => change({ scopes })} />
-        <Field label="Models" hint="One per line; gpt-* matches every name with that prefix. Empty: every model." error={wrong("models")}>
+        {!own && <Scopes chosen={form.scopes} error={wrong("scopes")} onChange={(scopes) => change({ scopes })} />}
+        <Field label="Models" hint={`One per line; gpt-* matches every name with that prefix. Empty: ${own?.allowed.models?.join(", ") || "every model"}.`} error={wrong("models")}>
           {(id, hintId) => (
             <textarea
               id={id}
@@ -142,27 +164,19 @@ function FormDialog(props: {
             />
           )}
         </Field>
+        {!own && <div class="form-grid">{LIMITS.map((limit) => text(limit.name, limit.label, "Empty: no limit.", "numeric"))}</div>}
         <div class="form-grid">
-          {LIMITS.map((limit) => text(limit.name, limit.label, "Empty: no limit.", "numeric"))}
-        </div>
-        <div class="form-grid">
-          {text("budget_usd", "Budget in dollars", "Empty: no limit. Requests are refused when it is spent.", "decimal")}
-          <Field label="Budget period" error={wrong("budget_period")}>
-            {(id) => <Select<string> id={id} value={form.budget_period} options={PERIODS} onChange={(budget_period) => change({ budget_period })} />}
-          </Field>
+          {text("budget_usd", "Budget in dollars", `${own && own.budget_left_usd !== null ? `Empty: all that is left, ${budgetOf(own)}` : "Empty: no limit"}. Requests are refused when it is spent.`, "decimal")}
+          {own?.allowed.budget_period == null && (
+            <Field label="Budget period" error={wrong("budget_period")}>
+              {(id) => <Select<string> id={id} value={form.budget_period} options={PERIODS} onChange={(budget_period) => change({ budget_period })} />}
+            </Field>
+          )}
           <Field label="Expires" hint="In your time zone. Empty: never." error={wrong("expires_ms")}>
             {(id, hintId) => <input id={id} aria-describedby={hintId} type="datetime-local" value={form.expires} onInput={(event) => change({ expires: event.currentTarget.value })} />}
           </Field>
         </div>
-        <Check label="Store prompts and answers of this key" isChecked={form.log_content} onChange={(log_content) => change({ log_content })}>
-          Admins can read them in the console until they are deleted. Switch this on only if you need it and the key's users know.
-        </Check>
-        <Check label="Show routing in answers" isChecked={form.show_routing} onChange={(show_routing) => change({ show_routing })}>
-          Headers of each answer tell the provider and model, the number of attempts, and the price of an answer that is not streamed.
-        </Check>
-        <Check label="Show the cost in answers" isChecked={form.show_cost} onChange={(show_cost) => change({ show_cost })}>
-          The usage in each answer has the member cost: what the caller pays for it.
-        </Check>
+        {!own && <Checks form={form} onChange={change} />}
         {isElsewhere && <Problem error={error} />}
         <div class="dialog-actions">
           {hasTried && Object.keys(problems).length > 0 && <span class="bad small">Fix the errors above.</span>}
@@ -173,6 +187,23 @@ function FormDialog(props: {
         </div>
       </form>
     </Dialog>
+  );
+}
+
+function Checks(props: { form: KeyForm; onChange: (more: Partial<KeyForm>) => void }) {
+  const { form } = props;
+  return (
+    <>
+        <Check label="Store prompts and answers of this key" isChecked={form.log_content} onChange={(log_content) => props.onChange({ log_content })}>
+          Admins can read them in the console until they are deleted. Switch this on only if you need it and the key's users know.
+        </Check>
+        <Check label="Show routing in answers" isChecked={form.show_routing} onChange={(show_routing) => props.onChange({ show_routing })}>
+          Headers of each answer tell the provider and model, the number of attempts, and the price of an answer that is not streamed.
+        </Check>
+        <Check label="Show the cost in answers" isChecked={form.show_cost} onChange={(show_cost) => props.onChange({ show_cost })}>
+          The usage in each answer has the member cost: what the caller pays for it.
+        </Check>
+    </>
   );
 }
 

@@ -3,6 +3,7 @@ import { useState } from "preact/hooks";
 import { get } from "../../lib/api";
 import { agentModel, claudeOf, codexOf, curlOf } from "../../lib/keyform";
 import { useLoad } from "../../lib/load";
+import { may } from "../../lib/permission";
 import type { NewKeyView as NewKey, PlaygroundView } from "../../lib/types";
 import { Button, Choice, CopyButton, Dialog, Once } from "../../ui/parts";
 
@@ -14,7 +15,7 @@ const WAYS = [
 
 export function Secret(props: { made: NewKey; onClose: () => void }) {
   const { made } = props;
-  const { data } = useLoad((abort) => get<PlaygroundView>("/api/playground", {}, abort), []);
+  const { data } = useLoad((abort) => (may("playground") ? get<PlaygroundView>("/api/playground", {}, abort) : Promise.resolve(null)), []);
   const own = made.models?.find((each) => !each.endsWith("*"));
   const models = [own, data?.default_model, ...(data?.models ?? [])].filter((each) => typeof each === "string");
   const [way, setWay] = useState<"curl" | "claude" | "codex">("curl");

@@ -2,6 +2,7 @@
 import type { ComponentChildren } from "preact";
 import { count, dollars, duration, exactDollars, percent, short } from "../../lib/format";
 import { changeOf, errorRate, marginShare, pointsOf, tokensOf, type Change } from "../../lib/overview";
+import { may } from "../../lib/permission";
 import { href } from "../../lib/route";
 import type { Overview } from "../../lib/types";
 import type { Narrowing } from "./address";
@@ -33,7 +34,7 @@ export function Stats(props: { view: Overview; within: Narrowing }) {
         {total.ttft_p95_ms === null ? "no streams" : `p50, p95 ${duration(total.ttft_p95_ms)}`}
         {against(changeOf(total.ttft_p50_ms, before.ttft_p50_ms), true)}
       </Stat>
-      <Stat name="Open streams" to={href("/live")} value={count(props.view.open_streams)}>
+      <Stat name="Open streams" to={may("live.follow") ? href("/live") : all} value={count(props.view.open_streams)}>
         right now
       </Stat>
       <Stat name="Tokens" to={all} value={short(tokensOf(total))} exact={count(tokensOf(total))}>

@@ -2,6 +2,7 @@
 import { nameOfApi } from "../../lib/apis";
 import { bytes, count, duration, preciseMoment } from "../../lib/format";
 import { explain, explainFlag, WHOSE } from "../../lib/explain";
+import { isMember } from "../../lib/permission";
 import { href } from "../../lib/route";
 import type { RequestDetail } from "../../lib/types";
 import { CopyableId, Facts, Panel } from "../../ui/parts";
@@ -56,7 +57,7 @@ export function FactsPanel(props: { row: RequestDetail }) {
           ["Requested model", named(row.model, row.model && { model: row.model })],
           row.target === null ? null : ["Target", named(row.target, { target: row.target })],
           ["Key", named(row.key_name ?? row.key_id, row.key_id && { key: row.key_id })],
-          ["Workspace", named(row.workspace && nameOf(row.workspace), row.workspace && { workspace: row.workspace })],
+          isMember() ? null : ["Workspace", named(row.workspace && nameOf(row.workspace), row.workspace && { workspace: row.workspace })],
           row.end_user === null ? null : ["End user", named(row.end_user, { end_user: row.end_user })],
           row.session === null ? null : ["Session", named(row.session, { session: row.session })],
           row.tags.length === 0 ? null : ["Tags", <span class="row">{row.tags.map((tag) => named(tag, { tag }))}</span>],

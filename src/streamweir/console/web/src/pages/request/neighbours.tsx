@@ -3,6 +3,7 @@ import { useLayoutEffect } from "preact/hooks";
 import { get } from "../../lib/api";
 import { asked, readFilters } from "../../lib/filters";
 import { useLoad } from "../../lib/load";
+import { scoped } from "../../lib/permission";
 import { go, href, query } from "../../lib/route";
 import type { Page as Rows, RequestDetail, RequestView } from "../../lib/types";
 
@@ -22,7 +23,7 @@ export function Neighbours(props: { row: RequestDetail }) {
       async function beside(order: string): Promise<string | null> {
         let cursor: string | number | null = row.cursor;
         for (let pages = 0; cursor !== null && pages < MOST_PAGES; pages++) {
-          const found: Rows<RequestView> = await get("/api/requests", { ...question, order, cursor, limit: 1 }, abort);
+          const found: Rows<RequestView> = await get(scoped("/requests"), { ...question, order, cursor, limit: 1 }, abort);
           if (found.data[0]) return found.data[0].request_id;
           cursor = found.next;
         }

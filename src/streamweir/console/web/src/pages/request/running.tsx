@@ -5,7 +5,7 @@ import { nameOfApi } from "../../lib/apis";
 import { count, duration } from "../../lib/format";
 import { useNow } from "../../lib/load";
 import { calmOf, rate, tokensPerSecond } from "../../lib/pace";
-import { may } from "../../lib/permission";
+import { isMember, may } from "../../lib/permission";
 import { href } from "../../lib/route";
 import type { LiveView as Live } from "../../lib/types";
 import { At, Button, CopyableId, Facts, Money, Page, Panel, Problem } from "../../ui/parts";
@@ -64,7 +64,7 @@ export function Running(props: { live: Live; error: ApiError | null; onStopped: 
                 <bdi>{live.key_name}</bdi>
               </a>,
             ],
-            ["Workspace", nameOf(live.workspace)],
+            isMember() ? null : ["Workspace", nameOf(live.workspace)],
             ["API", nameOfApi(live.dialect)],
             ["Streamed", live.stream ? "yes" : "no"],
           ]}

@@ -3,7 +3,7 @@ import { useMemo, useState } from "preact/hooks";
 import { get, remove, type ApiError } from "../../lib/api";
 import { asError } from "../../lib/load";
 import { readReplay } from "../../lib/replay";
-import { may } from "../../lib/permission";
+import { isMember, may } from "../../lib/permission";
 import { go, href, path, query } from "../../lib/route";
 import type { ContentView as Content, RequestDetail } from "../../lib/types";
 import { Button, Choice, Confirm, Panel, Problem } from "../../ui/parts";
@@ -38,7 +38,12 @@ export function Said(props: { row: RequestDetail; content: Content | null; onCon
     return (
       <Panel title="Content">
         <p class="muted">
-          Not stored. To store content, switch it on for the key under <a href={href("/keys", row.key_id === null ? {} : { show: row.key_id })}>Keys</a>.
+          Not stored.{" "}
+          {!isMember() && (
+            <>
+              To store content, switch it on for the key under <a href={href("/keys", row.key_id === null ? {} : { show: row.key_id })}>Keys</a>.
+            </>
+          )}
         </p>
       </Panel>
     );

@@ -2,6 +2,7 @@
 import { get } from "../../lib/api";
 import { asked, chipsOf, without, type FilterName, type Filters } from "../../lib/filters";
 import { useLoad } from "../../lib/load";
+import { may, scoped } from "../../lib/permission";
 import { href } from "../../lib/route";
 import type { Page as Rows, RequestView } from "../../lib/types";
 import { Button, Empty } from "../../ui/parts";
@@ -72,7 +73,7 @@ const MOST = 8;
 
 async function culprits(filters: Filters, abort: AbortSignal): Promise<FilterName[][]> {
   const tries = without(filters).slice(0, MOST);
-  const found = await Promise.all(tries.map(({ rest }) => get<Rows<RequestView>>("/api/requests", { ...asked(rest, Date.now()), limit: 1 }, abort)));
+  const found = await Promise.all(tries.map(({ rest }) => get<Rows<RequestView>>(scoped("/requests"), { ...asked(rest, Date.now()), limit: 1 }, abort)));
   return tries.filter((_, place) => found[place]?.data.length).map(({ names }) => names);
 }
 
@@ -82,9 +83,11 @@ function NoRequests() {
       title="No requests yet."
       action={
         <>
-          <a class="button accent" href={href("/playground")}>
-            Try a model in the playground
-          </a>
+          {may("playground") && (
+            <a class="button accent" href={href("/playground")}>
+              Try a model in the playground
+            </a>
+          )}
           <a class="button" href={href("/keys")}>
             Create a key
           </a>
