@@ -6,6 +6,7 @@ open; one of the targets is always overloaded, so that requests fail over.
 
 import asyncio
 import json
+import signal
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -244,6 +245,20 @@ class Furnished:
     streams: list[RawClient]
     member: str
     """The session of a person whose own these requests are."""
+
+
+async def reload(demo: DemoGateway, file: Path) -> None:
+    """With a mistake, and then with some changes."""
+    text = file.read_text()
+    changed = text.replace("idle_s = 600", "idle_s = 300")
+    changed = changed.replace("output = 12.5", "output = 11.0").replace("abcdef", "abc123", 1)
+    for each, event in (
+        (text.replace("idle_s", "idel_s"), "configuration not reloaded, the previous one stays active"),
+        (changed.replace("[server]\n", '[server]\nnode = "gw1"\n', 1), "configuration reloaded"),
+    ):
+        file.write_text(each)
+        demo.program.signal(signal.SIGHUP)
+        await demo.program.logged(event)
 
 
 async def furnish(demo: DemoGateway) -> Furnished:

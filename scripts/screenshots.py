@@ -21,7 +21,7 @@ from typing import Literal
 
 from bench.console_data import make_books
 from playwright.async_api import Browser, Page, ViewportSize, async_playwright, expect
-from scripts.screenshot_setup import QUESTION, DemoGateway, furnish, opened
+from scripts.screenshot_setup import QUESTION, DemoGateway, furnish, opened, reload
 
 from support.chromium import find_chromium
 from support.web import NODE
@@ -145,6 +145,7 @@ def shots(told: str, refused: str, called: str) -> list[Shot]:
         Shot("nowhere", "/nowhere"),
         Shot("audit", "/audit"),
         Shot("settings", "/settings"),
+        Shot("settings-defaults", "/settings?show=all&find=server"),
         Shot("live", "/live", see_streams),
     ]
 
@@ -226,6 +227,7 @@ async def picture_month(browser: Browser, folder: Path, rows: int, out: Path, on
     filled = await make_books(folder / "data", rows, time.time_ns() // 1_000_000)
     async with opened(folder, filled.secret) as demo, AsyncExitStack() as stack:
         furnished = await furnish(demo)
+        await reload(demo, folder / "streamweir.toml")
         for stream in furnished.streams:
             await stack.enter_async_context(stream)
         wanted = [shot for shot in shots(furnished.told, furnished.refused, furnished.called) if only in shot.name]

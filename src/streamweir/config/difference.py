@@ -4,13 +4,13 @@ Entries of lists are compared by their names, if they have some. What an added t
 """
 
 from collections.abc import Iterator
-from typing import Literal
+from typing import Any, Literal
 
-from msgspec import NODEFAULT, Struct
+from msgspec import NODEFAULT, Struct, structs
 
 from streamweir.config.mask import Masks
 from streamweir.config.model import Config
-from streamweir.config.setting import Setting, Table, walk
+from streamweir.config.setting import Setting, name_of, walk
 from streamweir.config.toml import value_text
 
 MAX_CHANGES = 100
@@ -44,7 +44,8 @@ def difference(before: Config, after: Config) -> Difference:
     if before == after:
         return Difference(changes=[], more=0, for_restart=[])
     masks = Masks(before, after)
-    changes = list(_changes(_settings(before, masks), _settings(after, masks), masks))
+    one, other = _parts_that_differ(before, after)
+    changes = list(_changes(_settings(one, masks), _settings(other, masks), masks))
     changes += _moves(_orders(before, masks), _orders(after, masks))
     names = (_name_for_restart(each.path) for each in changes)
     return Difference(
@@ -52,6 +53,18 @@ def difference(before: Config, after: Config) -> Difference:
         more=max(0, len(changes) - MAX_CHANGES),
         for_restart=list(dict.fromkeys(name for name in names if name is not None)),
     )
+
+
+def _parts_that_differ(before: Config, after: Config) -> tuple[Config, Config]:
+    """Without entries of lists that are in both: there may be thousands of keys, and one that has changed."""
+    lists: list[dict[str, Any]] = [{}, {}]
+    for name in Config.__struct_fields__:
+        one, other = getattr(before, name), getattr(after, name)
+        if isinstance(one, tuple):
+            found, others = ({name_of(each): each for each in entries} for entries in (one, other))
+            lists[0][name] = tuple(each for each in one if others.get(name_of(each)) != each)
+            lists[1][name] = tuple(each for each in other if found.get(name_of(each)) != each)
+    return structs.replace(before, **lists[0]), structs.replace(after, **lists[1])
 
 
 def _changes(before: dict[str, Setting], after: dict[str, Setting], masks: Masks) -> Iterator[Change]:
@@ -70,7 +83,7 @@ def _changes(before: dict[str, Setting], after: dict[str, Setting], masks: Masks
 
 
 def _moves(before: dict[str, list[str]], after: dict[str, list[str]]) -> Iterator[Change]:
-    for path in before.keys() & after.keys():
+    for path in before:
         names, others = before[path], after[path]
         was, now = [each for each in names if each in others], [each for each in others if each in names]
         if was != now:
@@ -90,12 +103,10 @@ def _differ(one: Setting | None, other: Setting | None) -> bool:
 
 
 def _orders(config: Config, masks: Masks) -> dict[str, list[str]]:
-    """The names of the entries of each list of tables, by its path."""
-    found: dict[str, list[str]] = {}
-    for part in walk(config, masks.text):
-        if isinstance(part, Table) and part.name is not None:
-            found.setdefault(part.list_path, []).append(part.name)
-    return found
+    """The names of the entries of each list of tables."""
+    lists = {name: getattr(config, name) for name in Config.__struct_fields__}
+    entries = {name: each for name, each in lists.items() if isinstance(each, tuple)}
+    return {name: [masks.text(name_of(each)) for each in found] for name, found in entries.items()}
 
 
 def _name_for_restart(path: str) -> str | None:

@@ -24,6 +24,7 @@ from streamweir.policy.redact import Redactor
 _REDACTOR = Redactor()
 _USER = re.compile(r"(?<=://)(?:[^\s/@:]*:[^\s@]*|[^\s/@]*)@")
 _SECRET_FOLLOWS = re.compile(r"--?[\w-]*(?:pass|pwd|secret|token|key|auth)[\w-]*", re.IGNORECASE)
+_MAX_BEGINNING = 8
 _USER_FOLLOWS = ("-u", "--user", "-H", "--header")
 """Of clients for HTTP."""
 
@@ -38,13 +39,27 @@ class Masks:
     """For what was configured, at one time or several."""
 
     def __init__(self, *configs: Config) -> None:
-        known = {secret for config in configs for secret in secrets_of(config)}
-        ordered = sorted(known, key=lambda secret: (-len(secret), secret))
-        self._known = re.compile("|".join(map(re.escape, ordered))) if ordered else None
+        known = sorted({secret for config in configs for secret in secrets_of(config)}, key=len, reverse=True)
+        self._length = min((*map(len, known), _MAX_BEGINNING))
+        self._beginnings: dict[str, list[str]] = {}
+        """Secrets by their first characters, the longest first: there may be thousands, and as many texts."""
+        for secret in known:
+            self._beginnings.setdefault(secret[: self._length], []).append(secret)
 
     def text(self, text: str) -> str:
-        found = self._known.sub(MASK, text) if self._known is not None else text
-        return _USER.sub(f"{MASK}@", found)
+        return _USER.sub(f"{MASK}@", self._without_known(text)) if "://" in text else self._without_known(text)
+
+    def _without_known(self, text: str) -> str:
+        length, beginnings = self._length, self._beginnings
+        at = 0
+        while at <= len(text) - length:
+            for secret in beginnings.get(text[at : at + length], ()):
+                if text.startswith(secret, at):
+                    text = f"{text[:at]}{MASK}{text[at + len(secret) :]}"
+                    at += len(MASK) - 1
+                    break
+            at += 1
+        return text
 
     def shown(self, setting: Setting, written: Any | UnsetType = UNSET) -> Shown:
         """`written`: what the file has there."""

@@ -42,9 +42,6 @@ class Table(Struct, frozen=True, kw_only=True):
     """False: the table, or each entry of the list, is absent."""
     is_optional: bool = False
     """It means something even if it is empty."""
-    list_path: str = ""
-    """Of the list that it is an entry of, and its name there."""
-    name: str | None = None
 
 
 Hide = Callable[[str], str]
@@ -53,6 +50,11 @@ Hide = Callable[[str], str]
 def walk(config: Config, hide: Hide = str) -> Iterator[Table | Setting]:
     """`hide`: takes what must not be shown out of names that are not declared."""
     return _members(config, (), "", hide)
+
+
+def name_of(struct: Struct) -> str:
+    """By which an entry of a list is identified. Empty: by its place."""
+    return getattr(struct, "name", None) or getattr(struct, "id", None) or ""
 
 
 def _members(struct: Struct, keys: Keys, path: str, hide: Hide) -> Iterator[Table | Setting]:
@@ -78,10 +80,9 @@ def _members(struct: Struct, keys: Keys, path: str, hide: Hide) -> Iterator[Tabl
 def _tables(value: Any, declared: inspect.Field, keys: Keys, path: str, hide: Hide) -> Iterator[Table | Setting]:
     if isinstance(value, tuple):
         for index, each in enumerate(value):
-            own = getattr(each, "name", None) or getattr(each, "id", None)
-            name = hide(own) if own is not None else None
-            where = member(path, name) if name is not None else entry(path, index)
-            yield Table(keys=(*keys, index), path=where, is_entry=True, is_there=True, list_path=path, name=name)
+            name = name_of(each)
+            where = member(path, hide(name)) if name else entry(path, index)
+            yield Table(keys=(*keys, index), path=where, is_entry=True, is_there=True)
             yield from _members(each, (*keys, index), where, hide)
         if not value:
             yield Table(keys=keys, path=path, is_entry=True, is_there=False)

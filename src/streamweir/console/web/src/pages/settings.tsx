@@ -1,7 +1,7 @@
 // The configuration in use as TOML, with where each value comes from, and what the last reloads changed. It is changed in
 // the file; secrets come masked from the server.
 import { get } from "../lib/api";
-import { plural } from "../lib/format";
+import { NONE, plural } from "../lib/format";
 import { useLoad } from "../lib/load";
 import { go, query } from "../lib/route";
 import { shownSections, textOf } from "../lib/toml";
@@ -104,7 +104,7 @@ function OneReload(props: { reload: Reload; isLast: boolean }) {
   return (
     <details class="fold" open={props.isLast}>
       <summary>
-        <At at={reload.at_ms} />{" "}
+        <At at={reload.at_ms} /> ·{" "}
         {reload.is_taken ? changed ? plural(changed, "change") : "no changes" : <Badge tone="bad">refused</Badge>}
         {reload.cause === "secret" && " for a secret that changed"}
       </summary>
@@ -119,8 +119,8 @@ function OneReload(props: { reload: Reload; isLast: boolean }) {
           keyOf={(change) => change.path + change.what}
           columns={[
             { name: "Setting", show: (change) => <code class="break">{change.path}</code> },
-            { name: "Before", show: (change) => <code class="break">{change.before}</code> },
-            { name: "After", show: (change) => <code class="break">{change.after}</code> },
+            { name: "Before", show: (change) => <Text toml={change.before} /> },
+            { name: "After", show: (change) => <Text toml={change.after} /> },
             { name: "Takes effect", show: (change) => (change.needs_restart ? <Badge tone="warn">at a restart</Badge> : "now") },
           ]}
         />
@@ -128,4 +128,8 @@ function OneReload(props: { reload: Reload; isLast: boolean }) {
       {reload.more_changes > 0 && <p class="muted">And {plural(reload.more_changes, "change")} more.</p>}
     </details>
   );
+}
+
+function Text(props: { toml: string }) {
+  return props.toml ? <code class="break">{props.toml}</code> : <span class="muted">{NONE}</span>;
 }
