@@ -129,6 +129,6 @@ def test_a_dashboard_is_whole(name: str) -> None:
 
 
 def test_alerts_of_the_selected_job_need_its_name() -> None:
-    """One rule has the job by name: the page says so."""
+    """Two rules have the job by name: the page says so."""
     named = [rule["alert"] for rule in alerts() if 'job="streamweir"' in rule["expr"]]
-    assert named == ["StreamweirDown"]
+    assert named == ["StreamweirDown", "StreamweirAbsent"]

@@ -52,7 +52,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- end -}}
 {{- end -}}
 {{- $isTls := hasKey (dig "server" (dict) $config) "tls" -}}
-{{- $listen := dig "server" "health_listen" "" $config -}}
+{{- $listen := dig "server" "health_listen" "" $config | toString -}}
 {{- $health := $listen | splitList ":" | last -}}
 {{- if and (ne $listen "") (not (regexMatch "^.+:[0-9]+$" $listen)) -}}
 {{- fail (printf "config: server.health_listen must be HOST:PORT here, such as 0.0.0.0:8081, because probes follow from it: got %s" $listen) -}}
