@@ -38,11 +38,13 @@ QUIET = (
     "log_in",
     "accept_invitation",
     "show_invitation",
+    "show_login",
+    "begin_oidc",
     "close_session",
     "show_openapi",
     "chat_as_key",
 )
-"""The document names members; the others tell nothing of a request that was."""
+"""The document names members; the others say nothing about requests."""
 
 
 async def filled(api: Api) -> str:

@@ -114,6 +114,8 @@ def test_unauthenticated_callers_may_send_little() -> None:
         "log_in",
         "accept_invitation",
         "show_invitation",
+        "show_login",
+        "begin_oidc",
     ]
     assert [each.max_body_bytes for each in open_to_all] == [MAX_UNAUTHENTICATED_BYTES] * len(open_to_all)
 

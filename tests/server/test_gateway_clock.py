@@ -26,10 +26,11 @@ ALLOWED = {
     "cli/prices.py": {"_fetch", "update"},  # the day of a price list
     "cli/status.py": {"_age"},  # since a gateway was started
     # whether a key has expired; the times of limits, which some APIs write as dates
-    "server/process/gateway.py": {"begin", "serve", "__init__"},
+    "server/process/gateway.py": {"begin", "serve"},
     "server/process/reload.py": {"__init__", "_noted"},  # the metric of the last reload
     "server/telemetry/otel/exporter.py": {"__init__"},  # the times of spans
     "server/request/lookup/lookups.py": {"_send_models", "_show"},
+    "server/control/metrics_access.py": {"sees_money", "error_of"},  # whether a key has expired
     "server/alerts/sender.py": {"_send"},  # the time that is signed
     "server/request/attempt/attempt_setup.py": {"_now"},  # `created`
     "server/http/ids.py": {"new_id"},  # ids in the order of arrival
@@ -44,6 +45,7 @@ ALLOWED = {
     "store/db/clock.py": {"now_ms"},  # what is written down
     "store/db/schema.py": {"_nodes_alive"},  # the heartbeats of nodes, which are written down
     "store/journal/files.py": {"_remove_unfinished"},  # the age of a file
+    "upstream/oidc/provider.py": {"_read_metadata"},  # how far the provider's clock is ahead
     "upstream/sim.py": {"__init__"},  # `created`
     # what is signed, and until when a token is valid, where its service says that as a date
     "upstream/cloud/aws.py": {"headers_for"},

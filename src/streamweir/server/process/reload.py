@@ -27,6 +27,7 @@ from streamweir.config.secret_reference import Reference
 from streamweir.config.source import ConfigSource
 from streamweir.server.telemetry.log import logger
 from streamweir.server.telemetry.metric_families import counter, gauge
+from streamweir.store.db.clock import now_ms
 
 _SHORTEST_S = 1.0
 _RETRY_S = 5.0
@@ -98,14 +99,14 @@ class Reloads:
             yield
         except ConfigError as error:
             self._has_succeeded = False
-            self._source.log.refused(_now_ms(), cause, error)
+            self._source.log.refused(now_ms(), cause, error)
             raise
         self._has_succeeded, self._succeeded_at = True, time.time()
 
     def _apply(self, config: Config, cause: Cause) -> None:
         if self._is_stopped:
             raise ConfigError("", "the process is stopping")
-        self._source.log.taken(_now_ms(), cause, self._use(config))
+        self._source.log.taken(now_ms(), cause, self._use(config))
 
     def _plan(self) -> None:
         """When each is due that has not been planned yet."""
@@ -179,7 +180,3 @@ class Reloads:
     def _failed(self, reference: Reference, reason: str) -> None:
         self._count_failure(reference)
         logger.warning(_KEPT, setting=self._secrets.used.get(reference), reason=reason)
-
-
-def _now_ms() -> int:
-    return round(time.time() * 1000)

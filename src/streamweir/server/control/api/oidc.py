@@ -27,7 +27,7 @@ from streamweir.upstream.oidc.provider import Challenge
 
 COOKIE = "streamweir-sign-in"
 SECURE_COOKIE = "__Host-streamweir-sign-in"
-_MAX_BODY_BYTES = 1024
+_MAX_BODY_BYTES = 4096
 _RANDOM_BYTES = 32
 
 
@@ -99,6 +99,7 @@ OPERATIONS = (
         handler=show_login,
         query=OptionsQuery,
         answer=LoginOptions,
+        max_body_bytes=_MAX_BODY_BYTES,
     ),
     Operation(
         method="POST",
