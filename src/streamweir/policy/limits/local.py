@@ -353,10 +353,11 @@ class LocalLimits:
         for name in names:
             account = accounts.get(name)
             if account is not None:
-                account.used = max(0, account.used + amount)  # negative only if it was corrected meanwhile
-                account.open_reservations = max(0, account.open_reservations + open_reservations)
-                account.held = max(0, account.held + held)
-                account.planned = max(0, account.planned + planned)
+                # Negative only if it was corrected meanwhile. Without `max`, which would be most of what this takes.
+                account.used = used if (used := account.used + amount) > 0 else 0
+                account.open_reservations = count if (count := account.open_reservations + open_reservations) > 0 else 0
+                account.held = rest if (rest := account.held + held) > 0 else 0
+                account.planned = plan if (plan := account.planned + planned) > 0 else 0
             elif name in self._missed:
                 self._missed[name] += 1
 
