@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from streamweir.cli.replay import command, replay
+from streamweir.cli.commands.replay import command, replay
 from streamweir.providers.registry import provider_named
 from support.comparison import differences
 from support.corpus import PARTS, WHY_MISSING, Recording, recordings

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from streamweir.cli.replay import replay
+from streamweir.cli.commands.replay import replay
 from streamweir.frontends.base import Reply
 from streamweir.frontends.messages.frontend import MESSAGES
 from streamweir.pipeline.exchange import Exchange, WholeExchange

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from streamweir.cli.replay import replay
+from streamweir.cli.commands.replay import replay
 from support import responses
 from support.comparison import joined
 from support.dialect_output import Output, passed_frames, read_stream, read_whole

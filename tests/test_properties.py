@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamweir.cli.replay import replay
+from streamweir.cli.commands.replay import replay
 from streamweir.core.events import Event
 from streamweir.frontends.base import Reply
 from streamweir.frontends.table import FRONTENDS

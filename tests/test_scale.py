@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from streamweir.cli.replay import replay
+from streamweir.cli.commands.replay import replay
 from streamweir.wire.amazon import write_message
 from streamweir.wire.body import BodySplitter, Framing
 

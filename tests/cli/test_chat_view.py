@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from streamweir.cli.chatcost import cost_nanousd, load_rates, read_rates
-from streamweir.cli.view.chatview import KEPT_CHARACTERS, RawView, Timing, summary
+from streamweir.cli.chat_cost import cost_nanousd, load_rates, read_rates
+from streamweir.cli.view.chat import KEPT_CHARACTERS, RawView, Timing, summary
 from streamweir.cli.view.table import for_terminal
 from streamweir.client import StreamStarted, TextDelta, Usage
 from streamweir.policy.pricing.prices import Rates

@@ -15,7 +15,7 @@ from xml.etree import ElementTree
 import pytest
 from click.testing import CliRunner, Result
 
-from streamweir.cli.check import read_recording
+from streamweir.cli.commands.check import read_recording
 from streamweir.cli.main import main
 from streamweir.conformance import RequestInfo
 from support.broken_endpoint import KEY, MODEL, BrokenEndpoint

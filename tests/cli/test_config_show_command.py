@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
+from streamweir.cli.commands.top import SECRET
 from streamweir.cli.main import main
-from streamweir.cli.top import SECRET
 from streamweir.server.process.run_file import RUNTIME_DIR
 
 CANARY = "canary-4f9a0c7be2d85163"

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from streamweir.cli.doctor.machine import check_machine
+from streamweir.cli.commands.doctor.machine import check_machine
 from streamweir.cli.find import Place
 from streamweir.cli.main import main
 from streamweir.config.load import parse_config

@@ -8,7 +8,7 @@ import pytest
 from msgspec import structs
 
 from streamweir.cli.find import NotFound, Place, Surroundings, find_place
-from streamweir.cli.localkey import development_key, gateway_url
+from streamweir.cli.local_key import development_key, gateway_url
 from streamweir.cli.probe import local_url
 from streamweir.server.process.run_file import RUNTIME_DIR, HeldRunFiles, RunFile
 

@@ -6,8 +6,8 @@ import pytest
 from msgspec import structs
 from rich.console import Console
 
-from streamweir.cli.top import Snapshot, screen
-from streamweir.cli.view.liveview import COLUMNS, cells, columns_that_fit, in_order, state
+from streamweir.cli.commands.top import Snapshot, screen
+from streamweir.cli.view.live import COLUMNS, cells, columns_that_fit, in_order, state
 from streamweir.server.control.api.view import LiveView
 
 ROW = LiveView(

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from streamweir.cli import prices as prices_command
+from streamweir.cli.commands import prices as prices_command
 from streamweir.cli.download import DownloadFailed, check_address, download
 from streamweir.cli.main import main
 from streamweir.policy.pricing.pricelist import encode_list

@@ -257,7 +257,7 @@ def test_the_program() -> None:
 def test_a_command_loads_no_protocol_that_it_does_not_need() -> None:
     """Start-up time is the benchmark's business; what is imported is ours."""
     code = (
-        "import sys; from streamweir.cli.replay import replay;"
+        "import sys; from streamweir.cli.commands.replay import replay;"
         f"replay(open({str(TEXT)!r}, 'rb').read(), source='openai', target='openai');"
         "print([name for name in sys.modules if 'anthropic' in name or 'gemini' in name or name == 'asyncio'])"
     )

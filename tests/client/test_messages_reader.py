@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from conftest import SOAKS
-from streamweir.cli.replay import replay
+from streamweir.cli.commands.replay import replay
 from streamweir.client import (
     ChoiceFinished,
     ClientError,

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from conftest import SOAKS
-from streamweir.cli.replay import replay
+from streamweir.cli.commands.replay import replay
 from streamweir.client import StreamTruncated
 from support.client_result import outcome, told, told_by
 from support.dialect_output import passed_frames, read_stream

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from streamweir.cli.replay import replay
+from streamweir.cli.commands.replay import replay
 from streamweir.conformance import Outcome, Recording
 from streamweir.conformance.messages.answer import speaks_messages
 from streamweir.conformance.messages.api import MESSAGES_API

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from streamweir.cli.replay import replay
+from streamweir.cli.commands.replay import replay
 from streamweir.conformance import Recording, RequestInfo, check
 from streamweir.frontends.chat.dialect import Dialect
 from streamweir.frontends.chat.table import DIALECTS

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from streamweir.cli.replay import replay
+from streamweir.cli.commands.replay import replay
 from streamweir.conformance import Outcome, Recording
 from streamweir.conformance.probe_session import ProbeSession
 from streamweir.conformance.responses.answer import speaks_responses

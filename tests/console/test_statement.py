@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser
 
-from streamweir.cli.view.statementview import as_html
+from streamweir.cli.view.statement import as_html
 from streamweir.policy.billing.statement import Charges, Credit, Line, Statement, span_of_month
 from support.untrusted_texts import FOREIGN
 

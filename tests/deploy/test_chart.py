@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from streamweir import __version__
-from streamweir.cli.serve import command as serve
+from streamweir.cli.commands.serve import command as serve
 from streamweir.config.load import load_config
 from streamweir.config.model import Config
 from streamweir.config.secret_text import WithSecrets

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import yaml
 
-from streamweir.cli.serve import command as serve
+from streamweir.cli.commands.serve import command as serve
 from streamweir.config.load import load_config
 from support.chart import ROOT, compose_violations, why_no_schemas
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from streamweir.cli.serve import command as serve
+from streamweir.cli.commands.serve import command as serve
 from streamweir.config.model import Timeouts
 
 ROOT = Path(__file__).parents[2]

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from streamweir.cli.replay import replay
+from streamweir.cli.commands.replay import replay
 from streamweir.core.usage import Usage
 from streamweir.core.verdict import Verdict
 from streamweir.frontends.base import Reply

@@ -23,8 +23,8 @@ PACKAGE = Path(streamweir.__file__).parent
 WALL_CLOCKS = {"time", "time_ns", "now", "utcnow", "today", "localtime", "gmtime"}
 ALLOWED = {
     "client/settings.py": {"failure"},  # `Retry-After`, where it is a date
-    "cli/prices.py": {"_fetch", "update"},  # the day of a price list
-    "cli/status.py": {"_age"},  # since a gateway was started
+    "cli/commands/prices.py": {"_fetch", "update"},  # the day of a price list
+    "cli/commands/status.py": {"_age"},  # since a gateway was started
     # whether a key has expired; the times of limits, which some APIs write as dates
     "server/process/gateway.py": {"begin", "serve"},
     "server/process/reload.py": {"__init__", "_noted"},  # the metric of the last reload

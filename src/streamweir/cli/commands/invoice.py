@@ -32,7 +32,7 @@ def command(access: StoreAccess, workspace: str, month: str, form: str, output: 
     """Print the statement of WORKSPACE (name or id) for a month: what its keys used and are charged, and its credit.
     Costs and margins are not on it.
     """
-    from streamweir.cli.view.statementview import as_csv, as_html, as_json, as_text
+    from streamweir.cli.view.statement import as_csv, as_html, as_json, as_text
 
     statement, by_ledger = access.read(
         lambda conn: _read(conn, workspace, month, is_checked), timeout_s=CHECK_TIMEOUT_S

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 import click
 
-from streamweir.cli.localkey import development_key
+from streamweir.cli.local_key import development_key
 from streamweir.conformance import (
     Nearest,
     Recording,

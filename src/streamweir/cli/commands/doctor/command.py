@@ -12,8 +12,8 @@ from pathlib import Path
 import click
 from msgspec import structs
 
+from streamweir.cli.commands.doctor.finding import Finding, fail, ok
 from streamweir.cli.database import json_option, place_options
-from streamweir.cli.doctor.finding import Finding, fail, ok
 from streamweir.cli.find import Place
 from streamweir.cli.view.table import for_terminal, show_json
 from streamweir.config.error import ConfigError
@@ -56,10 +56,10 @@ def _show(finding: Finding) -> None:
 
 
 async def _diagnose(place: Place, timeout_s: float) -> list[Finding]:
-    from streamweir.cli.doctor.identity import check_identity
-    from streamweir.cli.doctor.machine import check_machine
-    from streamweir.cli.doctor.provider import check_providers
-    from streamweir.cli.doctor.store import check_database, check_journal, check_shared
+    from streamweir.cli.commands.doctor.identity import check_identity
+    from streamweir.cli.commands.doctor.machine import check_machine
+    from streamweir.cli.commands.doctor.provider import check_providers
+    from streamweir.cli.commands.doctor.store import check_database, check_journal, check_shared
 
     try:
         config = await asyncio.to_thread(_load, place)

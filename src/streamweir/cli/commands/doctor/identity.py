@@ -2,7 +2,7 @@
 
 from msgspec import structs
 
-from streamweir.cli.doctor.finding import Finding, fail, ok, warn
+from streamweir.cli.commands.doctor.finding import Finding, fail, ok, warn
 from streamweir.config.model import Config
 from streamweir.server.control.identity import provider_settings, redirect_uri
 from streamweir.upstream.oidc.documents import ProviderFault

@@ -6,7 +6,7 @@ from typing import NoReturn
 
 from msgspec import structs
 
-from streamweir.cli.doctor.finding import Finding, fail, ok, warn
+from streamweir.cli.commands.doctor.finding import Finding, fail, ok, warn
 from streamweir.config.address import BUILT_IN
 from streamweir.config.error import ConfigError
 from streamweir.config.model import Config

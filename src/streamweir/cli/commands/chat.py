@@ -16,12 +16,12 @@ from urllib.parse import urlsplit
 import click
 from msgspec import Struct, field
 
-from streamweir.cli.localkey import DEFAULT_URL, development_key, gateway_url
+from streamweir.cli.local_key import DEFAULT_URL, development_key, gateway_url
 from streamweir.cli.view.table import for_terminal
 from streamweir.frontends.chat.table import DIALECTS
 
 if TYPE_CHECKING:
-    from streamweir.cli.view.chatview import Timing, View
+    from streamweir.cli.view.chat import Timing, View
     from streamweir.client import Client, Completion
     from streamweir.policy.pricing.prices import Rates
 
@@ -143,7 +143,7 @@ class Chat(Struct):
                 self.messages.append(answer.message)
 
     def _ask(self, prompt: str) -> "Completion":
-        from streamweir.cli.view.chatview import Timing
+        from streamweir.cli.view.chat import Timing
 
         self.messages.append({"role": "user", "content": prompt})
         timing = Timing(time.monotonic)
@@ -165,21 +165,21 @@ class Chat(Struct):
         return answer
 
     def _view(self, timing: "Timing") -> "View":
-        from streamweir.cli.view import chatview
+        from streamweir.cli.view import chat
 
         is_terminal = sys.stdout.isatty()
         if self.form == "raw":
-            return chatview.RawView(timing, is_terminal=is_terminal, secret=self.key)
+            return chat.RawView(timing, is_terminal=is_terminal, secret=self.key)
         if self.form == "json":
-            return chatview.JsonView()
-        return chatview.terminal_view() if is_terminal else chatview.PlainView()
+            return chat.JsonView()
+        return chat.terminal_view() if is_terminal else chat.PlainView()
 
     def _show_result(self, timing: "Timing", answer: "Completion") -> None:
         """The summary line, at a terminal only."""
         if not sys.stderr.isatty():
             return
-        from streamweir.cli.chatcost import cost_nanousd, load_rates
-        from streamweir.cli.view.chatview import summary
+        from streamweir.cli.chat_cost import cost_nanousd, load_rates
+        from streamweir.cli.view.chat import summary
 
         if not self.rates_loaded:
             self.rates, self.rates_loaded = load_rates(self.root, self.key, self.model), True

@@ -6,9 +6,9 @@ import stat
 from collections.abc import Iterator
 from pathlib import Path
 
-from streamweir.cli.doctor.finding import Finding, fail, ok, warn
+from streamweir.cli.commands.doctor.finding import Finding, fail, ok, warn
+from streamweir.cli.commands.status import status_of
 from streamweir.cli.find import Place
-from streamweir.cli.status import status_of
 from streamweir.config.address import split_listen
 from streamweir.config.model import Config
 from streamweir.config.secret import secrets_of

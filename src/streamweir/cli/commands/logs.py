@@ -15,7 +15,7 @@ import msgspec
 
 from streamweir.cli.argument import parse_length, parse_moment
 from streamweir.cli.database import ACTOR, TIMEOUT_S, StoreAccess, json_option, store_options
-from streamweir.cli.view.requestview import HEAD, cells_of, content_lines, facts_of, line_of, widths_of
+from streamweir.cli.view.request import HEAD, cells_of, content_lines, facts_of, line_of, widths_of
 from streamweir.cli.view.table import show_facts
 from streamweir.store.db.clock import now_ms
 

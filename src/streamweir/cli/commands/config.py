@@ -11,8 +11,8 @@ from pathlib import Path
 import click
 from msgspec import Struct
 
+from streamweir.cli.commands.config_show import show
 from streamweir.cli.config_file import file_of, once
-from streamweir.cli.config_show import show
 from streamweir.cli.database import json_option
 from streamweir.cli.view.table import show_json
 from streamweir.config.error import ConfigError, ConfigProblem

@@ -20,7 +20,7 @@ from msgspec import Struct
 
 from streamweir.cli.database import StoreAccess, json_option, place_options
 from streamweir.cli.find import Place
-from streamweir.cli.view.liveview import COLUMNS, GAP, RIGHT, SHRINKING, SORTS, cells, columns_that_fit, in_order
+from streamweir.cli.view.live import COLUMNS, GAP, RIGHT, SHRINKING, SORTS, cells, columns_that_fit, in_order
 from streamweir.cli.view.table import for_terminal, show_json, show_table
 from streamweir.server.control.api.view import LiveView, view_live
 from streamweir.store.db.base import StoreUnavailable

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from streamweir.cli.view.attemptview import attempt_facts
+from streamweir.cli.view.attempt import attempt_facts
 from streamweir.cli.view.table import NONE, dollars, duration, for_terminal, number
 from streamweir.server.telemetry.sanitize import clean, clean_id
 

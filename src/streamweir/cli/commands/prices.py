@@ -103,7 +103,7 @@ def update(access: StoreAccess, source: str) -> None:
 
     FILE_OR_URL may also be a prices.json that this command has written.
     """
-    from streamweir.cli.pricechange import changes
+    from streamweir.cli.price_change import changes
     from streamweir.policy.pricing.pricetable import PriceTable
     from streamweir.store.prices.file import PriceFileError, builtin_version, save_prices
 

@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from streamweir.cli.doctor.finding import Finding, fail, ok, warn
+from streamweir.cli.commands.doctor.finding import Finding, fail, ok, warn
 from streamweir.config.model import Config
 from streamweir.store.db.base import StoreError, StoreUnavailable
 from streamweir.store.db.clock import now_ms

@@ -11,11 +11,11 @@ from pathlib import Path
 import click
 from msgspec import Struct
 
+from streamweir.cli.commands.top import SECRET, reason_of
 from streamweir.cli.config_file import file_of, once
 from streamweir.cli.database import json_option
 from streamweir.cli.find import surroundings
 from streamweir.cli.probe import Unreachable, get
-from streamweir.cli.top import SECRET, reason_of
 from streamweir.cli.view.table import for_terminal, show_json
 from streamweir.config.effective import Section, toml_of
 from streamweir.server.process.run_file import Running
