@@ -32,7 +32,7 @@ RUNNING = re.compile(
 )
 MAY_RUN = {
     "cli/main.py": {"import_module"},
-    "config/secret_reference.py": {"subprocess"},
+    "config/file/secret_reference.py": {"subprocess"},
     "pipeline/native.py": {"import_module"},
     "providers/registry.py": {"import_module"},
     "server/relay/large_answer.py": {"asyncio.create_subprocess_exec"},
@@ -42,8 +42,8 @@ MAY_RUN = {
     "upstream/local_child.py": {"import_module"},
 }
 """Children of our own, and modules by names of our own. `server/relay/large_answer.py` has a child of its own read what
-would hold up the loop: the command is fixed, and what comes back is typed JSON. `config/secret_reference.py` runs what
-the operator's file names, without a shell."""
+would hold up the loop: the command is fixed, and what comes back is typed JSON. `config/file/secret_reference.py` runs
+what the operator's file names, without a shell."""
 
 STATEMENT = re.compile(
     r"""

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from streamweir.config.effective import sections_of
+from streamweir.config.display.effective import sections_of
+from streamweir.config.display.origin import Origins
 from streamweir.config.error import ConfigError
 from streamweir.config.load import load_config
 from streamweir.config.model import Config, Credential, Provider
-from streamweir.config.origin import Origins
 
 NOT_SENDABLE = "contains a character that cannot be sent, such as a space or a line break"
 BESIDE_LIST = "has no effect beside api_keys: put it into the list"

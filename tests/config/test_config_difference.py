@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from streamweir.config.difference import MAX_CHANGES, Change, difference
+from streamweir.config.display.difference import MAX_CHANGES, Change, difference
 from streamweir.config.error import ConfigError, ConfigProblem
 from streamweir.config.model import Config, Key, Limits, Model, Provider, Server, Shared, Store, Target, Timeouts, Tls
 from streamweir.config.reload_log import MAX_RELOADS, ReloadLog

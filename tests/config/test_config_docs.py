@@ -12,9 +12,9 @@ from msgspec import NODEFAULT, Struct, inspect
 from streamweir.config.address import BUILT_IN, base_url_of
 from streamweir.config.check import kinds
 from streamweir.config.error import ConfigError
+from streamweir.config.file.schema import default_of, describe, field_of
 from streamweir.config.load import load_config
 from streamweir.config.model import Config, DatedPrice, Price, PriceTier, Provider, ServiceTier
-from streamweir.config.schema import default_of, describe, field_of
 from streamweir.providers.registry import has_responses, provider_names
 
 DOCS = Path(__file__).parents[2] / "docs"

@@ -12,7 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import inspect, structs
 
-from streamweir.config.effective import Line, Section, sections_of, toml_of
+from streamweir.config.display.effective import Line, Section, sections_of, toml_of
+from streamweir.config.display.origin import Origins
+from streamweir.config.file.schema import Reader, field_of
 from streamweir.config.load import parse_config
 from streamweir.config.model import (
     Config,
@@ -32,8 +34,6 @@ from streamweir.config.model import (
     Tls,
     Webhook,
 )
-from streamweir.config.origin import Origins
-from streamweir.config.schema import Reader, field_of
 from streamweir.config.secret import masked, masked_url
 from streamweir.config.source import ConfigSource
 from streamweir.config.telemetry import Telemetry

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from streamweir.config.env_file import parse_variables, with_variables
 from streamweir.config.error import ConfigError
+from streamweir.config.file.env_file import parse_variables, with_variables
 
 
 @pytest.mark.parametrize(

@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from streamweir.config.check import check
-from streamweir.config.effective import sections_of
+from streamweir.config.display.effective import sections_of
+from streamweir.config.display.origin import Origins
 from streamweir.config.model import Config, Payments, Store
-from streamweir.config.origin import Origins
 from streamweir.config.secret import secrets_of
 
 SECRETS = {"webhook_secret": "whsec_0123456789abcdef", "secret_key": "sk_test_0123456789abcdef"}

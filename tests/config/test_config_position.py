@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from streamweir.config.position import Position, position_of, positions
+from streamweir.config.file.position import Position, position_of, positions
 
 DOCS = Path(__file__).parents[2] / "docs"
 BLOCKS = [

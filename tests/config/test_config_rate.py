@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from streamweir.config.check import check
+from streamweir.config.file.schema import Reader
 from streamweir.config.model import Config, Price
 from streamweir.config.rate import rates_of
-from streamweir.config.schema import Reader
 from streamweir.core.usage import Usage
 from streamweir.policy.pricing.prices import Rates, cost_of
 

@@ -8,12 +8,19 @@ from threading import Event, Thread
 import pytest
 from msgspec import structs
 
-from streamweir.config.effective import sections_of
+from streamweir.config.display.effective import sections_of
+from streamweir.config.display.origin import Origins
 from streamweir.config.error import ConfigError
+from streamweir.config.file.secret_reference import (
+    MAX_BYTES,
+    Reference,
+    SecretCommand,
+    SecretFile,
+    SecretValues,
+    Unresolved,
+)
 from streamweir.config.load import load_config
 from streamweir.config.model import Config
-from streamweir.config.origin import Origins
-from streamweir.config.secret_reference import MAX_BYTES, Reference, SecretCommand, SecretFile, SecretValues, Unresolved
 
 SECRET = "canary-Qx7vLmZ2pKd9RtYw"  # noqa: S105
 TOML = """

@@ -6,7 +6,7 @@ from typing import Any
 from msgspec import structs
 
 from streamweir import __version__
-from streamweir.config.difference import difference
+from streamweir.config.display.difference import difference
 from streamweir.config.error import ConfigError
 from streamweir.config.model import Config, Store
 from streamweir.config.source import ConfigSource

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from streamweir.background import BackgroundTasks
-from streamweir.config.difference import Difference, difference
+from streamweir.config.display.difference import Difference, difference
 from streamweir.config.error import ConfigError
 from streamweir.config.model import Config
 from streamweir.config.source import ConfigSource

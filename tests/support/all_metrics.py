@@ -13,7 +13,7 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
 from streamweir.background import BackgroundTasks
-from streamweir.config.difference import Difference
+from streamweir.config.display.difference import Difference
 from streamweir.config.model import Config
 from streamweir.config.source import ConfigSource
 from streamweir.core.usage import Usage

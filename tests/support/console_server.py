@@ -22,7 +22,7 @@ from openai import DefaultHttpxClient, OpenAI
 from openai.types.chat import ChatCompletionUserMessageParam
 from playwright.sync_api import Page, expect
 
-from streamweir.config.difference import Difference, difference
+from streamweir.config.display.difference import Difference, difference
 from streamweir.config.error import ConfigError
 from streamweir.config.model import Config
 from streamweir.config.source import ConfigSource

@@ -53,7 +53,7 @@ class StoreAccess(Struct):
 
     def environ(self) -> Mapping[str, str]:
         """The variables for the file. Raises `ConfigError`."""
-        from streamweir.config.env_file import with_variables
+        from streamweir.config.file.env_file import with_variables
 
         return with_variables(os.environ, self.place.env_file)
 
@@ -194,9 +194,9 @@ def _create_directory(data_dir: Path) -> Path:
 def _store_settings(config_file: Path | None, environ: Mapping[str, str]) -> "StoreSettings":
     from streamweir.config.check import check
     from streamweir.config.error import ConfigError, raise_all
+    from streamweir.config.file.secret_reference import SecretValues
     from streamweir.config.load import load_config, read_with_secrets
     from streamweir.config.model import Config
-    from streamweir.config.secret_reference import SecretValues
 
     if config_file is None:
         return Config().store

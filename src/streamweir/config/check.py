@@ -20,22 +20,22 @@ from streamweir.config.address import (
     is_loopback,
     split_listen,
 )
-from streamweir.config.checks.check_limit_rule import check_limit_rules
-from streamweir.config.checks.check_target import check_body_settings, check_contradictions, check_target
 from streamweir.config.checks.cloud_check import NAMED_BY_PLACE, check_cloud
+from streamweir.config.checks.cors_check import check_cors
+from streamweir.config.checks.credential_check import check_credentials
+from streamweir.config.checks.header_check import check_headers
+from streamweir.config.checks.limit_rule_check import check_limit_rules
 from streamweir.config.checks.oidc_check import check_oidc
+from streamweir.config.checks.payment_check import check_payments
+from streamweir.config.checks.target_check import check_body_settings, check_contradictions, check_target
 from streamweir.config.checks.telemetry_check import check_telemetry
 from streamweir.config.checks.weak_key import MIN_KEY_LENGTH, is_easy_to_guess
-from streamweir.config.cors import check_cors
-from streamweir.config.credential import check_credentials
+from streamweir.config.checks.webhook_check import check_webhooks
 from streamweir.config.error import ConfigProblem, entry, member
-from streamweir.config.header import check_headers
 from streamweir.config.model import Config, Key, Model, Provider, Server
-from streamweir.config.payment import check_payments
 from streamweir.config.price import check_prices
 from streamweir.config.rate import check_price
 from streamweir.config.route import routes_of
-from streamweir.config.webhook import check_webhooks
 from streamweir.frontends.table import FRONTENDS
 from streamweir.policy.access import fault_of_scopes
 from streamweir.policy.limits.key_limits import NAMES

@@ -1,8 +1,8 @@
 """Loads a configuration file: parses it, validates it, and reports all problems in one error.
 
 Relative file names are relative to the configuration file, and absolute in the result. Keys of providers that are in
-files of their own (`config.key_file`) and secrets that are elsewhere (`config.secret_reference`) are read as well.
-`--listen` overrides the file.
+files of their own (`config.file.key_file`) and secrets that are elsewhere (`config.file.secret_reference`) are read as
+well. `--listen` overrides the file.
 Everything that can be checked before the start is checked here, so that a reload never applies a partly valid
 configuration.
 """
@@ -20,11 +20,11 @@ from msgspec import structs
 from streamweir.config.check import check, check_listen
 from streamweir.config.checks.cloud_check import TABLES, with_files
 from streamweir.config.error import ConfigError, ConfigProblem, member, raise_all
-from streamweir.config.key_file import read_key_files
+from streamweir.config.file.key_file import read_key_files
+from streamweir.config.file.position import position_of
+from streamweir.config.file.schema import Reader
+from streamweir.config.file.secret_reference import SecretValues
 from streamweir.config.model import Config, Provider, ProviderTimeouts
-from streamweir.config.position import position_of
-from streamweir.config.schema import Reader
-from streamweir.config.secret_reference import SecretValues
 
 __all__ = ["ConfigError", "load_config"]
 

@@ -5,7 +5,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from streamweir.config.difference import Change, Difference
+from streamweir.config.display.difference import Change, Difference
 from streamweir.config.error import ConfigError
 
 MAX_RELOADS = 20

@@ -4,13 +4,13 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from streamweir.config.env_file import with_variables
+from streamweir.config.display.origin import LISTEN, Origins
 from streamweir.config.error import ConfigError
+from streamweir.config.file.env_file import with_variables
+from streamweir.config.file.secret_reference import SecretValues
 from streamweir.config.load import parse_config, read_file
 from streamweir.config.model import Config
-from streamweir.config.origin import LISTEN, Origins
 from streamweir.config.reload_log import ReloadLog
-from streamweir.config.secret_reference import SecretValues
 
 
 class ConfigSource:

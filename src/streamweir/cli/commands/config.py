@@ -61,7 +61,7 @@ def check(file: Path | None, named: Path | None, env_file: Path | None, workers:
 
 
 def _problems(file: Path, env_file: Path | None, workers: int) -> list[Problem]:
-    from streamweir.config.env_file import with_variables
+    from streamweir.config.file.env_file import with_variables
     from streamweir.config.load import load_config
     from streamweir.server.process.start_check import check_start
 

@@ -17,7 +17,7 @@ from streamweir.cli.database import json_option
 from streamweir.cli.find import surroundings
 from streamweir.cli.probe import Unreachable, get
 from streamweir.cli.view.table import for_terminal, show_json
-from streamweir.config.effective import Section, toml_of
+from streamweir.config.display.effective import Section, toml_of
 from streamweir.server.process.run_file import Running
 
 
@@ -91,7 +91,7 @@ def _running_with(file: Path) -> list[Running]:
 
 
 def _read(file: Path, env_file: Path | None) -> Shown:
-    from streamweir.config.effective import sections_of
+    from streamweir.config.display.effective import sections_of
     from streamweir.config.error import ConfigError
     from streamweir.config.source import ConfigSource
 

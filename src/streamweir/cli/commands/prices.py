@@ -164,9 +164,9 @@ def _config(access: StoreAccess) -> "Config":
     """Of the file only what prices depend on, so that none of the variables for the providers' keys is needed, and no
     command for a secret is run."""
     from streamweir.config.error import ConfigError, raise_all
+    from streamweir.config.file.schema import Reader
     from streamweir.config.load import load_config
     from streamweir.config.model import Config
-    from streamweir.config.schema import Reader
 
     file = access.config_file
     if file is None:

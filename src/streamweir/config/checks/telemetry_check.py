@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from urllib.parse import urlsplit
 
 from streamweir.config.address import fault_of_proxy, fault_of_url
+from streamweir.config.checks.header_check import check_headers
 from streamweir.config.error import ConfigProblem, member
-from streamweir.config.header import check_headers
 from streamweir.config.telemetry import Telemetry
 
 _SIGNALS = ("/v1/traces", "/v1/metrics")

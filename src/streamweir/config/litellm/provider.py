@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from streamweir.config.header import fault_of_header_name
+from streamweir.config.checks.header_check import fault_of_header_name
 from streamweir.config.litellm.azure import take_entra
 from streamweir.config.litellm.bedrock import ENDPOINT, take_bedrock
 from streamweir.config.litellm.report import Unusable

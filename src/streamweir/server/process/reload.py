@@ -19,11 +19,11 @@ from contextlib import contextmanager
 from prometheus_client.metrics_core import Metric
 
 from streamweir.background import BackgroundTask, BackgroundTasks
-from streamweir.config.difference import Difference
+from streamweir.config.display.difference import Difference
 from streamweir.config.error import ConfigError
+from streamweir.config.file.secret_reference import Reference
 from streamweir.config.model import Config
 from streamweir.config.reload_log import Cause
-from streamweir.config.secret_reference import Reference
 from streamweir.config.source import ConfigSource
 from streamweir.server.telemetry.log import logger
 from streamweir.server.telemetry.metric_families import counter, gauge

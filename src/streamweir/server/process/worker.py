@@ -21,7 +21,7 @@ import uvloop
 from msgspec import Struct, field
 
 from streamweir.config.error import ConfigError
-from streamweir.config.secret_reference import SecretValues
+from streamweir.config.file.secret_reference import SecretValues
 from streamweir.server.process.control_socket import Channel, ChannelError, Details, RequestRejected, connect
 from streamweir.server.process.lifecycle import Gateway, Reload, Stop, run, try_reload
 from streamweir.server.telemetry.log import close_log, logger, watch_loop

@@ -1,8 +1,8 @@
 """The configuration in use over the API, read-only and for those who run the gateway. It is changed in the file.
 
-Secrets are masked (`config.mask`). Settings that a reload does not change are shown as they are in the file now,
-because the next start will use those. Reloads are those of the process that answers: all processes of a gateway reload
-together.
+Secrets are masked (`config.display.mask`). Settings that a reload does not change are shown as they are in the file
+now, because the next start will use those. Reloads are those of the process that answers: all processes of a gateway
+reload together.
 """
 
 import asyncio
@@ -10,8 +10,8 @@ import asyncio
 from msgspec import Struct
 
 from streamweir import __version__
-from streamweir.config.effective import Section, sections_of
-from streamweir.config.origin import Origins
+from streamweir.config.display.effective import Section, sections_of
+from streamweir.config.display.origin import Origins
 from streamweir.config.reload_log import Reload
 from streamweir.config.secret import masked_url
 from streamweir.policy.permission import Permission

@@ -1,7 +1,7 @@
 """The settings of targets: those of the provider, with what the entries of `[[models.targets]]` set over them.
 
 The result is a `Provider` of the configuration, as if the target had a provider of its own. Settings belong to the
-target, however a request names it: all entries of one target are merged (`config.checks.check_target` refuses entries
+target, however a request names it: all entries of one target are merged (`config.checks.target_check` refuses entries
 that contradict each other). A target without settings of its own is not in the result.
 """
 
@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from msgspec import structs
 
-from streamweir.config.checks.check_target import own_settings
+from streamweir.config.checks.target_check import own_settings
 from streamweir.config.error import entry, member
 from streamweir.config.model import Config, Provider, ProviderTimeouts
 from streamweir.pipeline.body_rules import merged, path_of, without

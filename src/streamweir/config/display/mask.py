@@ -13,11 +13,11 @@ from typing import Any
 
 from msgspec import UNSET, Struct, UnsetType
 
+from streamweir.config.display.setting import Setting
+from streamweir.config.file.variable import is_variable, quoted
 from streamweir.config.model import Config
 from streamweir.config.secret import MASK, masked, masked_url, secrets_of
-from streamweir.config.setting import Setting
 from streamweir.config.toml import value_text
-from streamweir.config.variable import is_variable, quoted
 from streamweir.core.errors import scrub
 from streamweir.policy.redact import Redactor
 

@@ -5,7 +5,7 @@ invalid value it uses the default or a placeholder, and lists the path as spoile
 together, can then run too: what it says about a spoiled path means nothing. A number or a boolean may come from the
 environment, if the text is exactly one variable; an empty variable leaves an optional setting unset. Messages show a
 value as it is written in the file, and never show a secret. Where a secret is expected, the value may be a table that
-says where it is (`config.secret_reference`).
+says where it is (`config.file.secret_reference`).
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,8 +20,8 @@ from typing import Any, NamedTuple, cast
 from msgspec import NODEFAULT, inspect, structs
 
 from streamweir.config.error import ConfigProblem, entry, member
-from streamweir.config.secret_reference import Reference, SecretCommand, SecretFile, Unresolved
-from streamweir.config.variable import BadVariable, Expanded, expand
+from streamweir.config.file.secret_reference import Reference, SecretCommand, SecretFile, Unresolved
+from streamweir.config.file.variable import BadVariable, Expanded, expand
 
 PLACEHOLDER = "(not valid)"
 """Of a text that is required and has no valid value."""

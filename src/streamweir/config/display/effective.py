@@ -11,10 +11,10 @@ from typing import Any
 
 from msgspec import UNSET, Struct, structs
 
-from streamweir.config.mask import Masks
+from streamweir.config.display.mask import Masks
+from streamweir.config.display.origin import Kind, Origins
+from streamweir.config.display.setting import Keys, Setting, Table, walk
 from streamweir.config.model import Config
-from streamweir.config.origin import Kind, Origins
-from streamweir.config.setting import Keys, Setting, Table, walk
 from streamweir.config.toml import key_text
 
 _MAX_COLUMN = 60

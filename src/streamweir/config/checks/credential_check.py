@@ -1,7 +1,7 @@
 """Checks the keys of one provider: where they come from, and that each is there once.
 
 A provider has one key (`api_key` or `api_key_file`), or several (`api_keys`), each with a name for logs and metrics. No
-reason contains a key. Pure: files were read before (`config.key_file`).
+reason contains a key. Pure: files were read before (`config.file.key_file`).
 """
 
 import re
@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from json import dumps
 
 from streamweir.config.address import BUILT_IN
+from streamweir.config.checks.header_check import is_valid_header_value
 from streamweir.config.error import ConfigProblem, entry, member
-from streamweir.config.header import is_valid_header_value
 from streamweir.config.model import Credential, Provider
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")

@@ -10,8 +10,8 @@ from json import dumps
 from msgspec import structs
 
 from streamweir.config.address import BUILT_IN, fault_of_base_url, fault_of_proxy
+from streamweir.config.checks.header_check import check_headers
 from streamweir.config.error import ConfigProblem, entry, member
-from streamweir.config.header import check_headers
 from streamweir.config.model import Model, Provider, Target
 from streamweir.pipeline.body_members import fault_of_drop, fault_of_member, leaves
 

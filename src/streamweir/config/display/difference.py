@@ -8,9 +8,9 @@ from typing import Any, Literal
 
 from msgspec import NODEFAULT, Struct, structs
 
-from streamweir.config.mask import Masks
+from streamweir.config.display.mask import Masks
+from streamweir.config.display.setting import Setting, name_of, walk
 from streamweir.config.model import Config
-from streamweir.config.setting import Setting, name_of, walk
 from streamweir.config.toml import value_text
 
 MAX_CHANGES = 100

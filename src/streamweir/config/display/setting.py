@@ -11,8 +11,8 @@ from typing import Any, cast
 from msgspec import Struct, inspect
 
 from streamweir.config.error import entry, member
+from streamweir.config.file.schema import default_of, field_of
 from streamweir.config.model import Config
-from streamweir.config.schema import default_of, field_of
 
 Keys = tuple[str | int, ...]
 """The way to a setting through tables and lists, by names of the file: `("providers", 0, "api_key")`."""

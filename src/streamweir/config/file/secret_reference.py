@@ -3,8 +3,8 @@
     api_key = { command = ["vault", "kv", "get", "-field=key", "secret/openai"], refresh_s = 300, timeout_s = 10 }
     api_key = { file = "/run/secrets/openai", refresh_s = 60 }
 
-`config.schema` reads the table where the types have a secret, and `SecretValues` has the values: of one process, for
-all configurations that it loads. A value that could be read once stays in use when it cannot be read again. A command
+`config.file.schema` reads the table where the types have a secret, and `SecretValues` has the values: of one process,
+for all configurations that it loads. A value that could be read once stays in use when it cannot be read again. A command
 is run without a shell, in the folder of the configuration file; its process group is killed when its time is over, and
 what it has left running when it ends. What it writes to standard error is discarded, so no reason contains more than
 the exit status. This module waits for files and processes: a process that serves calls it in a thread
@@ -25,7 +25,7 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from streamweir.config.text_file import UnreadableFile, read_text
+from streamweir.config.file.text_file import UnreadableFile, read_text
 
 MAX_BYTES = 65_536
 _AT_ONCE = 8

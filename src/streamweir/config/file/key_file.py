@@ -8,8 +8,8 @@ the setting and the reason, never the content.
 from msgspec import structs
 
 from streamweir.config.error import ConfigProblem, member
+from streamweir.config.file.text_file import UnreadableFile, read_text
 from streamweir.config.model import Config, Credential, Provider
-from streamweir.config.text_file import UnreadableFile, read_text
 
 _MAX_BYTES = 65_536
 

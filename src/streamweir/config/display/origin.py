@@ -3,7 +3,7 @@
     text of the file, variables, what the command line overrides -> for a setting, its origin and what is written there
 
 The file may have a setting elsewhere than the types have it (`config.load` moves timeouts and keys). Pure. What is
-written may be a secret: only a reference to one may be shown (`config.mask`).
+written may be a secret: only a reference to one may be shown (`config.display.mask`).
 """
 
 import tomllib
@@ -13,9 +13,9 @@ from typing import Any, Literal
 
 from msgspec import NODEFAULT, UNSET, Struct, UnsetType
 
-from streamweir.config.position import MOVED, Path, Position, positions
-from streamweir.config.setting import Setting
-from streamweir.config.variable import variables_in
+from streamweir.config.display.setting import Setting
+from streamweir.config.file.position import MOVED, Path, Position, positions
+from streamweir.config.file.variable import variables_in
 
 Kind = Literal["default", "file", "environment", "secret_file", "secret_command", "option", "gateway"]
 LISTEN: Path = ("server", "listen")

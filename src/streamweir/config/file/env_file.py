@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from streamweir.config.error import ConfigError, ConfigProblem, raise_all
-from streamweir.config.text_file import UnreadableFile, read_text
+from streamweir.config.file.text_file import UnreadableFile, read_text
 
 _MAX_BYTES = 1_048_576
 _LINE = re.compile(r"(?:export[ \t]+)?(?P<name>[A-Za-z_][A-Za-z0-9_]*)[ \t]*=[ \t]*(?P<value>.*)", re.DOTALL)
