@@ -23,8 +23,9 @@ from scripts.dashboards.files import files as dashboards
 
 from streamweir.policy.limits.key_limits import KINDS
 from streamweir.policy.permission import Permission, Role, may
-from streamweir.server.control.api import fields, overview
+from streamweir.server.control.api import fields
 from streamweir.server.control.api.operation import Nothing, Page
+from streamweir.server.control.api.requests import overview
 from streamweir.server.control.api.table import OPERATIONS
 from streamweir.server.control.api.view import ABOUT_MARGIN, MARGIN
 from streamweir.server.nodes import report

@@ -9,7 +9,7 @@ from scripts import generate
 
 from streamweir.server.accounting import request_row
 from streamweir.server.accounting.request_row import row_of
-from streamweir.server.control.api.request import RequestMembers
+from streamweir.server.control.api.requests.request import RequestMembers
 from streamweir.server.telemetry.log_line import RequestLine
 from streamweir.server.telemetry.record import RequestRecord
 from streamweir.store.db.request_log import COLUMNS

@@ -13,7 +13,7 @@ import pytest
 from msgspec import structs
 from sqlalchemy import Connection
 
-from streamweir.server.control.api.export import pieces_of
+from streamweir.server.control.api.requests.export import pieces_of
 from streamweir.server.control.api.view import RequestView
 from streamweir.server.http.asgi import Bridge
 from streamweir.server.http.message import Answer, Request, Response

@@ -14,9 +14,9 @@ from streamweir.background import BackgroundTasks, Backoff, TaskEnd
 from streamweir.core.errors import GatewayFault
 from streamweir.server.accounting.intervals import Intervals
 from streamweir.server.control.api.actor import ADMIN_SECRET
-from streamweir.server.control.api.live import watch_live
 from streamweir.server.control.api.live_feed import MAX_SHOWN, LiveFeed, LiveScope
 from streamweir.server.control.api.operation import Call, Nothing
+from streamweir.server.control.api.requests.live import watch_live
 from streamweir.server.http.message import Request
 from streamweir.store.db.base import Store, StoreUnavailable
 from streamweir.store.keys.sessions import end_sessions

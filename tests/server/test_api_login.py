@@ -9,7 +9,7 @@ from sqlalchemy import select
 
 from streamweir.policy.login_limit import PER_ADDRESS, PER_NAME_AND_ADDRESS, WINDOW_MS
 from streamweir.policy.secret import csrf_of, make_session_token
-from streamweir.server.control.api.login import Acceptance, PasswordChange, PasswordLogin
+from streamweir.server.control.api.people.login import Acceptance, PasswordChange, PasswordLogin
 from streamweir.server.control.passwords import Cost, PasswordHashing
 from streamweir.store.db.tables import login_attempts, people
 from streamweir.store.keys.people import INVITED_MS

@@ -12,7 +12,7 @@ from msgspec import structs
 from streamweir.policy.login_limit import PER_ADDRESS
 from streamweir.policy.secret import csrf_of
 from streamweir.server.control import identity
-from streamweir.server.control.api.oidc import COOKIE, SECURE_COOKIE
+from streamweir.server.control.api.people.oidc import COOKIE, SECURE_COOKIE
 from streamweir.server.control.identity import Identity
 from streamweir.server.control.identity_failure import SENTENCES, SignInFailure
 from streamweir.server.control.identity_return import return_routes

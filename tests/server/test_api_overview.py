@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from streamweir.server.control.api.overview import MAX_GROUPS, MAX_TOP
+from streamweir.server.control.api.requests.overview import MAX_GROUPS, MAX_TOP
 from support.api import Api, Role, api_on, bearer
 from support.key_store import HOUR
 from support.request_rows import insert_rows, request_row

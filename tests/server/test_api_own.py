@@ -14,7 +14,7 @@ from streamweir.core.errors import CallerError
 from streamweir.policy.access import check
 from streamweir.policy.permission import Role
 from streamweir.policy.secret import KEY, is_well_formed
-from streamweir.server.control.api.own_request import OwnRequestQuery
+from streamweir.server.control.api.people.own_request import OwnRequestQuery
 from streamweir.store.keys.keys import KeyRecord, NewSecret, show_key
 from streamweir.store.keys.people import Person
 from streamweir.store.ledger.posting import apply

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from streamweir.server.control.api.request import RequestQuery
+from streamweir.server.control.api.requests.request import RequestQuery
 from streamweir.store.requests.live import cancelled
 from streamweir.store.requests.requests import RequestFilter
 from support.api import Api, Role, api_on, bearer

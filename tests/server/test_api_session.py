@@ -11,7 +11,7 @@ from streamweir.policy import secret as form
 from streamweir.policy.permission import PERMISSIONS, Permission, Role
 from streamweir.policy.secret import csrf_of, is_well_formed, make_admin_secret, make_session_token
 from streamweir.server.control.api.context import _MAX_PEERS, MAX_TRIES, WINDOW_MS, FailedLogins
-from streamweir.server.control.api.session import Login
+from streamweir.server.control.api.people.session import Login
 from streamweir.server.http.answers import Refusal
 from streamweir.server.request.admission import authenticate
 from streamweir.store.keys.sessions import IDLE_MS, TOUCH_MS, reset_admin_secret

@@ -8,7 +8,7 @@ from typing import Any
 
 import httpx2
 
-from streamweir.server.control.api.oidc import COOKIE
+from streamweir.server.control.api.people.oidc import COOKIE
 from streamweir.server.control.identity_failure import SignInFailure
 from streamweir.server.control.identity_return import return_routes
 from streamweir.server.http.security_headers import SECURITY_HEADERS

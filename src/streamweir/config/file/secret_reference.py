@@ -4,10 +4,10 @@
     api_key = { file = "/run/secrets/openai", refresh_s = 60 }
 
 `config.file.schema` reads the table where the types have a secret, and `SecretValues` has the values: of one process,
-for all configurations that it loads. A value that could be read once stays in use when it cannot be read again. A command
-is run without a shell, in the folder of the configuration file; its process group is killed when its time is over, and
-what it has left running when it ends. What it writes to standard error is discarded, so no reason contains more than
-the exit status. This module waits for files and processes: a process that serves calls it in a thread
+for all configurations that it loads. A value that could be read once stays in use when it cannot be read again. A
+command is run without a shell, in the folder of the configuration file; its process group is killed when its time is
+over, and what it has left running when it ends. What it writes to standard error is discarded, so no reason contains
+more than the exit status. This module waits for files and processes: a process that serves calls it in a thread
 (`server.process.reload`).
 """
 

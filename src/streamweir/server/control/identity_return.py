@@ -16,10 +16,10 @@ from streamweir.core.errors import CallerError, StreamweirError
 from streamweir.server.control.api.actor import ANONYMOUS
 from streamweir.server.control.api.authentication import cookie_named, session_cookie
 from streamweir.server.control.api.context import Context
-from streamweir.server.control.api.login import open_session_of
 from streamweir.server.control.api.login_counts import LoginOutcome
-from streamweir.server.control.api.oidc import cookie_name, sign_in_cookie
 from streamweir.server.control.api.operation import Call, Nothing
+from streamweir.server.control.api.people.login import open_session_of
+from streamweir.server.control.api.people.oidc import cookie_name, sign_in_cookie
 from streamweir.server.control.identity import RETURN_PATH, account_of, redirect_uri
 from streamweir.server.control.identity_failure import SignInFailure
 from streamweir.server.control.routing import Access, OpenRoute, request_of

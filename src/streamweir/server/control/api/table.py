@@ -8,37 +8,14 @@ from functools import cache
 from typing import Any
 
 from streamweir.policy.permission import Permission
-from streamweir.server.control.api import (
-    alert,
-    audit,
-    credit,
-    export,
-    key,
-    live,
-    login,
-    member_keys,
-    model,
-    node,
-    oidc,
-    overview,
-    own,
-    own_key,
-    own_request,
-    payment,
-    person,
-    playground,
-    price,
-    provider,
-    provider_probe,
-    request,
-    session,
-    settings,
-    usage,
-    workspace,
-)
+from streamweir.server.control.api import alert, audit, playground, settings
+from streamweir.server.control.api.accounts import credit, key, payment, price, workspace
 from streamweir.server.control.api.context import Context
 from streamweir.server.control.api.openapi import document
 from streamweir.server.control.api.operation import Call, Nothing, Operation, route_of
+from streamweir.server.control.api.people import login, member_keys, oidc, own, own_key, own_request, person, session
+from streamweir.server.control.api.providers import model, node, provider, provider_probe
+from streamweir.server.control.api.requests import export, live, overview, request, usage
 from streamweir.server.control.routing import OpenRoute
 
 

@@ -9,10 +9,10 @@ from msgspec import UNSET, Meta, UnsetType, structs
 
 from streamweir.policy.limits.key_limits import NAMES, KeyLimits, LimitChanges, limits_of
 from streamweir.policy.permission import Permission
+from streamweir.server.control.api.accounts.workspace import check_limits_are_kept
 from streamweir.server.control.api.fields import Dollars, Models, Period, nano
 from streamweir.server.control.api.operation import Call, Nothing, Operation
 from streamweir.server.control.api.view import usd_or_none
-from streamweir.server.control.api.workspace import check_limits_are_kept
 from streamweir.store.keys import member_keys
 from streamweir.store.keys.member_keys import MAX_MEMBER_KEYS, MemberKeys, MemberKeysChange
 

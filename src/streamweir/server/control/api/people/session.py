@@ -1,5 +1,5 @@
 """Sessions of the console: opened with the admin secret or with a key that has the scope `admin`, or by a person
-(`server.control.api.login`).
+(`server.control.api.people.login`).
 
 A session ends when it is closed, after twelve idle hours or a week, and when who opened it has no access any more
 (`server.control.api.authentication`).

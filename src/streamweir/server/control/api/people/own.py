@@ -13,7 +13,13 @@ from streamweir.core.errors import CallerError
 from streamweir.policy.permission import Permission
 from streamweir.server.control.api.authentication import cookie_of, session_cookie
 from streamweir.server.control.api.operation import Call, Nothing, Operation, Page, Reply
-from streamweir.server.control.api.person import OpenSessionView, PersonView, SessionsEnded, view_person, view_session
+from streamweir.server.control.api.people.person import (
+    OpenSessionView,
+    PersonView,
+    SessionsEnded,
+    view_person,
+    view_session,
+)
 from streamweir.store.keys import people, sessions
 from streamweir.store.keys.people import Person
 from streamweir.store.keys.sessions import Session, find_session

@@ -1,7 +1,7 @@
 """A person's own keys over the API, and what it may still spend.
 
 Everything here belongs to the person who asks. A key of somebody else is not found, as if it did not exist. What a
-person may choose for a key is within what the workspace allows its members (`server.control.api.member_keys`).
+person may choose for a key is within what the workspace allows its members (`server.control.api.people.member_keys`).
 """
 
 from collections.abc import Sequence
@@ -12,12 +12,12 @@ from sqlalchemy import Connection
 
 from streamweir.core.errors import CallerError
 from streamweir.policy.permission import Permission
+from streamweir.server.control.api.accounts.workspace import check_limits_are_kept
 from streamweir.server.control.api.fields import PAGE, Cursor, Dollars, Limit, Models, Moment, Name, Period, nano
-from streamweir.server.control.api.member_keys import MemberKeysView, view_member_keys
 from streamweir.server.control.api.operation import Call, Nothing, Operation, Page, page_of
-from streamweir.server.control.api.own import person_id_of
+from streamweir.server.control.api.people.member_keys import MemberKeysView, view_member_keys
+from streamweir.server.control.api.people.own import person_id_of
 from streamweir.server.control.api.view import KeyView, NewKeyView, usd, usd_or_none, view_key, view_new_key
-from streamweir.server.control.api.workspace import check_limits_are_kept
 from streamweir.store.keys import keys, own_keys
 from streamweir.store.keys.credit import show_balance
 from streamweir.store.keys.keys import KeyRecord, KeyState

@@ -12,9 +12,9 @@ from msgspec import Struct
 from streamweir.policy.permission import Permission
 from streamweir.policy.routing.credentials import CredentialPool
 from streamweir.policy.routing.health import TargetId
-from streamweir.server.control.api.node import WithFailure, failure_of, nodes_of
 from streamweir.server.control.api.operation import Call, Nothing, Operation, Page
-from streamweir.server.control.api.target_limit import TargetLimitView, limits_by_provider
+from streamweir.server.control.api.providers.node import WithFailure, failure_of, nodes_of
+from streamweir.server.control.api.providers.target_limit import TargetLimitView, limits_by_provider
 from streamweir.server.nodes.health import Nodes
 from streamweir.server.request.runtime.config import RuntimeConfig
 

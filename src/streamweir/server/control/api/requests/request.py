@@ -19,9 +19,9 @@ from streamweir.policy.end_user import EndUserRule, recorded_user
 from streamweir.policy.permission import Permission
 from streamweir.policy.redact import Frame, Redactor
 from streamweir.server.control.api.actor import Actor, forbidden
-from streamweir.server.control.api.detail import RequestDetail, view_detail
 from streamweir.server.control.api.fields import PAGE, Cursor, Dollars, EndUser, Limit, Moment, WorkspaceName, nano
 from streamweir.server.control.api.operation import Call, Nothing, Operation, Page
+from streamweir.server.control.api.requests.detail import RequestDetail, view_detail
 from streamweir.server.control.api.view import LiveView, RequestView, view_live, view_request
 from streamweir.store.db.errors import NotFound, quoted
 from streamweir.store.keys import audit

@@ -20,7 +20,7 @@ from sqlalchemy import Connection
 from streamweir.policy.permission import Permission
 from streamweir.server.control.api.context import Context
 from streamweir.server.control.api.operation import Call, Nothing, Operation, Stream
-from streamweir.server.control.api.request import RequestMembers, filter_of
+from streamweir.server.control.api.requests.request import RequestMembers, filter_of
 from streamweir.server.control.api.view import RequestView, members_shown, view_request
 from streamweir.server.telemetry.sanitize import clean
 from streamweir.store.db.request_log import MAX_NAME_LENGTH

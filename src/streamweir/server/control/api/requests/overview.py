@@ -14,8 +14,8 @@ from sqlalchemy import Connection, select
 from streamweir.policy.permission import Permission
 from streamweir.server.control.api.fields import WorkspaceName
 from streamweir.server.control.api.operation import Call, Nothing, Operation
-from streamweir.server.control.api.own import person_id_of
-from streamweir.server.control.api.usage import GroupView, PointView, view_point
+from streamweir.server.control.api.people.own import person_id_of
+from streamweir.server.control.api.requests.usage import GroupView, PointView, view_point
 from streamweir.server.control.api.view import UsageView, view_usage
 from streamweir.store.db.tables import keys
 from streamweir.store.keys.spec import LAST_MS

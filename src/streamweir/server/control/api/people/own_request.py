@@ -10,11 +10,11 @@ from msgspec import Struct
 from sqlalchemy import Connection
 
 from streamweir.policy.permission import Permission
-from streamweir.server.control.api.detail import view_detail
 from streamweir.server.control.api.fields import PAGE, Cursor, Limit, Moment
 from streamweir.server.control.api.operation import Call, Nothing, Operation, Page
-from streamweir.server.control.api.own import person_id_of
-from streamweir.server.control.api.request import (
+from streamweir.server.control.api.people.own import person_id_of
+from streamweir.server.control.api.requests.detail import view_detail
+from streamweir.server.control.api.requests.request import (
     FoundRequest,
     Order,
     OwnRequestMembers,
@@ -22,7 +22,7 @@ from streamweir.server.control.api.request import (
     filter_of,
     unknown_request,
 )
-from streamweir.server.control.api.usage import UsageSeries, view_series
+from streamweir.server.control.api.requests.usage import UsageSeries, view_series
 from streamweir.server.control.api.view import RequestView, view_live, view_request
 from streamweir.store.requests import requests
 from streamweir.store.requests.live import OpenRequest, find_open

@@ -19,8 +19,8 @@ from streamweir.server.control.api.context import Context
 from streamweir.server.control.api.fields import PersonRole
 from streamweir.server.control.api.login_counts import LoginOutcome
 from streamweir.server.control.api.operation import Call, Nothing, Operation, Reply
-from streamweir.server.control.api.own import own_person
-from streamweir.server.control.api.session import SessionView, client_of, reply_with_session
+from streamweir.server.control.api.people.own import own_person
+from streamweir.server.control.api.people.session import SessionView, client_of, reply_with_session
 from streamweir.server.control.api.view import shown
 from streamweir.server.control.routing import Access
 from streamweir.server.request.admission import peer_of

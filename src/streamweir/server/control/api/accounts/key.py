@@ -14,6 +14,7 @@ from sqlalchemy import Connection
 from streamweir.policy.access import APPOINTED, DEFAULT_WORKSPACE
 from streamweir.policy.limits.key_limits import NAMES, KeyLimits, LimitChanges
 from streamweir.policy.permission import Permission
+from streamweir.server.control.api.accounts.workspace import check_limits_are_kept, check_price_group
 from streamweir.server.control.api.actor import Actor, forbidden
 from streamweir.server.control.api.context import store_errors_mapped
 from streamweir.server.control.api.fields import (
@@ -32,7 +33,6 @@ from streamweir.server.control.api.fields import (
 )
 from streamweir.server.control.api.operation import Call, Nothing, Operation, Page, page_of
 from streamweir.server.control.api.view import KeyView, NewKeyView, view_key, view_new_key
-from streamweir.server.control.api.workspace import check_limits_are_kept, check_price_group
 from streamweir.store.db.counter import CHANGES, advance
 from streamweir.store.keys import audit, keys
 from streamweir.store.keys.keys import MAX_GRACE_MS, KeyRecord, KeyState, NewSecret

@@ -10,10 +10,10 @@ from msgspec import Struct
 
 from streamweir.policy.permission import Permission
 from streamweir.policy.routing.route import Route, RouteTarget, Strategy
-from streamweir.server.control.api.node import WithHealth, health_of, nodes_of
+from streamweir.server.control.api.accounts.price import Owner, RatesView, Source, price_group_of, price_of
 from streamweir.server.control.api.operation import Call, Nothing, Operation
-from streamweir.server.control.api.price import Owner, RatesView, Source, price_group_of, price_of
-from streamweir.server.control.api.provider import WireName, credentials_of
+from streamweir.server.control.api.providers.node import WithHealth, health_of, nodes_of
+from streamweir.server.control.api.providers.provider import WireName, credentials_of
 from streamweir.server.nodes.health import Nodes
 from streamweir.server.request.lookup.models import PER_TURN, model_ids
 from streamweir.server.request.runtime.config import RuntimeConfig

@@ -1,0 +1,1 @@
+"""Who pays, and what for: workspaces, keys, credit, payments, prices."""

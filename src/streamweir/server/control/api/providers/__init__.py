@@ -1,0 +1,1 @@
+"""Providers, their limits and models, and the processes that use them."""

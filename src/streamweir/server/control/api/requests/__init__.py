@@ -1,0 +1,1 @@
+"""Requests that were made and that run, and their sums."""
