@@ -9,10 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from streamweir.core.errors import MAX_RECORDED_LENGTH, StreamweirError, UpstreamError
-from streamweir.providers import azure_error, failure
+from streamweir.providers import failure
 from streamweir.providers.anthropic import error as anthropic
-from streamweir.providers.azure import EMBEDDINGS as AZURE_EMBEDDINGS
-from streamweir.providers.azure import PROVIDER as AZURE
+from streamweir.providers.azure import error as azure_error
+from streamweir.providers.azure.chat import EMBEDDINGS as AZURE_EMBEDDINGS
+from streamweir.providers.azure.chat import PROVIDER as AZURE
 from streamweir.providers.bedrock import error as bedrock
 from streamweir.providers.registry import provider_named
 from streamweir.providers.vertex import error as vertex

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from streamweir.core.request import read_request
-from streamweir.providers.azure import PROVIDER as AZURE
+from streamweir.providers.azure.chat import PROVIDER as AZURE
 from streamweir.providers.base import Target
 from streamweir.providers.compatible import VENDORS, Vendor, provider_of
 from streamweir.providers.openai.request import write_body

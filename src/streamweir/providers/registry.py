@@ -90,7 +90,7 @@ FAMILIES = {
         prices="anthropic",
     ),
     "azure": Family(
-        module="azure",
+        module="azure.chat",
         base_url="https://RESOURCE.openai.azure.com",
         abort_stops_billing=True,
         settings=("api_version", "entra"),
@@ -105,11 +105,11 @@ FAMILIES = {
         ),
         prices="azure",
         wires=(
-            WireRow(wire=Wire.CHAT, module="azure"),
-            WireRow(wire=Wire.RESPONSES, module="azure_responses", native_wire=NativeWire.OPENAI_RESPONSES),
+            WireRow(wire=Wire.CHAT, module="azure.chat"),
+            WireRow(wire=Wire.RESPONSES, module="azure.responses", native_wire=NativeWire.OPENAI_RESPONSES),
             WireRow(
                 wire=Wire.MESSAGES,
-                module="azure_messages",
+                module="azure.messages",
                 native_wire=NativeWire.ANTHROPIC_MESSAGES,
                 models=r"^claude-",
             ),
@@ -282,7 +282,7 @@ def vendor_of(name: str) -> "Vendor":
     if name in _FIRST_WIRES:
         cloud: Vendor = getattr(provider_named(name_on(name, Wire.CHAT)), "vendor")  # noqa: B009 (not of all)
         return cloud
-    azure: Vendor | None = import_module("streamweir.providers.azure").VENDOR if name == "azure" else None
+    azure: Vendor | None = import_module("streamweir.providers.azure.chat").VENDOR if name == "azure" else None
     return azure or rows[name]
 
 
@@ -313,7 +313,7 @@ def has_text(name: str, model: str, prompts: int = 1) -> bool:
 def text_provider(name: str) -> Provider:
     """Of legacy text completions."""
     if name == "azure":
-        azure: Provider = import_module("streamweir.providers.azure").TEXT
+        azure: Provider = import_module("streamweir.providers.azure.chat").TEXT
         return azure
     vendor: Provider = import_module("streamweir.providers.compatible").text_provider_of(vendor_of(name))
     return vendor

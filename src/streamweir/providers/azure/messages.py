@@ -1,7 +1,7 @@
 """Claude in Microsoft Foundry: Anthropic's own API below the address of the resource, with Azure's header for the key.
 
 The name of the deployment is the model. Answers are Anthropic's, event by event, so that they can be passed on
-unchanged to a caller of the same API; refusals can also be those of Azure's front (`providers.azure_error`).
+unchanged to a caller of the same API; refusals can also be those of Azure's front (`providers.azure.error`).
 """
 
 from collections.abc import Mapping
@@ -10,8 +10,8 @@ from msgspec import structs
 
 from streamweir.core.errors import StreamweirError
 from streamweir.core.request import ChatRequest
-from streamweir.providers import azure_error
 from streamweir.providers.anthropic import Anthropic, error
+from streamweir.providers.azure import error as azure_error
 from streamweir.providers.base import Provider, Target, UpstreamRequest
 
 

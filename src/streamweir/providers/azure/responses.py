@@ -6,7 +6,7 @@ A dated `api_version` is for the other paths of the provider; the newer address 
 from msgspec import structs
 
 from streamweir.core.request import ChatRequest
-from streamweir.providers.azure import VENDOR, version_query
+from streamweir.providers.azure.chat import VENDOR, version_query
 from streamweir.providers.base import Target, UpstreamRequest
 from streamweir.providers.openai.vendor import ResponsesWire
 from streamweir.providers.responses import ResponsesProvider

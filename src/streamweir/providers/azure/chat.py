@@ -9,7 +9,7 @@ OpenAI's with content filter results added, which the decoder carries along.
 from urllib.parse import quote
 
 from streamweir.core.request import ChatRequest
-from streamweir.providers.azure_error import read_error
+from streamweir.providers.azure.error import read_error
 from streamweir.providers.base import Target, UpstreamRequest, json_headers
 from streamweir.providers.compatible import INSTRUCT, OPENAI_SEARCHES, RESPONSES_ONLY
 from streamweir.providers.openai.embedding import OpenAIEmbeddings
