@@ -2,8 +2,8 @@
 
 import pytest
 
-from streamweir.config.default import default_config
 from streamweir.config.error import ConfigError
+from streamweir.config.load import default_config
 from streamweir.config.model import Config, Provider, Server
 
 

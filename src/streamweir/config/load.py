@@ -1,4 +1,4 @@
-"""Loads a configuration file: parses it, validates it, and reports all problems in one error.
+"""Loads a configuration file: parses it, validates it, and reports all problems in one error. Or the default one.
 
 Relative file names are relative to the configuration file, and absolute in the result. Keys of providers that are in
 files of their own (`config.file.key_file`) and secrets that are elsewhere (`config.file.secret_reference`) are read as
@@ -24,9 +24,9 @@ from streamweir.config.file.key_file import read_key_files
 from streamweir.config.file.position import position_of
 from streamweir.config.file.schema import Reader
 from streamweir.config.file.secret_reference import SecretValues
-from streamweir.config.model import Config, Provider, ProviderTimeouts
+from streamweir.config.model import Config, Provider, ProviderTimeouts, Server
 
-__all__ = ["ConfigError", "load_config"]
+__all__ = ["ConfigError", "default_config", "load_config"]
 
 _AT = re.compile(r" \(at (?:line (?P<line>\d+), column (?P<column>\d+)|end of document)\)$")
 
@@ -37,6 +37,23 @@ def load_config(
     """Raises `ConfigError`. `listen` replaces `server.listen`. `secrets`: the values that are known, and then those of
     this configuration."""
     return parse_config(read_file(path), path, environ, listen=listen, secrets=secrets)
+
+
+def default_config(*, has_local: bool, listen: str | None = None) -> Config:
+    """The configuration without a file: the built-in providers, on loopback. `has_local`: the embedded model can be
+    started. It has no keys: a server without keys listens on loopback only, and creates a development key. Raises
+    `ConfigError` if `listen` is invalid."""
+    sim = Provider(name="sim", kind="sim")
+    local = Provider(name="local", kind="local")
+    config = Config(
+        server=Server(
+            listen=listen if listen is not None else Server().listen,
+            default_model="local/smollm2" if has_local else "sim/hello",
+        ),
+        providers=(local, sim) if has_local else (sim,),
+    )
+    raise_all([*check(config), *check_listen(config)])
+    return config
 
 
 def read_file(path: Path) -> str:

@@ -19,9 +19,9 @@ from msgspec import Struct
 
 from streamweir.background import BackgroundTasks
 from streamweir.config.address import split_listen
-from streamweir.config.default import default_config
 from streamweir.config.display.difference import Difference, difference
 from streamweir.config.error import ConfigError, member
+from streamweir.config.load import default_config
 from streamweir.config.model import Config, Tls
 from streamweir.config.model import Provider as ProviderConfig
 from streamweir.config.source import ConfigSource

@@ -82,9 +82,8 @@ async def _diagnose(place: Place, timeout_s: float) -> list[Finding]:
 
 def _load(place: Place) -> Config:
     """Raises `ConfigError`."""
-    from streamweir.config.default import default_config
     from streamweir.config.file.env_file import with_variables
-    from streamweir.config.load import load_config
+    from streamweir.config.load import default_config, load_config
     from streamweir.upstream.local import why_unavailable
 
     if place.config_file is None:

@@ -17,8 +17,7 @@ from streamweir.core.request import ChatRequest
 from streamweir.pipeline.reasoning_retry import without_reasoning
 from streamweir.policy.pricing.quotation import OF_WIRE, may_be_quoted
 from streamweir.policy.routing.health import TargetId
-from streamweir.policy.routing.stream_options import is_refusal_of_stream_options
-from streamweir.policy.routing.stream_refusal import is_refusal_of_stream
+from streamweir.policy.routing.stream_refusal import is_refusal_of_stream, is_refusal_of_stream_options
 from streamweir.server.request.attempt.attempt_setup import is_text
 from streamweir.server.request.runtime.config import RuntimeConfig
 

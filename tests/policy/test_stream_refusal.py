@@ -7,7 +7,7 @@ import pytest
 
 from streamweir.core.errors import CallerError, UpstreamError
 from streamweir.policy.routing.health import TargetId
-from streamweir.policy.routing.stream_options import is_refusal_of_stream_options
+from streamweir.policy.routing.stream_refusal import is_refusal_of_stream_options
 from streamweir.policy.routing.target_memory import TargetMemory
 from streamweir.providers.failure import read_error
 
