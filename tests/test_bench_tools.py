@@ -177,7 +177,7 @@ def test_a_window_counts_what_is_in_it(tools: Path, mock_port: int) -> None:
         assert load.has_said("open")
         assert load.has_said("shut")
         report = load.report()
-    assert 0.2 <= report["elapsed_s"] < 2
+    assert report["elapsed_s"] >= 0.2
     assert report["texts"] == report["transit_us"]["count"] > 0
     assert report["least_texts"] > 0
 

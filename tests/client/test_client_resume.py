@@ -184,7 +184,7 @@ async def test_the_time_for_an_event_is_that_of_all_connections(kind: str) -> No
     def script(request: Seen) -> list[Step]:
         if request.method == "DELETE":
             return [Head(204, None, framing=0), End()]
-        return begun if request.number == 0 else [Head(headers=NAMED), Hang()]
+        return [Head(headers=NAMED), Hang()] if request.path.endswith("after=3") else begun
 
     async with ScriptedUpstream(script) as up:
         async with caller(kind, up.base_url, resume=silent, timeouts=timeouts) as ask:

@@ -15,6 +15,7 @@ from streamweir.server.accounting.shared_limiter import SharedLimiter
 from streamweir.store.journal.entries import Extend
 from support.accounting_gateway import MILLI
 from support.answers import openai_frames, openai_stream
+from support.deadlines import WAIT_TIMEOUT_S
 from support.fleet import fleet
 from support.gateway import chat_request, until
 from support.raw_client import RawClient
@@ -67,7 +68,7 @@ async def test_an_answer_outgrows_its_hold_on_an_overspent_account(
         relay.body_received(MORE)  # both within one turn
         if leaves:
             relay.caller_gone()
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(WAIT_TIMEOUT_S):
             await setup.gate.settled(2)
         client.close()
         rows = {row.verdict: row for row in await ships.rows()}

@@ -17,7 +17,6 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
-from msgspec import structs
 
 from streamweir.store.db.clock import now_ms
 from streamweir.store.db.engine import open_store
@@ -29,7 +28,7 @@ from support.deadlines import PROGRAM_TIMEOUT_S
 from support.fleet import fleet, metric
 from support.gateway import Gate, chat_request, text_of
 from support.heartbeat import heartbeat
-from support.outage import COST, HELD, TOKENS, Stage, ask, assert_unavailable
+from support.outage import COST, HELD, SHORT_S, TOKENS, Stage, allow_database, ask, assert_unavailable
 from support.program_deadlines import LONG_INTERVALS
 from support.raw_client import Reply
 from support.serve_process import Program, begin, get, served_before
@@ -199,9 +198,8 @@ def locked_elsewhere(path: Path) -> Iterator[None]:
 
 async def test_g8_the_database_is_locked_by_another_process(tmp_path: Path) -> None:
     """Who is known goes on. Whose account nobody has looked at yet is refused in time: what others wrote may be his."""
-    intervals = structs.replace(LONG_INTERVALS, decision_s=0.5, apply_s=0.5)
     stage = Stage()
-    async with fleet(stage.script, tmp_path, intervals=intervals) as ships:
+    async with fleet(stage.script, tmp_path, intervals=LONG_INTERVALS) as ships:
         (setup,) = ships.setups
         gate = setup.gate
         known = await ships.new_key("known", budget_nano=2 * HELD + 3 * COST)
@@ -209,17 +207,19 @@ async def test_g8_the_database_is_locked_by_another_process(tmp_path: Path) -> N
         async with await gate.connect() as client:
             running = await begin(client, key=known, model="m", max_tokens=TOKENS)
             with locked_elsewhere(tmp_path / "streamweir.db"):
+                allow_database(ships.setups, SHORT_S)
                 for _ in range(20):
                     assert (await ask(gate)).status == 200
                 served = [(await ask(gate, known)).status for _ in range(6)]
                 assert served == [200] * 4 + [429] * 2
                 async with heartbeat() as heart:
                     assert_unavailable(await ask(gate, unknown))
-                    assert heart.beats > 5
+                    assert heart.beats > 1, "the loop goes on while the request waits"
                 assert metric(gate, "journal_entries_waiting") >= 50
                 assert metric(gate, "journal_oldest_seconds") > 0
                 stage.go_on.set()
                 assert text_of((await running.rest()).body) == "".join(TEXTS)
+        allow_database(ships.setups, PROGRAM_TIMEOUT_S)
         await gate.vacated()
         rows = await ships.rows()
         assert sorted(row.request_id for row in rows) == sorted(record.id for record in gate.records)

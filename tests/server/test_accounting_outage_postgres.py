@@ -20,7 +20,7 @@ from support.deadlines import PROGRAM_TIMEOUT_S
 from support.fleet import fleet, metric, wait_until_shared
 from support.gateway import text_of
 from support.heartbeat import heartbeat
-from support.outage import ANSWER, BRISK, COST, HELD, TOKENS, Stage, ask, assert_unavailable
+from support.outage import ANSWER, BRISK, COST, HELD, SHORT_S, TOKENS, Stage, allow_database, ask, assert_unavailable
 from support.postgres import PrivatePostgres
 from support.serve_process import begin
 from support.valkey import ValkeyServer
@@ -83,6 +83,7 @@ async def test_g9_the_database_becomes_unavailable_under_load(
             async with await gate.connect() as client:
                 running = await begin(client, key=secret, model="m", max_tokens=TOKENS)
                 assert (await ask(gate, secret)).status == 200
+                allow_database(ships.setups, SHORT_S)
                 await asyncio.to_thread(hurt, server)
                 async with heartbeat() as heart:
                     await is_unavailable(setup)
@@ -98,6 +99,7 @@ async def test_g9_the_database_becomes_unavailable_under_load(
             await gate.vacated()
             assert len(ships.up.requests) == sum(bool(record.attempts) for record in gate.records)
             await asyncio.to_thread(heal, server)
+            allow_database(ships.setups, PROGRAM_TIMEOUT_S)
             rows = await ships.rows()
             assert sorted(row.request_id for row in rows) == sorted(record.id for record in gate.records)
             assert [row.verdict for row in rows].count("completed") == len(ships.up.requests)

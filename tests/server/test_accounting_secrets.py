@@ -27,6 +27,7 @@ from support.canary import ANSWERS_MAY_HOLD, HEADERS, LOGS_MAY_HOLD, PATH, C, as
 from support.canary_gateway import KEPT, B, Drive, driving
 from support.deadlines import PROGRAM_TIMEOUT_S, WAIT_TIMEOUT_S
 from support.failing_disk import FailingDisk
+from support.fleet import shared_of
 from support.gateway import chat_request, configured, gateway, until
 from support.soak import part_of
 
@@ -109,6 +110,7 @@ async def lose_the_database(drive: Drive) -> None:
         assert await drive.send(ask("openai/m", key, stream=True), ask("openai/400", key, stream=True)) == [200, 400]
         headers = (*HEADERS, ("idempotency-key", B["Idempotency-Key"] + "2"))
         assert await drive.send(ask("openai/m", key, headers)) == [503]
+        await until(lambda: drive.setup.writer.is_unavailable)
         journals = [name for name in drive.search_files() if name.endswith(".journal")]
         assert journals
         assert drive.setup.storage.journal.unapplied_bytes > 0, "what is searched is there"
@@ -120,9 +122,12 @@ async def lose_the_rest(drive: Drive, disk: FailingDisk, monkeypatch: pytest.Mon
     """Valkey; the disk of the journal; what no database takes; and a bug."""
     key, setup = C["key of a caller"], drive.setup
     if drive.valkey is not None:
+        valkey = shared_of(setup)._valkey
+        valkey._timeout_s = 0.5
         drive.valkey.pause()
         assert await drive.send(ask("openai/m", key)) == [200]
         drive.valkey.resume()
+        valkey._timeout_s = PROGRAM_TIMEOUT_S
     disk.failures["fdatasync"] = 1
     assert set(await drive.send(ask("openai/m", key), ask("openai/m", key))) <= {200, 503}
     row = structs.replace(row_of(setup.gate.records[0], "here"), request_id="req_poison", bytes_in=NEVER)

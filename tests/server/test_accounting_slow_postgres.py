@@ -20,7 +20,19 @@ from support.deadlines import PROGRAM_TIMEOUT_S
 from support.fleet import fleet, limiter_of, metric, shared_of, wait_until_shared
 from support.gateway import text_of, until
 from support.heartbeat import heartbeat
-from support.outage import ANSWER, BRISK, COST, HELD, TOKENS, USED, Stage, ask, assert_unavailable
+from support.outage import (
+    ANSWER,
+    BRISK,
+    COST,
+    HELD,
+    SHORT_S,
+    TOKENS,
+    USED,
+    Stage,
+    allow_database,
+    ask,
+    assert_unavailable,
+)
 from support.postgres import shared_postgres
 from support.postgres_proxy import PgProxy
 from support.script import End, Head, Seen, Send, Step, Wait
@@ -52,15 +64,17 @@ async def test_g10_a_slow_database_delays_no_request(tmp_path: Path) -> None:
         secret = await ships.new_key(budget_nano=100 * HELD)
         async with await gate.connect() as client:
             running = await begin(client, key=secret, model="m", max_tokens=TOKENS)
-            proxy.delay_s = 1.5
+            allow_database(ships.setups, SHORT_S)
+            proxy.delay_s = 1.5 * SHORT_S
             async with heartbeat() as heart:
                 assert_unavailable(await ask(gate, secret))
-                assert heart.beats > 5
+                assert heart.beats > 1, "the loop goes on while the request waits"
             for _ in range(10):
                 assert (await ask(gate)).status == 200
             stage.go_on.set()
             assert text_of((await running.rest()).body) == "".join(TEXTS)
         proxy.delay_s = 0.0
+        allow_database(ships.setups, PROGRAM_TIMEOUT_S)
         async with asyncio.timeout(PROGRAM_TIMEOUT_S):
             while (reply := await ask(gate, secret)).status != 200:
                 assert_unavailable(reply)
@@ -90,6 +104,7 @@ async def test_a_node_that_alone_cannot_reach_the_database_overspends_nothing(tm
                 assert (await ask(central.gate, secret)).status == 200
                 await central.gate.vacated()
                 await wait_until_shared(central)
+                allow_database([lonely], SHORT_S)
                 proxy.cut()
                 pending = [asyncio.create_task(ask(lonely.gate, secret)) for _ in range(3)]
                 await ships.up.seen(4)
@@ -100,6 +115,7 @@ async def test_a_node_that_alone_cannot_reach_the_database_overspends_nothing(tm
                     for setup in (central, lonely):
                         assert error_of(await ask(setup.gate, secret))["code"] == "budget_exceeded"
                 proxy.mend()
+                allow_database([lonely], PROGRAM_TIMEOUT_S)
                 go_on.set()
                 assert [(await task).status for task in pending] == [200] * 3
                 await lonely.gate.vacated()
@@ -137,11 +153,13 @@ async def test_what_outgrows_its_hold_without_the_database_goes_by_valkey(tmp_pa
             secret = await ships.new_key(budget_nano=budget)
             async with await setup.gate.connect() as client:
                 running = await begin(client, key=secret, model="m")
+                allow_database(ships.setups, SHORT_S)
                 proxy.cut()
                 go_on.set()
                 body = (await running.rest()).body
             assert (b"budget_exceeded" in body) == (budget == TOO_LITTLE)
             proxy.mend()
+            allow_database(ships.setups, PROGRAM_TIMEOUT_S)
             await setup.gate.vacated()
             (row,) = await ships.rows()
             assert row.verdict == ("stopped" if budget == TOO_LITTLE else "completed")

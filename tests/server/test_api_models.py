@@ -129,7 +129,7 @@ async def test_each_key_of_a_provider_with_its_state(tmp_path: Path) -> None:
         up = reply.json()["data"][0]
         keys = [(each["name"], each["weight"], each["state"], each["ejections"]) for each in up["credentials"]]
         assert keys == [("a", 1, "away", 1), ("2", 3, "well", 0)]
-        assert 590 < up["credentials"][0]["away_for_s"] <= 600
+        assert 500 < up["credentials"][0]["away_for_s"] <= 600
         rows = [(each["credential"], each["state"], each["is_limited"]) for each in up["targets"]]
         assert rows[:2] == [("a", "away", False), ("2", "away", True)]
         assert rows[2:] == [("a", "away", False), ("2", "well", False)], "another model with the same keys"

@@ -13,6 +13,7 @@ from streamweir.server.http.message import Answer, Response
 from support.deadlines import WAIT_TIMEOUT_S
 from support.http_app import Serving, chunked, get, post, serving
 from support.raw_client import CutShort, RawClient
+from support.stalled_loop import run_on_it, the_loop
 
 HIGH = 65536
 PIECE = bytes(8192)
@@ -129,16 +130,21 @@ async def test_so_it_is_after_the_answer(fields: tuple[str, ...]) -> None:
         assert at.app.events == []
 
 
-async def test_a_slow_but_steady_reader_is_not_dropped() -> None:
-    """Neither the stall, nor the patience with idle or closing connections, ends an answer that is being read."""
-    async with serving(write_stall_s=0.1, linger_s=0.01, keep_s=0.01) as at:
-        for fields in ((), ("connection: close",)):
-            async with await RawClient.open(at.address, receive_buffer=4096) as client:
-                await client.send(get("/large?400000", *fields))
-                await client.head()
-                for _ in range(40):
-                    assert len(await client.read_exactly(10000)) == 10000
-                    await asyncio.sleep(0.005)
+def test_a_slow_but_steady_reader_is_not_dropped() -> None:
+    """Neither the stall, nor the time limits of idle or closing connections, end an answer that is being read."""
+
+    async def main() -> None:
+        async with serving(write_stall_s=60, linger_s=6, keep_s=6) as at:
+            for fields in ((), ("connection: close",)):
+                async with await RawClient.open(at.address, receive_buffer=4096) as client:
+                    await client.send(get("/large?400000", *fields))
+                    await client.head()
+                    for _ in range(40):
+                        assert len(await client.read_exactly(10000)) == 10000
+                        the_loop().stand_still(3)
+                        await asyncio.sleep(0)
+
+    run_on_it(main)
 
 
 # Leaving.

@@ -13,6 +13,7 @@ from sqlalchemy import Connection, func, select, text
 from streamweir.store.db.base import Store, StoreError, StoreUnavailable
 from streamweir.store.db.engine import open_store
 from streamweir.store.db.tables import counters
+from support.deadlines import WAIT_TIMEOUT_S
 from support.postgres import PrivatePostgres, postgres_url, shared_postgres
 from support.stores import store_on
 
@@ -46,7 +47,7 @@ async def activity(store: Store, state: str) -> int:
 
 async def settled(store: Store) -> None:
     """Until no connection but idle ones is left; a test that waits here for ever has found a leak."""
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(WAIT_TIMEOUT_S):
         while await activity(store, "idle in%") or await activity(store, "active"):
             await asyncio.sleep(0.01)
 

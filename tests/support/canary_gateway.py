@@ -17,9 +17,9 @@ from typing import Any
 import asyncpg  # type: ignore[import-untyped]
 import httpx2
 from click.testing import CliRunner
+from msgspec import structs
 
 from streamweir.cli.main import main
-from streamweir.server.accounting.intervals import Intervals
 from streamweir.server.control.api.context import Context
 from streamweir.server.control.api.live_feed import LiveFeed
 from streamweir.server.process.bootstrap import prepare_accounting
@@ -27,7 +27,10 @@ from support.accounting_gateway import AccountingSetup
 from support.answers import error_body, openai_stream
 from support.api import Api, Clock
 from support.canary import KEYS_TOML, QUOTED, C, CanarySet, files_of, providers_toml, script
+from support.deadlines import PROGRAM_TIMEOUT_S
 from support.gateway import configured, gateway, nothing_left
+from support.outage import SHORT_S, allow_database
+from support.program_deadlines import LONG_INTERVALS
 from support.raw_client import Reply
 from support.script import Seen, Step, stream, whole
 from support.scripted_upstream import ScriptedUpstream, closed_port
@@ -77,7 +80,7 @@ name = "plain"
 kind = "openai-compatible"
 api_key = "{B["key of a provider without a shape"]}"
 """
-_PACE = Intervals(tick_s=0.05, alert_check_s=0.05, apply_s=0.2, decision_s=0.3, shared_timeout_s=0.5)
+_PACE = structs.replace(LONG_INTERVALS, tick_s=0.05, alert_check_s=0.05)
 
 
 def play(request: Seen) -> list[Step]:
@@ -137,7 +140,8 @@ class Drive:
 
     @asynccontextmanager
     async def database_away(self) -> AsyncIterator[None]:
-        """Nobody else can write there for so long."""
+        """Nobody else can write there for so long, and the gateway does not wait for it for long."""
+        allow_database([self.setup], SHORT_S)
         if self.setup.storage.store.is_sqlite:
             with closing(sqlite3.connect(self.data / "streamweir.db", isolation_level=None)) as other:
                 other.execute("BEGIN EXCLUSIVE")
@@ -149,6 +153,7 @@ class Drive:
                 await other.execute("LOCK TABLE ledger, requests, accounts IN EXCLUSIVE MODE")
                 yield
             await other.close()
+        allow_database([self.setup], PROGRAM_TIMEOUT_S)
 
     async def _send(self, request: bytes) -> Reply:
         async with await self.setup.gate.connect() as client:

@@ -2,7 +2,9 @@
 
 async with heartbeat() as heart:
     await something_that_takes_a_while()
-assert heart.beats > 5
+assert heart.beats > 1
+
+How many there are depends on how busy the machine is: a loop that is blocked meanwhile beats once at most.
 """
 
 import asyncio

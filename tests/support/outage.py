@@ -1,11 +1,11 @@
 """What tests of outages have in common: an upstream in two parts, a request with a known price, what it gets then."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from msgspec import structs
 
-from support.accounting_gateway import MILLI, PROMPT, error_of, max_prompt
+from support.accounting_gateway import MILLI, PROMPT, AccountingSetup, error_of, max_prompt
 from support.answers import openai_stream
 from support.gateway import KEY, Gate
 from support.program_deadlines import LONG_INTERVALS
@@ -18,8 +18,18 @@ TOKENS = 7
 HELD = (max_prompt(model="m", stream=True, max_tokens=TOKENS) + TOKENS) * MILLI
 COST = sum(USED) * MILLI
 ANSWER = stream(openai_stream(usage=USED))
-BRISK = structs.replace(LONG_INTERVALS, decision_s=1.0, apply_s=1.0, tick_s=0.1)
-"""With shorter timeouts for the database, so that an outage is noticed soon."""
+BRISK = structs.replace(LONG_INTERVALS, tick_s=0.1)
+SHORT_S = 1.0
+
+
+def allow_database(setups: Iterable[AccountingSetup], seconds: float) -> None:
+    """How long the database may take from now on: `SHORT_S` while it is hurt, so that this is noticed soon, and long
+    while it is whole, because a busy machine is no outage."""
+    for setup in setups:
+        for part in (setup.storage.accounting, setup.limiter, setup.writer):
+            assert hasattr(part, "_decision_s")
+            part._decision_s = seconds
+        setup.writer.batcher._timeout_s = seconds
 
 
 class Stage:
