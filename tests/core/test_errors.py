@@ -38,7 +38,6 @@ FROZEN = """
 401 invalid_request_error  final  expired_api_key
 401 invalid_request_error  final  key_revoked
 403 permission_error       final  insufficient_permissions
-403 permission_error       final  ip_not_allowed
 403 permission_error       final  model_unpriced
 404 invalid_request_error  final  model_not_found
 404 invalid_request_error  final  unknown_url

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from msgspec import structs
-from sqlalchemy import Connection
+from sqlalchemy import Connection, delete
 
 from streamweir.background import BackgroundTasks, Backoff, TaskEnd
 from streamweir.core.errors import GatewayFault
@@ -19,7 +19,7 @@ from streamweir.server.control.api.operation import Call, Nothing
 from streamweir.server.control.api.requests.live import watch_live
 from streamweir.server.http.message import Request
 from streamweir.store.db.base import Store, StoreUnavailable
-from streamweir.store.keys.sessions import end_sessions
+from streamweir.store.db.tables import sessions
 from streamweir.store.requests.live import cancel
 from streamweir.wire.sse import Splitter
 from support.api import Api, api_on, app_of, bearer
@@ -345,7 +345,7 @@ async def test_a_question_that_cannot_be_answered_is_no_end(tmp_path: Path) -> N
             pass
         assert await viewer.frame() in (COMMENT, b'event: away\ndata: {"at_ms":%d}\n\n' % api.clock.at_ms)
         store.fault = None
-        await api.storage.store.write(lambda conn: end_sessions(conn, actor="cli", at_ms=api.clock.at_ms))
+        await api.storage.store.write(lambda conn: conn.execute(delete(sessions)).close())
         while not (await viewer.frame()).startswith(b"event: over"):
             pass
         assert await viewer.is_over()

@@ -47,7 +47,6 @@ CALLER_CODES: dict[str, ErrorSpec] = {
     "expired_api_key": ErrorSpec(401, _INVALID),
     "key_revoked": ErrorSpec(401, _INVALID),
     "insufficient_permissions": ErrorSpec(403, "permission_error"),
-    "ip_not_allowed": ErrorSpec(403, "permission_error"),
     "model_unpriced": ErrorSpec(403, "permission_error"),
     "model_not_found": ErrorSpec(404, _INVALID),
     "unknown_url": ErrorSpec(404, _INVALID),

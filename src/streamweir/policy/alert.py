@@ -11,13 +11,12 @@ reported too. There is no clock and no database here.
 import hashlib
 from collections.abc import Collection, Iterable, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 import msgspec
 from msgspec import Struct
 
 Group = Literal["budget", "credit", "provider", "error_rate", "ledger"]
-GROUPS: tuple[Group, ...] = get_args(Group)
 
 BUDGET = "budget.threshold"
 CREDIT_LOW = "credit.low"

@@ -288,7 +288,7 @@ TOLD = {
     ),
     (401, "authentication_error"): "invalid_api_key missing_api_key expired_api_key key_revoked",
     (402, "billing_error"): "insufficient_quota budget_exceeded",
-    (403, "permission_error"): "insufficient_permissions ip_not_allowed",
+    (403, "permission_error"): "insufficient_permissions",
     (404, "not_found_error"): "model_not_found unknown_url not_found stream_not_found",
     (405, INVALID): "method_not_allowed",
     (426, INVALID): "upgrade_required",

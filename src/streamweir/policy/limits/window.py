@@ -38,15 +38,11 @@ class SlidingCount:
             self._ticks.append([tick, 1])
         self._total += 1
 
-    def next_expiry_in_s(self, now: float) -> float:
-        """The time until the first of the counted events leaves the span; 0 if there are none."""
-        return self._expires_in_s(self._ticks[0][0], now) if self.count(now) else 0.0
-
     def empty_in_s(self, now: float) -> float:
-        return self._expires_in_s(self._ticks[-1][0], now) if self.count(now) else 0.0
-
-    def _expires_in_s(self, tick: int, now: float) -> float:
-        return (tick + self._span + 1) * self._tick_s - self._monotonic(now)
+        """The time until the last of the counted events leaves the span; 0 if there are none."""
+        if not self.count(now):
+            return 0.0
+        return (self._ticks[-1][0] + self._span + 1) * self._tick_s - self._monotonic(now)
 
     def _monotonic(self, now: float) -> float:
         """Monotonic time: the clock plus the total by which it was set back."""

@@ -61,7 +61,6 @@ class StreamHead(Struct, frozen=True, kw_only=True):
     """Events are sent with `id` lines."""
     keeps_content: bool = False
     """The key stores prompts and answers, so frames may be written to a disk."""
-    opened_ms: int = 0
     idempotency: "Idempotency | None" = None
     """Of a caller that has sent an `Idempotency-Key`."""
 

@@ -18,7 +18,6 @@ from streamweir.server.http.message import Request, Response
 from streamweir.server.streams.frames import Frames, FrameStore, Idempotency, StreamEnd, StreamHead, StreamSettings
 from streamweir.server.streams.reader import Reader
 from streamweir.server.streams.stream import ResumableStream
-from streamweir.store.db.clock import now_ms
 
 ID_PREFIX = "strm_"
 MAX_READERS = 16
@@ -89,7 +88,6 @@ class StreamTable:
             frontend=frontend,
             has_ids=asks_for_ids(request.headers),
             keeps_content=key.log_content,
-            opened_ms=now_ms(),
             idempotency=idempotency,
         )
         stream = self._of_request[request.id] = ResumableStream(self, head, response, request.arrived_s)
@@ -119,10 +117,6 @@ class StreamTable:
     def why_not_replayed(self, key_id: str, idempotency: Idempotency) -> str:
         """Why the answer to a request that is repeated is not kept. Empty: that is not known here."""
         return self._not_replayed.get((key_id, idempotency.key), "")
-
-    def of_request(self, request_id: str) -> ResumableStream | None:
-        """That of a request that runs."""
-        return self._of_request.get(request_id)
 
     def request_ended(self, request_id: str) -> None:
         """A request whose task was cancelled may not have ended its stream."""

@@ -247,13 +247,6 @@ def end_sessions_of(conn: Connection, person_id: str) -> int:
     return conn.execute(delete(sessions).where(sessions.c.person_id == person_id)).rowcount
 
 
-def end_sessions(conn: Connection, *, actor: str, at_ms: int) -> int:
-    """Ends all of them. Returns their number."""
-    count = conn.execute(delete(sessions)).rowcount
-    audit.append(conn, actor, "session.end_all", "*", {"sessions_ended": count}, None, at_ms)
-    return count
-
-
 def _admin_digest(conn: Connection, *, for_update: bool = False) -> bytes | None:
     statement = select(tables.secrets.c.digest).where(tables.secrets.c.name == _ADMIN)
     statement = statement.with_for_update() if for_update else statement

@@ -93,10 +93,6 @@ class Valkey:
         """The breaker is open: no calls except probes."""
         return self._breaker.is_open
 
-    @property
-    def deferred(self) -> int:
-        return len(self._deferred)
-
     async def call(self, arguments: Sequence[str | bytes], undo: tuple[str, Sequence[str]] | None = None) -> str:
         """Runs the script with the first of `arguments` as its key. Raises `SharedUnavailable`.
 

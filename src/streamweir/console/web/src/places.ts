@@ -14,7 +14,7 @@ import { Requests } from "./pages/requests";
 import { Settings } from "./pages/settings";
 import { Workspaces } from "./pages/workspaces";
 
-export interface Place {
+interface Place {
   to: string;
   name: string;
   page: FunctionComponent;

@@ -78,7 +78,7 @@ export async function send(method: string, path: string, body?: unknown, abort?:
   return response;
 }
 
-export async function errorOf(response: Response): Promise<ApiError> {
+async function errorOf(response: Response): Promise<ApiError> {
   try {
     const { error } = await response.json();
     return new ApiError(response.status, String(error.code ?? error.type), String(error.message), error.param ?? null);

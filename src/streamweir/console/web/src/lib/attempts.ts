@@ -2,7 +2,7 @@
 import { duration } from "./format";
 import type { AttemptView } from "./types";
 
-export interface AttemptText {
+interface AttemptText {
   name: string;
   answer: string; // of the provider: its status and the code of its error
   about: string; // what else it named: the type and the parameter

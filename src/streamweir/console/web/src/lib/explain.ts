@@ -3,7 +3,7 @@
 
 export type Whose = "caller" | "provider" | "gateway" | "operator" | null;
 
-export interface Explanation {
+interface Explanation {
   what: string;
   whose: Whose;
   todo: string | null;
@@ -56,7 +56,6 @@ const CODES: Record<string, Entry> = {
   expired_api_key: ["The API key has expired.", "caller", "Create a new one, or change its expiry under Keys."],
   key_revoked: ["The API key was revoked. Its streams end.", "operator", "Use another key."],
   insufficient_permissions: ["The key does not have the required scope.", "caller", "See its scopes under Keys."],
-  ip_not_allowed: ["The key may not be used from the caller's address.", "caller"],
   model_not_found: ["The model does not exist, or the key may not use it.", "caller", "See Models for all models, and Keys for those that the key may use."],
   previous_response_not_found: ["The request continues an earlier response, and responses are not stored.", "caller", "Send the whole conversation in `input`, without `previous_response_id`."],
   unknown_url: ["There is nothing at this URL.", "caller", "There are /v1/chat/completions, /v1/responses, /v1/messages, /v1/embeddings and /v1/completions."],

@@ -4,11 +4,11 @@ import type { Query } from "./api";
 import { nameOfApi } from "./apis";
 import { clock, day, dollars, moment, outcome } from "./format";
 
-export const TEXTS = ["id", "workspace", "key", "model", "provider", "target", "dialect", "verdict", "error", "end_user", "session", "tag"] as const;
-export const CHOICES = ["status_class", "failed", "refused", "stream"] as const;
-export const AMOUNTS = ["min_price_usd", "max_price_usd", "min_cost_usd", "max_cost_usd"] as const;
-export const MOMENTS = ["since_ms", "until_ms"] as const;
-export const LAST = "last";
+const TEXTS = ["id", "workspace", "key", "model", "provider", "target", "dialect", "verdict", "error", "end_user", "session", "tag"] as const;
+const CHOICES = ["status_class", "failed", "refused", "stream"] as const;
+const AMOUNTS = ["min_price_usd", "max_price_usd", "min_cost_usd", "max_cost_usd"] as const;
+const MOMENTS = ["since_ms", "until_ms"] as const;
+const LAST = "last";
 export const CURSORS = "cursors";
 
 const PLAIN = [...TEXTS, ...CHOICES, ...AMOUNTS] as const;

@@ -2,7 +2,7 @@
 import type { Draft } from "./draft";
 import { go } from "./route";
 
-export interface Handover {
+interface Handover {
   key?: string;
   model?: string;
   dialect?: string;

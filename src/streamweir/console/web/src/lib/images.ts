@@ -8,7 +8,7 @@ export interface Image {
 }
 
 export const IMAGE_TYPES = ["image/png", "image/jpeg", "image/webp", "image/gif"];
-export const MOST_IMAGES = 4;
+const MOST_IMAGES = 4;
 const MOST_BYTES = 5 * 1024 * 1024; // together: in base64 they fit into the gateway's usual limit for bodies
 
 export interface Chosen {

@@ -62,7 +62,7 @@ export function formOf(key: Key): KeyForm {
 }
 
 // All that the form says, in the words of the API. Empty is null.
-export function membersOf(form: KeyForm): { members: Members; problems: FormProblems } {
+function membersOf(form: KeyForm): { members: Members; problems: FormProblems } {
   const problems: FormProblems = {};
   const whole = ({ name, most }: Limit) => {
     const text = form[name].trim();

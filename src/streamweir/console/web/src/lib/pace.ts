@@ -16,7 +16,7 @@ export function rate(perSecond: number | null): string {
   return perSecond < 10 ? perSecond.toFixed(1) : String(Math.round(perSecond));
 }
 
-export type Calm = "moving" | "quiet" | "stalled";
+type Calm = "moving" | "quiet" | "stalled";
 
 export function calmOf(silentMs: number): Calm {
   return silentMs > STALLED_MS ? "stalled" : silentMs > QUIET_MS ? "quiet" : "moving";

@@ -13,7 +13,7 @@ const OTHERS = [
   ["reasoning_usd", "reasoning"],
 ] as const;
 
-export interface RateLine {
+interface RateLine {
   what: string;
   text: string;
 }

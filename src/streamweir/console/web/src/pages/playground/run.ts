@@ -31,7 +31,7 @@ export interface Run {
   endMs: number | null;
 }
 
-export interface Question {
+interface Question {
   key: string;
   dialect?: string;
   body: Body;
