@@ -5,7 +5,6 @@ to a few bytes and printed with the seed that found it; it then becomes a row in
 `wire/test_sse.py`.
 """
 
-import argparse
 import random
 import re
 import sys
@@ -13,6 +12,7 @@ from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
+from fuzz.search import Search
 from streamweir.wire.sse import DEFAULT_LIMIT, EventTooLarge, Frame, Splitter
 from support.sse_reference import Block, split
 
@@ -112,29 +112,7 @@ def shrunk(case: Case, fails: Callable[[Case], bool]) -> Case:
     return case
 
 
-def first_failure(count: int, seed: int, on_progress: Callable[[int], None] | None = None) -> str | None:
-    """A report of the first of `count` cases that fails, or None."""
-    rng = random.Random(seed)
-    for number in range(count):
-        case = random_case(rng)
-        if difference(case) is not None:
-            least = shrunk(case, lambda smaller: difference(smaller) is not None)
-            return f"seed {seed}, input {number}\n  {least}\n  {difference(least)}"
-        if on_progress and number and number % 100_000 == 0:
-            on_progress(number)
-    return None
-
-
-def main() -> int:
-    parser = argparse.ArgumentParser(description="Fuzz the splitter against its reference.")
-    parser.add_argument("--count", type=int, default=1_000_000, help="how many inputs (default: %(default)s)")
-    parser.add_argument("--seed", type=int, default=random.SystemRandom().getrandbits(32), help="default: random")
-    options = parser.parse_args()
-    print(f"seed {options.seed}", flush=True)
-    failure = first_failure(options.count, options.seed, lambda number: print(f"{number} inputs", flush=True))
-    print(failure or f"{options.count} inputs, no difference")
-    return 1 if failure else 0
-
+SEARCH = Search(random_case, difference, shrunk)
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(SEARCH.run("Fuzz the splitter against its reference."))

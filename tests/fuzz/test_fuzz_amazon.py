@@ -5,7 +5,7 @@ from random import Random
 
 import pytest
 
-from fuzz.amazon import Case, difference, first_failure, shrunk
+from fuzz.amazon import SEARCH, Case, difference, shrunk
 from streamweir.wire.amazon import EventStreamSplitter, write_message
 from streamweir.wire.amazon_messages import MessagesInFramesSplitter, write_chunk
 from streamweir.wire.sse import Frame, SplitError, Splitter
@@ -15,7 +15,7 @@ FRAME = write_message({":event-type": "messageStop", ":message-type": "event"}, 
 
 
 def test_splitter_does_as_botocore() -> None:
-    assert first_failure(count=4000, seed=4000) is None
+    assert SEARCH.first_failure(count=4000, seed=4000) is None
 
 
 PIECES = (
@@ -75,7 +75,7 @@ class SplitterWithoutChecksums(EventStreamSplitter):
 
 def test_fuzzer_finds_a_splitter_that_does_not_check(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("fuzz.amazon.EventStreamSplitter", SplitterWithoutChecksums)
-    report = first_failure(count=1000, seed=1)
+    report = SEARCH.first_failure(count=1000, seed=1)
     assert report is not None
     assert report.startswith("seed 1, input ")
 

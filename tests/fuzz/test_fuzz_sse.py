@@ -2,12 +2,12 @@
 
 import pytest
 
-from fuzz.sse import Case, difference, first_failure, shrunk
+from fuzz.sse import SEARCH, Case, difference, shrunk
 from streamweir.wire.sse import Frame, Splitter
 
 
 def test_splitter_does_as_the_reference() -> None:
-    assert first_failure(count=20_000, seed=20_000) is None
+    assert SEARCH.first_failure(count=20_000, seed=20_000) is None
 
 
 class SplitterOfLinesWithoutCr(Splitter):
@@ -19,7 +19,7 @@ class SplitterOfLinesWithoutCr(Splitter):
 
 def test_fuzzer_finds_and_shrinks_a_wrong_splitter(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("fuzz.sse.Splitter", SplitterOfLinesWithoutCr)
-    report = first_failure(count=1000, seed=1)
+    report = SEARCH.first_failure(count=1000, seed=1)
     assert report is not None
     assert report.startswith("seed 1, input ")
 

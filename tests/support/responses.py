@@ -3,6 +3,7 @@
 import json
 from typing import Any
 
+from support import messages
 from support.gateway import KEY, Gate, chat_request
 from support.raw_client import Reply
 
@@ -38,17 +39,9 @@ async def ask(gate: Gate, *, stream: bool = True, **members: Any) -> Reply:
 
 def documents_of(body: bytes) -> list[Any]:
     """Of the frames, each of which must have its `event` line, and the next number."""
-    blocks = body.split(b"\n\n")
-    assert blocks[-1] == b"", "the stream ends within a frame"
-    documents: list[Any] = []
-    for block in blocks[:-1]:
-        lines = [line for line in block.split(b"\n") if not line.startswith(b":")]
-        if not lines:
-            continue
-        event, data = lines
-        documents.append(json.loads(data.removeprefix(b"data: ")))
-        assert event == b"event: " + documents[-1]["type"].encode(), block
-        assert documents[-1]["sequence_number"] == len(documents) - 1, "numbers have no gaps"
+    documents = messages.documents_of(body)
+    for number, document in enumerate(documents):
+        assert document["sequence_number"] == number, "numbers have no gaps"
     return documents
 
 

@@ -59,15 +59,24 @@ def base_url_of(provider: Provider) -> str | None:
     return None if provider.kind == "openai-compatible" or _PLACEHOLDER.search(address) else address
 
 
+def fault_of_plain_url(url: str, instead: str = "") -> str | None:
+    """Of a URL to which paths are added. `instead`: where its user name and password belong."""
+    fault = fault_of_url(url, ("https", "http"))
+    if fault is not None:
+        return fault
+    parts = urlsplit(url)
+    if "@" in parts.netloc:
+        return f"must not contain a user name or password{instead}"
+    if parts.query or parts.fragment or url.endswith(("?", "#")):
+        return "must not have a query or a fragment"
+    return None
+
+
 def fault_of_base_url(base_url: str, kind: str) -> str | None:
-    fault = fault_of_url(base_url, ("https", "http"))
+    fault = fault_of_plain_url(base_url, ": use api_key")
     if fault is not None:
         return fault
     parts = urlsplit(base_url)
-    if "@" in parts.netloc:
-        return "must not contain a user name or password: use api_key"
-    if parts.query or parts.fragment or base_url.endswith(("?", "#")):
-        return "must not have a query or a fragment"
     placeholder = _PLACEHOLDER.search(default_base_url(kind))
     if placeholder is not None and placeholder["word"] in re.split(r"[.-]", parts.netloc):
         return f"{placeholder['word']} is a placeholder: replace it by your own name"

@@ -1,7 +1,7 @@
 """Rules for a probe session that are the same for every API without dialects: refusals, keys, connections."""
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from typing import Any, Protocol
 
 from msgspec import Struct
 
@@ -19,7 +19,7 @@ NOT_RETRIED = "Clients retry temporary errors: a request that can never succeed 
 
 
 class RefusalCase(Struct, frozen=True, kw_only=True):
-    """A request that must be refused, and the gateway's code for it, in the form of OpenAI's errors."""
+    """A request that must be refused, and the gateway's code for it."""
 
     name: str
     code: str
@@ -28,6 +28,7 @@ class RefusalCase(Struct, frozen=True, kw_only=True):
     why: str = NOT_RETRIED
     param: str | None = None
     """The member of the request that the refusal names."""
+    severity: Severity = Severity.BROKEN
 
 
 INPUT_CASES = (
@@ -67,8 +68,24 @@ INPUT_CASES = (
 """Of every API whose requests have `input`."""
 
 
-def refuses(case: RefusalCase, source: str) -> Rule[ProbeSession, Any]:
-    spec = CallerError(case.code, "").spec
+class Expected(Protocol):
+    """What a refusal looks like in an API."""
+
+    @property
+    def status(self) -> int: ...
+    @property
+    def type(self) -> str: ...
+
+
+def _in_openai_form(code: str) -> Expected:
+    return CallerError(code, "").spec
+
+
+def refuses(
+    case: RefusalCase, source: str, *, expected_of: Callable[[str], Expected] = _in_openai_form
+) -> Rule[ProbeSession, Any]:
+    """`expected_of`: what the gateway's code is in this API."""
+    spec = expected_of(case.code)
 
     def skip_reason(session: ProbeSession, _: object) -> str | None:
         reason = session.why_missing(case.name) or why_inconclusive(session, case.name)
@@ -91,6 +108,7 @@ def refuses(case: RefusalCase, source: str) -> Rule[ProbeSession, Any]:
         text=case.text,
         why=case.why,
         source=source,
+        severity=case.severity,
         value=lambda _: f"{spec.status} `{spec.type}`",
         skip_reason=skip_reason,
         check=check,

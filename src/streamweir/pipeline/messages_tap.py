@@ -24,9 +24,10 @@ from streamweir.pipeline.usage_cost import (
 )
 from streamweir.providers.anthropic.decode import AnthropicDecoder
 from streamweir.providers.anthropic.error import error_in
-from streamweir.providers.anthropic.frame import NO_INDEX, StreamEvent, decode_stream_event
+from streamweir.providers.anthropic.frame import StreamEvent, decode_stream_event
 from streamweir.providers.anthropic.usage import CORE, UsageFold
 from streamweir.providers.base import invalid_frame, truncated
+from streamweir.providers.blocks import NO_INDEX
 from streamweir.providers.failure import error_in_dataless_block
 from streamweir.providers.members import object_of, text_of
 from streamweir.wire import jsonio

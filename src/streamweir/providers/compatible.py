@@ -18,7 +18,7 @@ from streamweir.wire.native import NativeWire
 
 __all__ = ["OPENAI", "VENDORS", "Vendor", "embeddings_of", "provider_of", "text_provider_of"]
 
-_OPENAI_ONLY = frozenset(
+OPENAI_ONLY = frozenset(
     {
         "audio",
         "function_call",
@@ -90,7 +90,7 @@ _ROWS = (
         responses=ResponsesWire(),
         embeddings=None,
         takes_names=False,
-        refuses=(_OPENAI_ONLY - {"function_call", "functions", "service_tier"}) | _LOGPROBS | _PENALTIES | {"n"},
+        refuses=(OPENAI_ONLY - {"function_call", "functions", "service_tier"}) | _LOGPROBS | _PENALTIES | {"n"},
         message_members=_MESSAGE | {"function_call"},
     ),
     Vendor(
@@ -104,7 +104,7 @@ _ROWS = (
         takes_names=False,
         limit_member="max_tokens",
         renames=(("seed", "random_seed"),),
-        refuses=(_OPENAI_ONLY - {"metadata", "prediction", "prompt_cache_key"}) | _LOGPROBS | {"top_k", "user"},
+        refuses=(OPENAI_ONLY - {"metadata", "prediction", "prompt_cache_key"}) | _LOGPROBS | {"top_k", "user"},
         message_members=_MESSAGE | {"prefix"},
         call_id_length=9,
         max_temperature=1.5,
@@ -228,7 +228,7 @@ _ROWS = (
         abort_stops_billing=True,
         takes_stream_options=False,
         limit_member="max_tokens",
-        refuses=_OPENAI_ONLY | {"logit_bias", "n", "parallel_tool_calls", "top_logprobs", "user"},
+        refuses=OPENAI_ONLY | {"logit_bias", "n", "parallel_tool_calls", "top_logprobs", "user"},
         max_temperature=1.0,
         efforts=frozenset({"none", "high"}),
     ),

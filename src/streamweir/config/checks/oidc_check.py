@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from importlib.util import find_spec
 from urllib.parse import urlsplit
 
-from streamweir.config.address import fault_of_proxy, fault_of_url, is_loopback
+from streamweir.config.address import fault_of_plain_url, fault_of_proxy, is_loopback
 from streamweir.config.error import ConfigProblem, entry
 from streamweir.config.model import Config
 from streamweir.config.oidc import Oidc, OidcRole
@@ -52,14 +52,10 @@ def _check_role(rule: OidcRole, where: str) -> Iterator[ConfigProblem]:
 
 
 def _fault_of_address(url: str) -> str | None:
-    fault = fault_of_url(url, ("https", "http"))
+    fault = fault_of_plain_url(url)
     if fault is not None:
         return fault
     parts = urlsplit(url)
-    if "@" in parts.netloc:
-        return "must not contain a user name or password"
-    if parts.query or parts.fragment or url.endswith(("?", "#")):
-        return "must not have a query or a fragment"
     if parts.scheme == "http" and not is_loopback(parts.hostname or ""):
         return "must begin with https://: plain HTTP is for addresses of this machine only"
     return None

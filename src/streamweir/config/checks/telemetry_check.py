@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from urllib.parse import urlsplit
 
-from streamweir.config.address import fault_of_proxy, fault_of_url
+from streamweir.config.address import fault_of_plain_url, fault_of_proxy
 from streamweir.config.checks.header_check import check_headers
 from streamweir.config.error import ConfigProblem, member
 from streamweir.config.telemetry import Telemetry
@@ -33,13 +33,8 @@ def check_telemetry(telemetry: Telemetry) -> Iterator[ConfigProblem]:
 
 
 def _fault_of_endpoint(url: str) -> str | None:
-    fault = fault_of_url(url, ("https", "http"))
+    fault = fault_of_plain_url(url, ": use headers")
     if fault is not None:
         return fault
-    parts = urlsplit(url)
-    if "@" in parts.netloc:
-        return "must not contain a user name or password: use headers"
-    if parts.query or parts.fragment or url.endswith(("?", "#")):
-        return "must not have a query or a fragment"
-    ending = next((each for each in _SIGNALS if parts.path.rstrip("/").endswith(each)), None)
+    ending = next((each for each in _SIGNALS if urlsplit(url).path.rstrip("/").endswith(each)), None)
     return f"must not end in {ending}, which the gateway adds" if ending else None

@@ -6,13 +6,14 @@ The expected status and type of a refusal are those that the gateway itself answ
 
 from collections.abc import Iterator
 
-from msgspec import Struct
-
 from streamweir.conformance.api_session import (
     COMPLETE,
     KEEPS_SECRETS,
+    Expected,
+    RefusalCase,
     answered,
     before_stream,
+    refuses,
     request_ids,
     streamed_rule,
     whole_rule,
@@ -23,83 +24,66 @@ from streamweir.conformance.messages.api import MESSAGES_API, MessagesApi
 from streamweir.conformance.messages.evaluate import check_messages
 from streamweir.conformance.messages.group import ERRORS, REFERENCE
 from streamweir.conformance.plan import FUNCTION, TIGHT_LIMIT
-from streamweir.conformance.probe_session import ProbeSession, why_inconclusive
+from streamweir.conformance.probe_session import ProbeSession
 from streamweir.conformance.rule import Rule, Severity, Violation
 from streamweir.conformance.rules.group import quote
 from streamweir.core.errors import CallerError
 from streamweir.frontends.messages.errors import words_of
 
 SessionRule = Rule[ProbeSession, MessagesApi]
-_NOT_RETRIED = "Clients retry temporary errors: a request that can never succeed must not look like one."
-
-
-class _Case(Struct, frozen=True):
-    """A request that must be refused, and the gateway's code for it."""
-
-    name: str
-    code: str
-    title: str
-    text: str
-    why: str = _NOT_RETRIED
 
 
 _CASES = (
-    _Case(
-        "unknown-model",
-        "model_not_found",
-        "An unknown model is refused",
-        "A model that does not exist is refused as such.",
-        "With another model's answer the misspelled name stays unnoticed.",
+    RefusalCase(
+        name="unknown-model",
+        code="model_not_found",
+        title="An unknown model is refused",
+        text="A model that does not exist is refused as such.",
+        why="With another model's answer the misspelled name stays unnoticed.",
     ),
-    _Case("wrong-key", "invalid_api_key", "A wrong key is refused", "A key that nobody has is refused as such."),
-    _Case("no-key", "missing_api_key", "No key is refused", "A request without a key is refused as such."),
-    _Case("not-json", "invalid_json", "A body that is no JSON is refused", "A body that is no JSON is refused."),
-    _Case("wrong-type", "invalid_type", "A wrong type is refused", "`messages` that are no list are refused."),
-    _Case(
-        "no-messages",
-        "missing_required_parameter",
-        "No messages are refused",
-        "A request without `messages` is refused.",
+    RefusalCase(
+        name="wrong-key",
+        code="invalid_api_key",
+        title="A wrong key is refused",
+        text="A key that nobody has is refused as such.",
     ),
-    _Case(
-        "no-max-tokens",
-        "missing_required_parameter",
-        "No limit is refused",
-        "A request without `max_tokens` is refused: the API requires it.",
-        "A client that forgets it works here, and nowhere else.",
+    RefusalCase(
+        name="no-key",
+        code="missing_api_key",
+        title="No key is refused",
+        text="A request without a key is refused as such.",
+    ),
+    RefusalCase(
+        name="not-json",
+        code="invalid_json",
+        title="A body that is no JSON is refused",
+        text="A body that is no JSON is refused.",
+    ),
+    RefusalCase(
+        name="wrong-type",
+        code="invalid_type",
+        title="A wrong type is refused",
+        text="`messages` that are no list are refused.",
+    ),
+    RefusalCase(
+        name="no-messages",
+        code="missing_required_parameter",
+        title="No messages are refused",
+        text="A request without `messages` is refused.",
+    ),
+    RefusalCase(
+        name="no-max-tokens",
+        code="missing_required_parameter",
+        title="No limit is refused",
+        text="A request without `max_tokens` is refused: the API requires it.",
+        why="A client that forgets it works here, and nowhere else.",
+        severity=Severity.ODD,
     ),
 )
 
 
-def _refuses(case: _Case) -> SessionRule:
-    expected = words_of(CallerError(case.code, ""))
-
-    def skip_reason(session: ProbeSession, _: MessagesApi) -> str | None:
-        reason = session.why_missing(case.name) or why_inconclusive(session, case.name)
-        if reason is None and case.code.endswith("_api_key") and session.why_missing("no-key") is None:
-            return "the endpoint asks nobody for a key" if session.recording("no-key").status == 200 else None
-        return reason
-
-    def check(session: ProbeSession, _: MessagesApi) -> Iterator[Violation]:
-        recording, error = session.recording(case.name), session.error(case.name)
-        if recording.status != expected.status:
-            message = f"status {recording.status}, where {expected.status} belongs"
-            yield Violation(message, recording.body, answer=case.name)
-        elif error is not None and error.get("type") != expected.type:
-            message = f"type {quote(error.get('type'))}, where {expected.type} belongs"
-            yield Violation(message, recording.body, answer=case.name)
-
-    return Rule(
-        id=f"refused.{case.name}",
-        title=case.title,
-        text=case.text,
-        why=case.why,
-        source=ERRORS,
-        severity=Severity.ODD if case.name == "no-max-tokens" else Severity.BROKEN,
-        value=lambda _: f"{expected.status} `{expected.type}`",
-        skip_reason=skip_reason,
-        check=check,
-    )
+def _expected_of(code: str) -> Expected:
+    return words_of(CallerError(code, ""))
 
 
 def _answer(session: ProbeSession, name: str) -> MessagesAnswer:
@@ -174,7 +158,7 @@ def _count(value: object) -> int:
 
 
 SESSION_RULES: tuple[SessionRule, ...] = (
-    *[_refuses(case) for case in _CASES],
+    *[refuses(case, ERRORS, expected_of=_expected_of) for case in _CASES],
     before_stream("unknown-model-streamed", ERRORS),
     KEEPS_SECRETS,
     streamed_rule(REFERENCE),

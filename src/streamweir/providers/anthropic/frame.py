@@ -11,10 +11,9 @@ from typing import Any
 
 from msgspec import Struct
 
+from streamweir.providers.blocks import NO_INDEX
 from streamweir.providers.members import object_of, text_of
 from streamweir.wire import jsonio
-
-NO_INDEX = -1
 
 
 class Delta(Struct, gc=False):

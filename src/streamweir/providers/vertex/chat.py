@@ -10,6 +10,7 @@ from streamweir.core.errors import StreamweirError
 from streamweir.core.request import ChatRequest
 from streamweir.core.router_members import OTHER_MODEL_MEMBERS
 from streamweir.providers.base import Target, UpstreamRequest, json_headers
+from streamweir.providers.compatible import OPENAI_ONLY
 from streamweir.providers.openai.provider import OpenAIProvider
 from streamweir.providers.openai.request import write_body
 from streamweir.providers.openai.vendor import Vendor
@@ -21,21 +22,7 @@ VENDOR = Vendor(
     base_url="https://LOCATION-aiplatform.googleapis.com/v1",
     path="/endpoints/openapi/chat/completions",
     limit_member="max_tokens",
-    refuses=OTHER_MODEL_MEMBERS
-    | {
-        "audio",
-        "function_call",
-        "functions",
-        "metadata",
-        "modalities",
-        "prediction",
-        "prompt_cache_key",
-        "safety_identifier",
-        "service_tier",
-        "store",
-        "verbosity",
-        "web_search_options",
-    },
+    refuses=OTHER_MODEL_MEMBERS | OPENAI_ONLY,
     embeddings=None,
 )
 
