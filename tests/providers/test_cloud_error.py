@@ -32,6 +32,8 @@ BEDROCK: list[tuple[int, str, str, str, str]] = [
     (403, "InvalidSignatureException", "Credential should be scoped to correct service: 'bedrock'", AUTH, "service"),
     (403, "InvalidSignatureException", "Signature expired: 20261118T1 is now earlier than 2", AUTH, "clock"),
     (403, "InvalidSignatureException", "Signature not yet current: 20261118T1", AUTH, "clock"),
+    (400, "RequestExpired", "Request has expired. Timestamp date is 2026", AUTH, "clock"),
+    (403, "RequestTimeTooSkewed", "The difference between the request time and", AUTH, "clock"),
     (403, "InvalidSignatureException", "The request signature we calculated does not match", AUTH, "secret_access_key"),
     (403, "MissingAuthenticationTokenException", "Missing Authentication Token", AUTH, "without credentials"),
     (403, "AccessDeniedException", "Authentication failed: Please make sure your API Key is valid.", AUTH, "API key"),
@@ -49,6 +51,8 @@ BEDROCK: list[tuple[int, str, str, str, str]] = [
     (403, "AccessDeniedException", "The API Key has expired.", AUTH, "Create another one"),
     (403, "AccessDeniedException", "API Key may not use this model", AUTH, "IAM policy"),
     (403, "AccessDeniedException", "no", AUTH, "IAM policy"),
+    (400, "NotAuthorized", "You do not have permission to perform this action.", AUTH, "IAM policy"),
+    (403, "MPAgreementBeingCreated", "m", AUTH, "subscription for this model is still"),
     (400, "ValidationException", "Operation not allowed", AUTH, "support"),
     (400, "ValidationException", "The provided model identifier is invalid.", MODEL, "region"),
     (

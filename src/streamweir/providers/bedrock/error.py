@@ -42,6 +42,7 @@ _EXPIRED = (
     "The gateway's AWS credentials have expired. Renew them where they come from; credentials of a role, a container "
     "or an instance are renewed by the gateway itself."
 )
+_CLOCK = "The clock of the gateway's machine differs from that of AWS by more than five minutes. Set it."
 _WRONG_KEY = (
     "AWS does not know the gateway's access key, or its session token is missing or wrong. Check access_key_id and "
     "session_token."
@@ -88,14 +89,10 @@ _ROWS = (
         text=r"Credential should be scoped to correct service",
         is_of_account=True,
     ),
-    Advice(
-        _AUTH,
-        "The clock of the gateway's machine differs from that of AWS by more than five minutes. Set it.",
-        text=r"Signature (?:expired|not yet current)",
-        is_of_account=True,
-    ),
+    Advice(_AUTH, _CLOCK, text=r"Signature (?:expired|not yet current)", is_of_account=True),
+    Advice(_AUTH, _CLOCK, ("requestexpired", "requesttimetooskewed", "requestinthefuture"), is_of_account=True),
     Advice(_AUTH, _EXPIRED, text=r"The security token included in the request is expired", is_of_account=True),
-    Advice(_AUTH, _EXPIRED, ("expiredtokenexception", "expiredtoken", "requestexpired"), is_of_account=True),
+    Advice(_AUTH, _EXPIRED, ("expiredtokenexception", "expiredtoken"), is_of_account=True),
     Advice(
         _AUTH,
         _WRONG_KEY,
@@ -166,7 +163,12 @@ _ROWS = (
         "Anthropic's models need a form with the details of the use case. Submit it in the Amazon Bedrock console.",
         ("ftuformnotfilled",),
     ),
-    Advice(_AUTH, _DENIED, ("accessdeniedexception", "accessdenied")),
+    Advice(
+        _AUTH,
+        "The AWS account's subscription for this model is still being made. Try again in some minutes.",
+        ("mpagreementbeingcreated",),
+    ),
+    Advice(_AUTH, _DENIED, ("accessdeniedexception", "accessdenied", "notauthorized")),
     # Names of models.
     Advice(
         _MODEL,
