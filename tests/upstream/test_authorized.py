@@ -92,7 +92,9 @@ async def test_chunks_go_directly_to_the_receiver() -> None:
         assert callers == [["data_received", "_process", *own], [callers[1][0], "data_received", *own]]
 
 
-@pytest.mark.parametrize("refusal", [REFUSED, EXPIRED], ids=["401", "expired"])
+@pytest.mark.parametrize(
+    "refusal", [REFUSED, EXPIRED, EXPIRED.replace(b" 403 ", b" 400 ")], ids=["401", "expired", "expired, 400"]
+)
 @pytest.mark.parametrize("cut", [False, True])
 async def test_a_refused_request_is_sent_once_more(refusal: bytes, cut: bool) -> None:
     tokens = Tokens()

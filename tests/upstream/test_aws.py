@@ -448,6 +448,19 @@ async def test_services_that_answer_with_something_else(script: Sequence[Step], 
         assert "AWS" in error.message
 
 
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("AccessKeyId", "a\\r\\nx: y"), ("SecretAccessKey", "\\ud800"), ("Token", ""), ("Token", "\\u00e9")],
+)
+async def test_keys_of_a_service_that_cannot_be_sent(name: str, value: str) -> None:
+    keys = {"AccessKeyId": "a", "SecretAccessKey": "s", "Token": "t", "Expiration": "2999-01-01T00:00:00Z", name: value}
+    document = ",".join(f'"{key}":"{text}"' for key, text in keys.items())
+    async with cloud(services=whole(f"{{{document}}}".encode())) as aws:
+        error = await aws.error({"AWS_CONTAINER_CREDENTIALS_RELATIVE_URI": CONTAINER_PATH}, source="container")
+        assert error.code == "upstream_connect_failed"
+        assert error.message == "AWS's container credentials gave no credential: its answer cannot be used."
+
+
 async def test_services_that_hang_or_are_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("streamweir.upstream.cloud.aws_token_service._METADATA_S", 0.05)
     monkeypatch.setattr("streamweir.upstream.cloud.aws_token_service._STS_S", 0.05)

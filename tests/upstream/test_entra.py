@@ -231,6 +231,16 @@ async def test_a_managed_identity_that_is_not_there() -> None:
         assert setup.failures[-1].service == "Azure's metadata service"
 
 
+@pytest.mark.parametrize("status", [404, 410])
+async def test_a_metadata_service_that_is_being_updated_has_not_refused(status: int) -> None:
+    async with running(refuses=(status, b"{}")) as setup:
+        error = await setup.error(setup.authorizer(source="managed_identity", metadata_url=setup.entra.url))
+        assert (error.code, error.is_of_account) == ("upstream_connect_failed", False)
+        assert error.message == "Azure's metadata service gave no credential: it is overloaded, or not ready yet."
+        assert error.report is not None
+        assert error.report.status == status
+
+
 async def test_a_managed_identity_whose_variable_cannot_be_sent(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("IDENTITY_ENDPOINT", "http://127.0.0.1:1")
     monkeypatch.setenv("IDENTITY_HEADER", "canary\n")

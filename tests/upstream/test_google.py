@@ -111,6 +111,17 @@ async def test_a_file_gives_a_token(case: str, tmp_path: Path) -> None:
         await authorizer.close()
 
 
+@pytest.mark.parametrize("document", ['{"t": "\\ud800"}', '{"t": ""}', '{"t": 5}', "[]", "{"])
+async def test_a_file_without_a_token_of_another_identity(document: str, tmp_path: Path) -> None:
+    (tmp_path / "json").write_text(document)
+    source = {"file": f"{tmp_path}/json", "format": {"type": "json", "subject_token_field_name": "t"}}
+    async with google() as (known, up):
+        authorizer = of_file(write_file(tmp_path, external(known.base_url, source)))
+        with pytest.raises(StreamweirError, match="There is no token for Google's workload identity") as caught:
+            await authorizer.headers_for(REQUEST)
+        assert (caught.value.code, len(up.requests)) == ("upstream_auth_failed", 0)
+
+
 async def test_a_token_of_another_clouds_metadata_server(tmp_path: Path) -> None:
     def subject(request: Seen) -> list[Step]:
         assert (request.method, request.headers["metadata"]) == ("GET", "True")
@@ -316,7 +327,7 @@ async def test_whatever_the_token_service_answers_requests_use_their_valid_token
         ((401, "invalid_client"), "upstream_auth_failed", r"\(invalid_client\)"),
         ((400, "<b>" * 99), "upstream_auth_failed", "gave no token. It"),
         ((500, "internal"), "upstream_connect_failed", "Google's token service gave no credential: it failed"),
-        ((503, "busy"), "upstream_connect_failed", "it failed"),
+        ((503, "busy"), "upstream_connect_failed", "it is overloaded, or not ready yet"),
         ((302, "elsewhere"), "upstream_connect_failed", "its answer cannot be used"),
     ],
 )

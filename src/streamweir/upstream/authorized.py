@@ -23,7 +23,7 @@ from streamweir.upstream.head import Fields
 from streamweir.upstream.http1 import Http1Call, Http1Upstream
 
 _STALE = ("expiredtoken", "unrecognizedclient", "invalidclienttokenid")
-"""How AWS names a refusal that other credentials can avert: it sends 403 for these, and for all else."""
+"""How AWS names a refusal that other credentials can avert. The status (403, of some services 400) is that of many."""
 
 
 class Authorizer(Protocol):
@@ -83,7 +83,7 @@ def connections_in(upstream: Upstream) -> Http1Upstream | None:
 
 def is_refusal(status: int, headers: Mapping[str, str]) -> bool:
     """The provider refuses the credential as invalid or expired: another one may be accepted."""
-    if status == 403:
+    if status in (403, 400):
         name = headers.get("x-amzn-errortype", "").lower()
         return name.startswith(_STALE)
     return status == 401

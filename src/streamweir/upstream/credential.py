@@ -42,6 +42,7 @@ _REASONS = {
     "upstream_bad_response": "its answer cannot be used",
     "upstream_connect_failed": "it could not be reached",
     "upstream_rate_limited": "it limits requests",
+    "upstream_overloaded": "it is overloaded, or not ready yet",
 }
 
 

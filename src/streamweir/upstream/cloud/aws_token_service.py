@@ -41,6 +41,7 @@ _ADVICE = {
     "IDPRejectedClaim": "Check the token file and the role's identity provider.",
     "InvalidClientTokenId": "Check the access key id.",
     "SignatureDoesNotMatch": "Check the secret access key and the clock.",
+    "RequestExpired": "Check the clock.",
     "RegionDisabledException": "Check the region.",
 }
 
@@ -172,7 +173,7 @@ def _lease(service: str, found: Mapping[str, str], token: str) -> Lease[AwsKeys]
         id, secret, session = found["AccessKeyId"], found["SecretAccessKey"], found[token]
     except (KeyError, ValueError):
         raise UpstreamError("upstream_bad_response", f"{service} gave no keys.") from None
-    if not secret or not all(map(_TOKEN.fullmatch, (id, session))):  # two of them become headers
+    if not all(map(_TOKEN.fullmatch, (id, secret, session))):  # they become headers, and a key
         raise UpstreamError("upstream_bad_response", f"{service} gave keys that cannot be used.")
     if until.tzinfo is None:
         until = until.replace(tzinfo=UTC)

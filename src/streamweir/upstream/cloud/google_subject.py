@@ -4,6 +4,7 @@ It is in a file (Kubernetes writes and replaces one), it is the answer to a GET 
 cloud, or of a program beside the gateway), or it is a signed request of AWS (`google_aws`).
 """
 
+import re
 from functools import partial
 
 from streamweir.core.errors import UpstreamError
@@ -15,6 +16,8 @@ from streamweir.upstream.fetch import fetch
 from streamweir.wire import jsonio
 
 _MAX_LENGTH = 32 * 1024
+_SURROGATE = re.compile(r"[\ud800-\udfff]")
+"""Half of a character, which JSON can have: it cannot be sent."""
 
 
 async def subject_token(
@@ -53,6 +56,6 @@ def _token_in(data: bytes, form: TokenFormat) -> str:
         token = document.get(form.subject_token_field_name) if isinstance(document, dict) else None
     else:
         token = data.decode("utf-8", "replace").strip()
-    if not isinstance(token, str) or not 0 < len(token) <= _MAX_LENGTH:
+    if not isinstance(token, str) or not 0 < len(token) <= _MAX_LENGTH or _SURROGATE.search(token):
         raise refused_by("There is no token for Google's workload identity where its file says.")
     return token

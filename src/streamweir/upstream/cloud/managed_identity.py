@@ -17,6 +17,7 @@ from urllib.parse import urlencode
 
 from msgspec import structs
 
+from streamweir.core.errors import ErrorReport, UpstreamError
 from streamweir.upstream.cloud.file import FileFault, FileReads, read_file
 from streamweir.upstream.cloud.token_answer import token_in
 from streamweir.upstream.credential import Lease, refused_by
@@ -28,6 +29,8 @@ METADATA_SERVICE = "Azure's metadata service"
 _METADATA_URL = "http://169.254.169.254"
 _PATH = "/metadata/identity/oauth2/token"
 _TIMEOUT_S = 5.0
+_NOT_READY = (404, 410)
+"""Of the instance metadata service: it is being updated, or the identity is still being set up. It refuses with 400."""
 _ARC_FOLDER = Path("/var/opt/azcmagent/tokens")
 _ARC_MAX_BYTES = 4096
 _REALM = re.compile(r'Basic realm="?(?P<file>[^"]+?)"?', re.IGNORECASE)
@@ -53,6 +56,8 @@ class ManagedIdentity:
         if self._metadata_url is not None or not endpoint:
             base = (self._metadata_url or _METADATA_URL).rstrip("/")
             answer = await self._get(f"{base}{_PATH}", "2018-02-01", (("metadata", "true"),))
+            if answer.status in _NOT_READY:
+                raise _not_ready(answer.status)
         elif secret:
             if re.fullmatch(r"[!-~]+", secret) is None:
                 raise refused_by("IDENTITY_HEADER contains a character that cannot be sent.")
@@ -92,6 +97,12 @@ class ManagedIdentity:
         if not 0 < len(data) <= _ARC_MAX_BYTES or re.fullmatch(rb"[\x21-\x7e]+", data) is None:
             raise FileFault("it has no key")
         return data.decode()
+
+
+def _not_ready(status: int) -> UpstreamError:
+    error = UpstreamError("upstream_overloaded", f"{METADATA_SERVICE} is not ready.")
+    error.report = ErrorReport(status=status)
+    return error
 
 
 def _life_s(answer: Fetched, otherwise: float | None) -> float | None:
