@@ -40,8 +40,8 @@ SHORT = {
     "upstream/authorized.py AuthorizedCall.head_received": "one request is sent again with a new credential",
     "upstream/batch.py BatchCall._open_more": "one call of a request",
     "upstream/credential.py RefreshedCredential._start": "one refresh, bounded by its timeout",
-    "upstream/dial.py Dialler._lookup_addresses": "one look-up of a name",
     "upstream/dial.py Dialler._race": "one attempt to connect",
+    "upstream/lookup.py look_up": "one look-up of a name",
     "upstream/http1.py Http1Call.send_again": "one request is sent again on a new connection",
     # Over by themselves.
     "server/process/gateway.py Gateway.reload": "closes an upstream that is not used any more",

@@ -6,7 +6,8 @@ and another target is tried first where there is one.
 
 import asyncio
 import socket
-from collections.abc import Callable
+import threading
+from collections.abc import AsyncIterator, Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ import pytest
 
 from support.answers import openai_stream, openai_whole
 from support.certificate import Certificate, make_certificate
+from support.deadlines import WAIT_TIMEOUT_S
 from support.gateway import gateway, providers
 from support.outcome import (
     ALIAS,
@@ -76,24 +78,25 @@ class Resolver:
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.is_asked = asyncio.Event()
-        self.may_answer = asyncio.Event()
+        self.may_answer = threading.Event()
         self.may_answer.set()
-        self._system = loop.getaddrinfo
+        self._loop = loop
+        self._system = socket.getaddrinfo
 
-    async def __call__(self, host: str, port: int, **hints: int) -> list[Any]:
+    def __call__(self, host: str, port: int, **hints: int) -> list[Any]:
         if host != "nx.invalid":
-            return await self._system(host, port, **hints)
-        self.is_asked.set()
-        await self.may_answer.wait()
+            return self._system(host, port, **hints)
+        self._loop.call_soon_threadsafe(self.is_asked.set)
+        self.may_answer.wait(WAIT_TIMEOUT_S)
         raise socket.gaierror(socket.EAI_NONAME, f"{host}: canary")
 
 
 @pytest.fixture
-async def resolver(monkeypatch: pytest.MonkeyPatch) -> Resolver:
-    loop = asyncio.get_running_loop()
-    made = Resolver(loop)
-    monkeypatch.setattr(loop, "getaddrinfo", made)
-    return made
+async def resolver(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Resolver]:
+    made = Resolver(asyncio.get_running_loop())
+    monkeypatch.setattr(socket, "getaddrinfo", made)
+    yield made
+    made.may_answer.set()
 
 
 @pytest.mark.usefixtures("resolver")

@@ -19,7 +19,6 @@ from support.upstream_server import (
     UpstreamServer,
     refusing,
     swallowing,
-    turns,
     using,
 )
 
@@ -94,11 +93,10 @@ async def test_of_several_addresses_the_one_that_answered_is_traced(monkeypatch:
     async with UpstreamServer() as server, using(Endpoint(base_url="http://provider.example")) as upstream:
         with refusing() as dead:
 
-            async def getaddrinfo(*_: object, **__: object) -> list[tuple[Any, ...]]:
-                await turns()
+            def getaddrinfo(*_: object, **__: object) -> list[tuple[Any, ...]]:
                 return [(socket.AF_INET, 1, 6, "", ("127.0.0.1", port)) for port in (dead, server.port)]
 
-            monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", getaddrinfo)
+            monkeypatch.setattr(socket, "getaddrinfo", getaddrinfo)
             call = await upstream.open(REQUEST, Recorder())
             assert trace_of(call).address == f"127.0.0.1:{server.port}"  # not of the one that refused
             call.abort()

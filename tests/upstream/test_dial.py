@@ -6,6 +6,7 @@ import resource
 import socket
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
+from threading import Event
 from typing import Any
 
 import pytest
@@ -51,15 +52,32 @@ def resolving(monkeypatch: pytest.MonkeyPatch, *addresses: tuple[Any, ...]) -> l
     """The resolver, which is beyond our reach, answers with these. What it was asked is given back."""
     asked: list[str] = []
 
-    async def getaddrinfo(host: str, port: int, **_: object) -> list[tuple[Any, ...]]:
+    def getaddrinfo(host: str, port: int, **_: object) -> list[tuple[Any, ...]]:
         assert (host, port) == ("provider.example", 80)
         asked.append(host)
-        await turns()
         families = [socket.AF_INET6 if ":" in address[0] else socket.AF_INET for address in addresses]
         return [(family, 1, 6, "", address) for family, address in zip(families, addresses, strict=True)]
 
-    monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", getaddrinfo)
+    monkeypatch.setattr(socket, "getaddrinfo", getaddrinfo)
     return asked
+
+
+@contextmanager
+def silent_resolver(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+    """It answers nothing, until the end. What it was asked is given."""
+    asked: list[str] = []
+    is_over = Event()
+
+    def getaddrinfo(host: str, *_: object, **__: object) -> None:
+        asked.append(host)
+        is_over.wait(WAIT_TIMEOUT_S)
+        raise socket.gaierror(socket.EAI_AGAIN, "no answer")
+
+    monkeypatch.setattr(socket, "getaddrinfo", getaddrinfo)
+    try:
+        yield asked
+    finally:
+        is_over.set()
 
 
 async def test_refused() -> None:
@@ -82,13 +100,23 @@ async def test_a_connection_that_is_never_made() -> None:
 
 
 async def test_a_name_that_is_never_looked_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def getaddrinfo(*_: object, **__: object) -> None:
-        await asyncio.get_running_loop().create_future()
+    with silent_resolver(monkeypatch) as asked:
+        for _ in range(5):  # whoever asks again joins the look-up that hangs
+            error = await opening_fails(Endpoint(base_url="http://provider.example", connect_s=AT_ONCE_S))
+            assert error.code == "upstream_timeout"
+            assert len(asyncio.all_tasks()) == 1
+        assert asked == ["provider.example"]
 
-    monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", getaddrinfo)
-    error = await opening_fails(Endpoint(base_url="http://provider.example", connect_s=AT_ONCE_S))
-    assert error.code == "upstream_timeout"
-    assert len(asyncio.all_tasks()) == 1
+
+async def test_names_that_are_never_looked_up_are_in_nobodys_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    names = {f"p{number}.example" for number in range(40)}  # more than the threads of any loop
+    with silent_resolver(monkeypatch) as asked:
+        endpoints = [Endpoint(base_url=f"http://{name}", connect_s=AT_ONCE_S) for name in names]
+        errors = await asyncio.gather(*map(opening_fails, endpoints))
+        assert {error.code for error in errors} == {"upstream_timeout"}
+        assert set(asked) == names
+        async with asyncio.timeout(WAIT_TIMEOUT_S):
+            assert await asyncio.to_thread(int) == 0
 
 
 async def test_a_name_is_looked_up_once_for_all_who_ask_at_the_same_time(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -107,11 +135,10 @@ async def test_a_name_is_looked_up_once_for_all_who_ask_at_the_same_time(monkeyp
 
 
 async def test_a_look_up_that_fails_fails_for_all(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def getaddrinfo(*_: object, **__: object) -> None:
-        await turns()
+    def getaddrinfo(*_: object, **__: object) -> None:
         raise socket.gaierror(socket.EAI_NONAME, "no such name")
 
-    monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", getaddrinfo)
+    monkeypatch.setattr(socket, "getaddrinfo", getaddrinfo)
     async with using(Endpoint(base_url="http://provider.example")) as upstream:
         results = await asyncio.gather(*(upstream.open(REQUEST, Recorder()) for _ in range(3)), return_exceptions=True)
     assert [result.code for result in results if isinstance(result, StreamweirError)] == ["upstream_dns_failed"] * 3

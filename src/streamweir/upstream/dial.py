@@ -13,6 +13,7 @@ import socket
 import ssl
 import time
 from collections.abc import Iterable
+from ipaddress import ip_address
 from itertools import zip_longest
 from typing import Any, NamedTuple, cast
 
@@ -20,6 +21,7 @@ from streamweir.core.call_trace import CallTrace
 from streamweir.core.errors import ErrorReport, GatewayFault, StreamweirError, UpstreamError
 from streamweir.upstream.address import Address, Proxy
 from streamweir.upstream.connection import Connection
+from streamweir.upstream.lookup import look_up
 from streamweir.upstream.pool import Pool
 from streamweir.upstream.tunnel import open_tunnel
 
@@ -91,8 +93,6 @@ class Dialler:
         self._ca_file = ca_file
         self._unknown_host = unknown_host if proxy is None else ""  # else it is the proxy's name
         self._context: asyncio.Future[ssl.SSLContext] | None = None
-        self._lookup: asyncio.Task[list[SocketAddress]] | None = None
-        self._lookup_waiters = 0
 
     async def dial(self) -> Connection:
         """Raises `UpstreamError`, or `GatewayFault` if this machine has no resources left."""
@@ -128,28 +128,12 @@ class Dialler:
 
     async def _connect_any(self, steps: "_Steps") -> ConnectedTransport:
         steps.begin("dns_s")
-        addresses = await self._lookup_addresses()
+        peer = self._proxy or self._address
+        addresses = await _addresses_of(peer.host, peer.port)
         steps.begin("connect_s")
         if len(addresses) == 1:
             return await self._connect(addresses[0], steps.trace)
         return await self._race(addresses, steps.trace)
-
-    async def _lookup_addresses(self) -> list[SocketAddress]:
-        # Concurrent requests share one lookup, because the resolver has few threads: with many requests the last ones
-        # would miss their deadline. The result is not cached; the last waiter cancels the lookup.
-        if self._lookup is None:
-            peer = self._proxy or self._address
-            loop = asyncio.get_running_loop()
-            self._lookup = loop.create_task(_resolve(peer.host, peer.port))
-        lookup = self._lookup
-        self._lookup_waiters += 1
-        try:
-            return list(await asyncio.shield(lookup))
-        finally:
-            self._lookup_waiters -= 1
-            if not self._lookup_waiters:
-                lookup.cancel()
-                self._lookup = None
 
     async def _race(self, addresses: list[SocketAddress], trace: CallTrace) -> ConnectedTransport:
         loop = asyncio.get_running_loop()
@@ -208,9 +192,16 @@ class Dialler:
             raise UpstreamError("upstream_tls_failed", "The CA certificates of the provider cannot be read.") from error
 
 
-async def _resolve(host: str, port: int) -> list[SocketAddress]:
-    loop = asyncio.get_running_loop()
-    return interleave_families(await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM))
+async def _addresses_of(host: str, port: int) -> list[SocketAddress]:
+    return [(host, port)] if _is_address(host) else interleave_families(await look_up(host, port))
+
+
+def _is_address(host: str) -> bool:
+    try:
+        ip_address(host)
+    except ValueError:
+        return False
+    return True
 
 
 def _make_context(ca_file: str | None) -> ssl.SSLContext:
