@@ -95,3 +95,24 @@ async def test_a_refresh_that_failed_is_logged_without_secrets(log: io.StringIO)
     assert (event["code"], event["is_valid"], event["pause_s"]) == ("upstream_auth_failed", False, 1.0)
     assert "geheim" not in log.getvalue()
     assert "AKIAEXAMPLE" not in log.getvalue()
+
+
+async def test_what_a_token_service_quotes_is_masked_in_the_log(log: io.StringIO) -> None:
+    quoted = (
+        b"<Code>AccessDenied</Code><Message>No role for geheim-tenant-1, signed with AKIA and geheim~geheim.</Message>"
+    )
+    async with ScriptedUpstream(whole(quoted, 403)) as services:
+        aws = AwsAuth(
+            access_key_id="AKIAEXAMPLE000000001",
+            secret_access_key="geheim~geheim",  # noqa: S106
+            role_arn="arn:aws:iam::123456789012:role/gateway",
+            external_id="geheim-tenant-1",
+            sts_url=origin_of(services),
+        )
+        authorizer = authorizer_for(provider(aws=aws))
+        assert authorizer is not None
+        with pytest.raises(StreamweirError, match="AccessDenied"):
+            await authorizer.headers_for(REQUEST)
+        await authorizer.close()
+    close_log()
+    assert json.loads(log.getvalue())["detail"] == "No role for ***, signed with AKIA and ***."

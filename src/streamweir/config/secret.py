@@ -7,7 +7,7 @@ common words.
 
 import re
 
-from streamweir.config.model import Config
+from streamweir.config.model import Config, Provider
 
 MIN_SECRET_LENGTH = 12
 MASK = "****"
@@ -35,17 +35,23 @@ def secrets_of(config: Config) -> list[str]:
 
 def secrets_for(config: Config, provider: str) -> set[str]:
     """What is sent to a provider, and may be quoted by it."""
-    sent: list[str] = []
+    known: set[str] = set()
     for each in config.providers:
         if each.name == provider:
-            sent += [each.api_key, *each.headers.values()]
-            sent += [credential.key for credential in each.api_keys if credential.key is not None]
-            for table in (each.aws, each.google, each.entra):
-                sent += [getattr(table, name) or "" for name in table.secrets] if table is not None else []
+            known |= secrets_in(each)
     for model in config.models:
         for target in model.targets:
             if target.provider == provider:
-                sent += target.headers.values()
+                known |= {str(value) for value in target.headers.values() if len(value) >= MIN_SECRET_LENGTH}
+    return known
+
+
+def secrets_in(provider: Provider) -> set[str]:
+    """What is sent to it and to its token service, apart from the headers of targets."""
+    sent = [provider.api_key, *provider.headers.values()]
+    sent += [credential.key for credential in provider.api_keys if credential.key is not None]
+    for table in (provider.aws, provider.google, provider.entra):
+        sent += [getattr(table, name) or "" for name in table.secrets] if table is not None else []
     return {str(secret) for secret in sent if len(secret) >= MIN_SECRET_LENGTH}
 
 

@@ -13,6 +13,7 @@ from msgspec import structs
 from streamweir.config.address import base_url_of
 from streamweir.config.cloud import AwsAuth, EntraAuth, GoogleAuth
 from streamweir.config.model import Provider as ProviderConfig
+from streamweir.config.secret import secrets_in
 from streamweir.server.telemetry.log import logger
 from streamweir.upstream.authorized import Authorizer
 from streamweir.upstream.credential import RefreshFailure
@@ -46,7 +47,7 @@ def _aws(provider: ProviderConfig) -> Authorizer:
         base_url=base_url_of(provider) or "",
         service=_AWS_SERVICES[provider.kind],
         headers=tuple(provider.headers.items()),
-        on_failure=partial(_log, provider.name),
+        on_failure=partial(_log, provider),
     )
 
 
@@ -62,7 +63,7 @@ def _google(provider: ProviderConfig) -> Authorizer:
         proxy=provider.proxy,
         ca_file=provider.ca_file,
     )
-    return google.authorizer_of(settings, on_failure=partial(_log, provider.name))
+    return google.authorizer_of(settings, on_failure=partial(_log, provider))
 
 
 def _entra(provider: ProviderConfig) -> Authorizer:
@@ -70,7 +71,7 @@ def _entra(provider: ProviderConfig) -> Authorizer:
 
     own = structs.asdict(provider.entra or EntraAuth())
     settings = entra.EntraSettings(**own, proxy=provider.proxy, ca_file=provider.ca_file)
-    return entra.authorizer_of(settings, on_failure=partial(_log, provider.name))
+    return entra.authorizer_of(settings, on_failure=partial(_log, provider))
 
 
 _CLOUDS: dict[str, Callable[[ProviderConfig], Authorizer]] = {
@@ -81,15 +82,15 @@ _CLOUDS: dict[str, Callable[[ProviderConfig], Authorizer]] = {
 """By the kind of provider."""
 
 
-def _log(provider: str, failure: RefreshFailure) -> None:
+def _log(provider: ProviderConfig, failure: RefreshFailure) -> None:
     error = failure.error
     logger.warning(
         "credential not refreshed",
-        provider=provider,
+        provider=provider.name,
         service=failure.service,
         code=error.code,
         reason=error.message,
-        detail=error.report.message() if error.report is not None else None,
+        detail=error.report.message(secrets_in(provider)) if error.report is not None else None,
         is_valid=failure.is_valid,
         pause_s=failure.pause_s,
     )
