@@ -139,6 +139,85 @@ async def test_a_rule_that_a_reload_adds_counts_what_was_spent_and_what_is_runni
         assert spent == 400 * MILLI
 
 
+@each_database
+async def test_a_rule_that_comes_back_counts_what_began_while_it_was_away(database: str, tmp_path: Path) -> None:
+    """Memory and database agree in the end (`keeping`): else what it reserved would be given back, and spent again."""
+    go_on = asyncio.Event()
+
+    def script(seen: Seen) -> Sequence[Step]:
+        body = openai_whole(usage=(7, 3))
+        return [Head(200, "application/json"), *([Wait(go_on)] if seen.json.get("seed") else []), Send(body), End()]
+
+    async with keeping(script, tmp_path, MODEL + USERS.format("1"), database=database) as setup:
+        secret = await setup.new_key()
+
+        def reload(rules: str) -> None:
+            store = f'[store]\nurl = "{setup.gate.gateway.runtime.config.store.url}"\nbudget_wait_s = 0\n'
+            setup.gate.gateway.reload(configured(providers(up=setup.up.base_url) + store + MODEL + rules))
+
+        assert (await ask(setup, secret, "ann")).status == 200
+        reload("")
+        running = asyncio.create_task(setup.gate.ask(model="m", key=secret, max_tokens=950, user="ann", seed=1))
+        await setup.up.seen(2)
+        reload(USERS.format("1"))
+        refused = await ask(setup, secret, "ann")
+        assert (refused.status, error(refused)["budget"]["spent_usd"]) == (429, 0.01)
+        assert error(refused)["budget"]["reserved_usd"] > 0.95
+        go_on.set()
+        assert (await running).status == 200
+        assert (await ask(setup, secret, "ann")).status == 200
+        assert list((await setup.read(rule_accounts)).values()) == [30 * MILLI]
+
+
+async def test_a_rule_that_a_reload_adds_while_a_request_is_decided_counts_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    go_on = asyncio.Event()
+    script: list[Step] = [Head(200, "application/json"), Wait(go_on), Send(openai_whole(usage=(7, 3))), End()]
+    async with keeping(script, tmp_path) as setup:
+        secret, store = await setup.new_key(budget_nano=9000 * MILLI), setup.storage.store
+        config = f'[store]\nurl = "{setup.gate.gateway.runtime.config.store.url}"\nbudget_wait_s = 0\n' + MODEL
+        read = store.read
+
+        async def slow_read(*asked: Any, **more: Any) -> Any:
+            """Of the key's account."""
+            found = await read(*asked, **more)
+            rules = configured(providers(up=setup.up.base_url) + config + USERS.format("1"))
+            setup.gate.gateway.reload(rules)
+            return found
+
+        with monkeypatch.context() as patched:
+            patched.setattr(store, "read", slow_read)
+            running = asyncio.create_task(setup.gate.ask(model="m", key=secret, max_tokens=900, user="ann"))
+            await setup.up.seen(1)
+        assert (await ask(setup, secret, "ann")).status == 429, "the other has reserved nearly all of it"
+        go_on.set()
+        assert (await running).status == 200
+        assert (await ask(setup, secret, "ann")).status == 200
+
+
+async def test_a_reload_while_accounts_are_read_refuses_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It forgets what was read of the first one, while the second one is read."""
+    team = '[[limits]]\nname = "team"\nper = "workspace"\nbudget_usd = {}\n'
+    async with keeping(answers(False), tmp_path, MODEL + USERS.format("1") + team.format(5)) as setup:
+        secret, store, reads = await setup.new_key(), setup.storage.store, 0
+        config = f'[store]\nurl = "{setup.gate.gateway.runtime.config.store.url}"\nbudget_wait_s = 0\n' + MODEL
+        read = store.read
+
+        async def slow_read(*asked: Any, **more: Any) -> Any:
+            nonlocal reads
+            reads += 1
+            found = await read(*asked, **more)
+            if reads == 2:
+                rules = USERS.format("1") + team.format(6)
+                setup.gate.gateway.reload(configured(providers(up=setup.up.base_url) + config + rules))
+            return found
+
+        with monkeypatch.context() as patched:
+            patched.setattr(store, "read", slow_read)
+            assert (await ask(setup, secret, "ann")).status == 200
+
+
 def dearest(seen: Seen) -> Sequence[Step]:
     """Nearly the 184 tokens that are reserved for a prompt of these bytes, and the whole answer."""
     limit = seen.json.get("max_completion_tokens") or seen.json["max_tokens"]

@@ -143,6 +143,23 @@ async def test_what_is_spent_counts_even_if_its_process_did_not_know_the_rule(da
 
 
 @each_database
+async def test_a_request_whose_process_does_not_know_the_rule_is_held_on_its_accounts(
+    database: str, tmp_path: Path
+) -> None:
+    """So that nobody else spends its money when the rule comes back while it runs."""
+    async with books_on(database, tmp_path) as store:
+        await book(store, hold("r1", 10, end_user="ann", accounts=EACH), settle("r1", 5, end_user="ann"))
+        await book(store, hold("r2", 10, end_user="ann"))
+        await book(store, hold("r3", 7, end_user="ann"), hold("r4", 1, end_user="bob", accounts=(BOB,)))
+        assert await sums(store, *EACH, BOB) == [(5, 17), (5, 18), (5, 18), (0, 1)]
+        await book(store, extend("r2", amount=3))
+        await store.read(assert_sound)
+        await book(store, settle("r2", 6, end_user="ann"), settle("r3", 1, end_user="ann"))
+        assert await sums(store, *EACH, BOB) == [(12, 0), (12, 1), (12, 1), (0, 1)]
+        await store.read(assert_sound)
+
+
+@each_database
 async def test_a_request_fits_all_of_its_accounts_or_none(database: str, tmp_path: Path) -> None:
     async with books_on(database, tmp_path) as store:
         charges = [BudgetCharge(id, 100, "budget_exceeded") for id in EACH]
@@ -187,12 +204,12 @@ async def test_accounts_of_past_periods_are_deleted_and_come_back_if_they_are_ne
         just_ended = ends_ms(ANN) + ENDED_MS
         assert await purged(store, just_ended) == 0
         assert await purged(store, just_ended + 1) == 1, "not those that hold something, and not those that go on"
-        assert await sums(store, *EACH, running) == [None, (40, 0), (40, 0), (0, 5)]
+        assert await sums(store, *EACH, running) == [None, (40, 5), (40, 5), (0, 5)]
         await store.read(assert_sound)
         assert await store.read(lambda conn: used_of(conn, [ANN])) == {ANN: 40}
         # A journal that was found late.
         await book(store, hold("r2", 9, end_user="ann", accounts=EACH), settle("r2", 7, end_user="ann"))
-        assert await sums(store, *EACH) == [(47, 0)] * 3
+        assert await sums(store, *EACH) == [(47, 0), (47, 5), (47, 5)]
         await book(store, settle("r3", 4, end_user="eve"))
         await store.read(assert_sound)
         assert await purged(store, ends_ms(OF_KEY) + ENDED_MS + 1) == 3

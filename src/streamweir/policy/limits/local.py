@@ -268,8 +268,13 @@ class LocalLimits:
             del self._accounts[account]
         for request_id, accounts in more.items():
             reservation = self._open.get(request_id) or self._expired.get(request_id)
-            if reservation is not None:
-                reservation.accounts += tuple([each for each in accounts if each not in reservation.accounts])
+            if reservation is None:
+                continue
+            added = [each for each in accounts if each not in reservation.accounts]
+            reservation.accounts += tuple(added)
+            for account in added:
+                if account in self._missed:  # what is read of it now may be without the reservation
+                    self._missed[account] += 1
 
     def has_account(self, account: str) -> bool:
         return account in self._accounts

@@ -123,6 +123,7 @@ class Accounting:
 
     async def open(self, request: ReservationRequest) -> tuple[Reservation, Headers]:
         """Admits a request. Raises `Refusal`. The hold is written to the journal later: see `Reservation.written`."""
+        rules = self._account_limits.rules
         account_limits = self._account_limits_of(request)
         if account_limits.charges:
             limits, make = self._newest_limits_of, partial(self._make_reservation, request)
@@ -144,6 +145,8 @@ class Accounting:
                 self._limiter.release(request.request_id)
                 raise Refusal(unavailable()) from None
         self._open[request.request_id] = reservation
+        if rules is not self._account_limits.rules:  # a reload has changed them, and did not find it here
+            self._limiter.rules_changed(self._account_limits.rule_accounts_of((reservation,), self.directory))
         return reservation, headers
 
     def withdraw(self, reservation: Reservation) -> None:
@@ -325,6 +328,7 @@ class Accounting:
 
     async def _decide(self, reservation: Reservation) -> LimitDecision:
         """In its own task: if the caller disconnects meanwhile, the reservation must still be undone."""
+        rules = self._account_limits.rules
         task = asyncio.get_running_loop().create_task(
             self._limiter.reserve(reservation.limit_request, reservation.hold)
         )
@@ -334,12 +338,14 @@ class Accounting:
             raise Refusal(error) from None
         except asyncio.CancelledError:
             self._cancelled[reservation.hold.request_id] = None
-            undo_task = asyncio.get_running_loop().create_task(self._undo(reservation, task))
+            undo_task = asyncio.get_running_loop().create_task(self._undo(reservation, task, rules))
             self._undo_tasks.add(undo_task)
             undo_task.add_done_callback(self._undo_tasks.discard)
             raise
 
-    async def _undo(self, reservation: Reservation, task: "asyncio.Task[LimitDecision]") -> None:
+    async def _undo(
+        self, reservation: Reservation, task: "asyncio.Task[LimitDecision]", rules: tuple[LimitRule, ...]
+    ) -> None:
         await asyncio.wait({task})
         record = self._cancelled.pop(reservation.hold.request_id)
         result = task.result() if not task.cancelled() and task.exception() is None else None
@@ -347,6 +353,8 @@ class Accounting:
             self._limiter.release(reservation.hold.request_id)
             if result.is_recorded and self.writer is not None:
                 self.writer.put(self._settle_cancelled(reservation, record), required=True)
+                if rules is not self._account_limits.rules:  # sums that were read since may have its hold
+                    self._limiter.rules_changed({})
                 return
         if record is not None:
             self.refused(record)

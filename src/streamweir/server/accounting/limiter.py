@@ -140,11 +140,14 @@ class MemoryLimiter:
 
     async def reserve(self, request: LimitRequest, hold: Hold) -> LimitDecision:
         deadline = time.monotonic() + self._decision_s
-        for charge in request.charges:
-            if not self._limits.has_account(charge.account):
-                await self._seed(charge.account, deadline)
-        decision = self._limits.reserve(request, time.monotonic())
-        if decision.missing:  # it was evicted while another account was loaded
+        for _ in range(_MAX_READS):
+            for charge in request.charges:
+                if not self._limits.has_account(charge.account):
+                    await self._seed(charge.account, deadline)
+            decision = self._limits.reserve(request, time.monotonic())
+            if not decision.missing:
+                break
+        else:  # again and again, an account was evicted, or forgotten by a reload, while another one was loaded
             raise unavailable()
         if decision.refusal is not None or hold.idempotency is None or self._writer is None:
             return LimitDecision(decision=decision)

@@ -5,7 +5,8 @@ nothing. A request is reserved (it is open, the ledger has its reservation), ext
 open, the ledger has its settlement, the request log its row), all under the lock of its workspace's account. A
 settlement releases what the ledger has reserved, whatever the entry says. Its price is added to every account that its
 key has for the time of the request, whichever accounts the reservation named: budgets are added, removed and get
-other periods while requests run. The same holds for accounts of rules (`store.ledger.rule_accounts`).
+other periods while requests run. The same holds for accounts of rules (`store.ledger.rule_accounts`), and a reservation
+is held on all of them as well: its process may not know a rule, or not yet again.
 
 Most entries are new, and a batch is written as if all were. If the database reports that a row exists already, the
 caller rolls back and applies the batch again with `check_existing`, which looks existing rows up first. It also cleans
@@ -75,8 +76,8 @@ _Spender = tuple[str, str, str, int]
 """Workspace, key, digest of the end user, and hour."""
 
 
-def _spender_of(row: Row) -> _Spender:
-    return row.workspace_id or "", row.key_id or "", digest_of_user(row.end_user), row.at_ms // HOUR_MS
+def _spender_of(entry: Row | Hold) -> _Spender:
+    return entry.workspace_id or "", entry.key_id or "", digest_of_user(entry.end_user), entry.at_ms // HOUR_MS
 
 
 class _Plan(Struct):
@@ -87,8 +88,8 @@ class _Plan(Struct):
     """Accounts of keys and rules that are charged, and their workspaces."""
     keys: set[tuple[str, int]] = set()
     """Keys, each with the hour of one of its requests: its existing accounts are updated."""
-    spent: set[_Spender] = set()
-    """Who has spent: the existing accounts of rules for them are updated."""
+    spenders: set[_Spender] = set()
+    """Who reserves or has spent: the existing accounts of rules for them are updated."""
     held: set[str] = set()
     others: dict[str, None] = {}
     """Requests that the batch refers to without having opened them before."""
@@ -105,13 +106,14 @@ def _plan(entries: Sequence[Entry]) -> _Plan:
             workspaces.add(row.workspace_id or "")
             if row.key_id is not None:
                 plan.keys.add((row.key_id, row.at_ms // HOUR_MS))
-            plan.spent.add(_spender_of(row))
+            plan.spenders.add(_spender_of(row))
             if row.request_id not in held:
                 others[row.request_id] = None
             logged.append(row.request_id)
         elif isinstance(entry, Hold):
             workspaces.add(entry.workspace_id)
             plan.keys.add((entry.key_id, entry.at_ms // HOUR_MS))
+            plan.spenders.add(_spender_of(entry))
             if entry.account is not None:
                 plan.owners[entry.account] = entry.workspace_id
             plan.owners.update(dict.fromkeys(entry.accounts, entry.workspace_id))
@@ -149,10 +151,10 @@ class _Batch:
         if plan.extended:
             plan.workspaces.update(state.workspace_id for state in find_open(conn, plan.extended).values())
         self._accounts.update(accounts.lock(conn, plan.workspaces, plan.owners, _possible_accounts(plan.keys)))
-        if plan.spent:  # under the locks: another transaction may have created the first account of a rule meanwhile
+        if plan.spenders:  # under the locks: another transaction may have created the first account of a rule meanwhile
             self._scopes = rule_accounts.find_scopes(conn, sorted(plan.workspaces))
             if self._scopes:
-                of_rules = rule_accounts.possible_accounts(self._scopes, plan.spent)
+                of_rules = rule_accounts.possible_accounts(self._scopes, plan.spenders)
                 self._accounts.update(accounts.lock(conn, (), others=of_rules))
         others = plan.others
         if check_existing:
@@ -223,6 +225,8 @@ class _Batch:
         )
         if state.account is None:  # the key had no budget then; an account that was created since takes it
             state.account = next(iter(self._key_accounts(state)), None)
+        if self._scopes:  # likewise
+            state.accounts = tuple(dict.fromkeys((*entry.accounts, *sorted(self._rule_accounts(entry)))))
         self._rows_to_write.ledger.append(
             (entry.at_ms, "hold", entry.workspace_id, entry.key_id, id, -entry.amount, None, None)
         )
@@ -265,7 +269,7 @@ class _Batch:
         rows.ledger.append(settlement)
         self._change(state, spent, -held)
         if spent and self._scopes:
-            for account in rule_accounts.possible_accounts(self._scopes, [_spender_of(row)]) & self._accounts:
+            for account in self._rule_accounts(row):
                 self._add(account, spent, 0)
         if id in self._logged:
             rows.replaced.append((id,))
@@ -316,6 +320,10 @@ class _Batch:
         if found is None:
             found = self._accounts_of[key] = sorted(_possible_accounts([key]) & self._accounts)
         return found
+
+    def _rule_accounts(self, entry: Row | Hold) -> set[str]:
+        """The accounts of rules that it counts on, of those that exist."""
+        return rule_accounts.possible_accounts(self._scopes, [_spender_of(entry)]) & self._accounts
 
     def write(self, conn: Connection) -> None:
         rows = self._rows_to_write
