@@ -7,7 +7,7 @@ import pytest
 from streamweir.config.model import Config, Store
 from streamweir.frontends.table import FRONTENDS
 from streamweir.policy.attribution import MAX_TAGS, NOTHING, Attribution, Recorder, read_attribution
-from streamweir.policy.end_user import ANONYMOUS, digest_of_user, hashed, recorded_user
+from streamweir.policy.end_user import ANONYMOUS, EndUserRule, digest_of_user, hash_of_sent, hashed, recorded_user
 from streamweir.server.request.attribution import recorder_of
 
 SAID: dict[str, Any] = {"messages": [{"role": "user", "content": "Hi"}]}
@@ -114,7 +114,15 @@ def test_the_operators_rule_says_what_is_kept_of_an_end_user() -> None:
     found = recorded("hash", {"user": "ann"}).end_user
     assert found == hashed("ann") == recorded_user("ann", "hash") != hashed("bob")
     assert found.startswith("sha256:")
-    assert recorded("hash", {"user": found}).end_user == found
+    assert recorded("none", {"user": found}).end_user is None
+
+
+@pytest.mark.parametrize("rule", ["plain", "hash"])
+def test_a_name_like_the_digest_of_another_end_user_is_a_name(rule: EndUserRule) -> None:
+    """Else it would spend the other one's budget."""
+    names = ("ann", hashed("ann"), hashed(hash_of_sent(hashed("ann"))), hashed("ann").upper(), f" {hashed('ann')} ")
+    found = [recorded(rule, {"user": name}).end_user for name in names]
+    assert len({digest_of_user(name) for name in found}) == len(names)
 
 
 def test_accounts_know_an_end_user_by_whichever_text_is_kept() -> None:

@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from streamweir.core.request import ChatRequest
 from streamweir.frontends.base import Frontend
-from streamweir.policy.end_user import EndUserRule, hashed
+from streamweir.policy.end_user import EndUserRule, hash_of_sent, looks_hashed
 from streamweir.policy.routing.conversation import session_of
 
 MAX_LENGTH = 256
@@ -101,9 +101,10 @@ class Recorder:
     def _end_user(self, text: str) -> str:
         """Of a text that is masked or cut, the digest: else all whose secrets are masked had one budget together."""
         if self._rule == "hash":
-            return hashed(text)
+            return hash_of_sent(text)
         recorded = self._recorded(text)
-        return hashed(text) if recorded and recorded != text.strip() else recorded
+        is_kept = recorded == text.strip() and not looks_hashed(recorded)
+        return hash_of_sent(text) if recorded and not is_kept else recorded
 
     def _recorded(self, text: str) -> str:
         text = text[:_MAX_READ]

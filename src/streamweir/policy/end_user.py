@@ -24,6 +24,16 @@ def hashed(end_user: str) -> str:
     return end_user if _HASHED.fullmatch(end_user) else PREFIX + _digest(end_user)
 
 
+def hash_of_sent(text: str) -> str:
+    """Of a text that a caller sent. One that looks like a digest is not taken for it: else an end user who may choose
+    its name could spend the budget of another."""
+    return PREFIX + _digest(text)
+
+
+def looks_hashed(text: str) -> bool:
+    return _HASHED.fullmatch(text) is not None
+
+
 def recorded_user(end_user: str | None, rule: EndUserRule) -> str | None:
     """What to look for: as it is recorded by the rule."""
     return hashed(end_user) if end_user and rule == "hash" else end_user
