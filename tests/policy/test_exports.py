@@ -156,6 +156,28 @@ def test_what_is_left_out_is_noted() -> None:
     }
 
 
+@pytest.mark.parametrize(
+    ("data", "expected", "notes"),
+    [
+        (
+            b"start_time,num_model_requests,input_tokens,model\n1790812800,3,100,gpt-4o\n",
+            Amounts(requests=3, input_tokens=100),
+            ["input_cached_tokens: its cached input", "output_tokens: its output"],
+        ),
+        (
+            b"usage_date_utc,model_version,usage_input_tokens_no_cache,usage_input_tokens_cache_read,usage_output_tokens\n"
+            b"2026-10-01,claude-haiku-4-5,100,7,5\n",
+            Amounts(cached_tokens=7, output_tokens=5),
+            ["usage_input_tokens_cache_write_5m: its input", "usage_input_tokens_cache_write_1h: its input"],
+        ),
+    ],
+)
+def test_a_column_that_a_file_lacks_is_not_taken_for_zeros(data: bytes, expected: Amounts, notes: list[str]) -> None:
+    found = read_export(data)
+    assert [row.amounts for row in found.rows] == [expected]
+    assert found.notes == [f"The file has no column {note} is not compared." for note in notes]
+
+
 def test_several_pages_in_one_file() -> None:
     page = (DATA / "openai-costs.json").read_bytes().replace(b"\n", b"")
     for data in (b"[%b,%b]" % (page, page), b"%b\n\n%b\n" % (page, page)):
@@ -212,6 +234,7 @@ def test_files_as_other_programs_write_them() -> None:
         ),
         (b"usage_date_utc,model,cost_usd\n2026-10-01,m,NaN\n", "line 2, cost_usd: expected a number, found 'NaN'"),
         (b"usage_date_utc,model,cost_usd\n2026-10-01,m,1,2\n", "line 2 has more values than there are columns"),
+        (b"usage_date_utc,model,cost_usd\n2026-10-01,m,1\n2026-10-02,m\n", "line 3 has fewer values than there are"),
         (b'usage_date_utc,model,cost_usd\n2026-10-01,"m"x,1\n', "line 2 is not CSV"),
         (b"SKU description,Cost (\xe2\x82\xac)\nGemini 3 input,1\n", "not in US dollars"),
         (b"Date,SKU description\n2026-10-01,Gemini 3 input\n", "no column with the cost"),

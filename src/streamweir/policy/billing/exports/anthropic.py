@@ -14,6 +14,7 @@ from streamweir.policy.billing.exports.base import (
     Export,
     ExportError,
     ExportRow,
+    count_in,
     count_of,
     elements,
     further_pages,
@@ -23,6 +24,7 @@ from streamweir.policy.billing.exports.base import (
     rounding_of,
     shown,
     text_of,
+    without_columns,
 )
 
 USAGE_COLUMNS = frozenset({"usage_date_utc", "model_version", "usage_input_tokens_no_cache", "usage_output_tokens"})
@@ -86,16 +88,19 @@ def _result(result: Any, where: str) -> tuple[str, str | None, str | None, Amoun
 
 
 def read_usage_csv(lines: Iterable[tuple[int, Mapping[str, str]]]) -> Export:
-    rows = []
+    rows, notes = [], []
     for number, line in lines:
         where = f"line {number}"
+        parts = [count_in(line, name, where) for name in _INPUT]
+        counts = [count for count in parts if count is not None]
         amounts = Amounts(
-            input_tokens=sum(count_of(line.get(name), f"{where}, {name}") for name in _INPUT),
-            cached_tokens=count_of(line.get(_INPUT[-1]), f"{where}, {_INPUT[-1]}"),
-            output_tokens=count_of(line["usage_output_tokens"], f"{where}, usage_output_tokens"),
+            input_tokens=sum(counts) if len(counts) == len(parts) else None,
+            cached_tokens=parts[-1],
+            output_tokens=count_in(line, "usage_output_tokens", where),
         )
         rows.append(_row(line, where, text_of(line["model_version"]), amounts))
-    return Export(provider="anthropic", what="usage", rows=rows)
+        notes = without_columns(line, dict.fromkeys(_INPUT, "input"))
+    return Export(provider="anthropic", what="usage", rows=rows, notes=notes)
 
 
 def read_cost_csv(lines: Iterable[tuple[int, Mapping[str, str]]]) -> Export:

@@ -72,6 +72,11 @@ def count_of(value: Any, where: str) -> int:
     return int(number)
 
 
+def count_in(line: Mapping[str, str], name: str, where: str) -> int | None:
+    """Of a line of CSV. None: the file has no such column, and nothing is compared with it."""
+    return count_of(line[name], f"{where}, {name}") if name in line else None
+
+
 def nano_of_dollars(value: Any, where: str, *, divided_by: int = 1) -> int:
     """Rounded to nano-dollars. A credit is negative. `divided_by`: 100 for cents."""
     number = _decimal(value, where)
@@ -179,6 +184,12 @@ def elements(document: Any, name: str, where: str) -> list[Any]:
     if not isinstance(found, list):
         raise ExportError(f"{where}.{name}: expected a list")
     return found
+
+
+def without_columns(line: Mapping[str, str] | None, columns: Mapping[str, str]) -> list[str]:
+    """`line`: any of the file. `columns`: what each of them is needed for."""
+    missing = [name for name in columns if line is not None and name not in line]
+    return [f"The file has no column {name}: its {columns[name]} is not compared." for name in missing]
 
 
 def further_pages(has_more: bool) -> list[str]:

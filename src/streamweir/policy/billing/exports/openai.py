@@ -13,6 +13,7 @@ from streamweir.policy.billing.exports.base import (
     Export,
     ExportError,
     ExportRow,
+    count_in,
     count_of,
     elements,
     further_pages,
@@ -21,10 +22,12 @@ from streamweir.policy.billing.exports.base import (
     nano_of_dollars,
     shown,
     text_of,
+    without_columns,
 )
 
 USAGE_COLUMNS = frozenset({"start_time", "num_model_requests", "input_tokens", "model"})
 COST_COLUMNS = frozenset({"start_time", "amount_value", "amount_currency"})
+_MAY_BE_ABSENT = {"input_cached_tokens": "cached input", "output_tokens": "output"}
 _KINDS = ("input", "cached input", "output", "training")
 
 
@@ -75,17 +78,19 @@ def _result(bucket: Any, result: Any, where: str) -> tuple[str, ExportRow]:
 
 
 def read_usage_csv(lines: Iterable[tuple[int, Mapping[str, str]]]) -> Export:
-    return Export(provider="openai", what="usage", rows=list(_usage_rows(lines)))
+    known = list(lines)
+    notes = without_columns(known[0][1] if known else None, _MAY_BE_ABSENT)
+    return Export(provider="openai", what="usage", rows=list(_usage_rows(known)), notes=notes)
 
 
 def _usage_rows(lines: Iterable[tuple[int, Mapping[str, str]]]) -> Iterator[ExportRow]:
     for number, line in lines:
         where = f"line {number}"
         amounts = Amounts(
-            requests=count_of(line["num_model_requests"], f"{where}, num_model_requests"),
-            input_tokens=count_of(line["input_tokens"], f"{where}, input_tokens"),
-            cached_tokens=count_of(line.get("input_cached_tokens"), f"{where}, input_cached_tokens"),
-            output_tokens=count_of(line.get("output_tokens"), f"{where}, output_tokens"),
+            requests=count_in(line, "num_model_requests", where),
+            input_tokens=count_in(line, "input_tokens", where),
+            cached_tokens=count_in(line, "input_cached_tokens", where),
+            output_tokens=count_in(line, "output_tokens", where),
         )
         if line["num_model_requests"]:
             key, model = text_of(line.get("api_key_id")), text_of(line["model"])

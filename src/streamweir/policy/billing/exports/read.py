@@ -69,7 +69,7 @@ def _read_csv(text: str) -> Export:
     for number, record in records:
         columns = [name.strip().lower() for name in record]
         found = frozenset(columns)
-        lines = _lines(records, columns)
+        lines = _lines(records, columns, may_be_short=google.SKU in found)
         if found >= openai.USAGE_COLUMNS:
             return openai.read_usage_csv(lines)
         if found >= openai.COST_COLUMNS:
@@ -98,9 +98,13 @@ def _records(text: str) -> Iterator[tuple[int, list[str]]]:
         raise ExportError(f"line {reader.line_num} is not CSV: {error}") from None
 
 
-def _lines(records: Iterator[tuple[int, list[str]]], columns: Sequence[str]) -> Iterator[tuple[int, Mapping[str, str]]]:
-    """By column. A shorter line has empty values: the sums at the end of Google's files are such."""
+def _lines(
+    records: Iterator[tuple[int, list[str]]], columns: Sequence[str], *, may_be_short: bool
+) -> Iterator[tuple[int, Mapping[str, str]]]:
+    """By column. A shorter line has empty values in Google's files, whose sums are such; elsewhere the file is cut."""
     for number, record in records:
         if len(record) > len(columns):
             raise ExportError(f"line {number} has more values than there are columns")
+        if len(record) < len(columns) and not may_be_short:
+            raise ExportError(f"line {number} has fewer values than there are columns: is the file complete?")
         yield number, dict(zip(columns, record + [""] * (len(columns) - len(record)), strict=True))
