@@ -202,9 +202,14 @@ class DemoGateway:
         secret: str = (await self.ask("POST", "/api/keys", {"name": name, **more}))["secret"]
         return secret
 
-    async def join(self, name: str, role: str, workspace: str) -> tuple[str, str]:
+    async def invite(self, name: str, role: str, **more: str) -> dict[str, Any]:
+        """The new person, with the token of the invitation."""
+        made: dict[str, Any] = await self.ask("POST", "/api/people", {"name": name, "role": role, **more})
+        return made
+
+    async def join(self, name: str, role: str, **more: str) -> tuple[str, str]:
         """The id of a new person, and the token of its session."""
-        made = await self.ask("POST", "/api/people", {"name": name, "role": role, "workspace": workspace})
+        made = await self.invite(name, role, **more)
         body = {"invitation": made["invitation"], "password": "the long way round"}
         async with httpx2.AsyncClient(base_url=self.program.base_url, trust_env=False) as client:
             reply = await client.post("/api/invitation", json=body)
@@ -245,13 +250,26 @@ class Furnished:
     streams: list[RawClient]
     member: str
     """The session of a person whose own these requests are."""
+    owner: str
+    """The session of a person who may do everything."""
+    invitation: str
+
+
+OIDC = """
+[oidc]
+issuer = "https://sso.example.com"
+client_id = "streamweir"
+client_secret = "hush-0123456789"
+url = "https://gateway.example.com"
+name = "Acme"
+"""
 
 
 async def reload(demo: DemoGateway, file: Path) -> None:
     """With a mistake, and then with some changes."""
     text = file.read_text()
     changed = text.replace("idle_s = 600", "idle_s = 300")
-    changed = changed.replace("output = 12.5", "output = 11.0").replace("abcdef", "abc123", 1)
+    changed = changed.replace("output = 12.5", "output = 11.0").replace("abcdef", "abc123", 1) + OIDC
     for each, event in (
         (text.replace("idle_s", "idel_s"), "configuration not reloaded, the previous one stays active"),
         (changed.replace("[server]\n", '[server]\nnode = "gw1"\n', 1), "configuration reloaded"),
@@ -267,7 +285,12 @@ async def furnish(demo: DemoGateway) -> Furnished:
     await demo.ask("POST", "/api/workspaces", {"name": "partner", "prepaid": True})
     await demo.ask("POST", "/api/credits", {"workspace": "partner", "amount_usd": "250", "note": "invoice 2041"})
     limits = {"rpm": 120, "tpm": 400_000, "max_streams": 20, "budget_usd": "40", "budget_period": "month"}
-    ada, member = await demo.join("Ada Lovelace", "member", "product")
+    ada, member = await demo.join("Ada Lovelace", "member", workspace="product")
+    _, owner = await demo.join("Grace Hopper", "owner", email="grace@example.com")
+    await demo.join("Alan Turing", "admin", workspace="product")
+    away, _ = await demo.join("Charles Babbage", "viewer")
+    await demo.ask("PATCH", f"/api/people/{away}", {"disabled": True})
+    invited = await demo.invite("Katherine Johnson", "operator", email="katherine@example.com")
     rules = {"max_keys": 5, "budget_usd": "100", "budget_period": "month", "models": ["gpt-*", "claude-*", "assistant"]}
     await demo.ask("PATCH", f"/api/workspaces/{space}/member-keys", rules)
     helpdesk = await demo.new_key("helpdesk", workspace=space, log_content=True, person=ada, **limits)
@@ -293,7 +316,7 @@ async def furnish(demo: DemoGateway) -> Furnished:
             (helpdesk, "o4-mini"),
         )
     ]
-    return Furnished(told, refused, called, streams, member)
+    return Furnished(told, refused, called, streams, member, owner, invited["invitation"])
 
 
 @asynccontextmanager

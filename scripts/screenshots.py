@@ -97,6 +97,21 @@ async def see_streams(page: Page) -> None:
     await expect(page.get_by_text("streaming", exact=True).first).to_be_visible()
 
 
+async def open_person(page: Page) -> None:
+    await page.get_by_role("link", name="Ada Lovelace", exact=True).first.click()
+    await expect(page.get_by_role("dialog").get_by_role("button", name="Disable")).to_be_visible()
+
+
+async def open_invitation_form(page: Page) -> None:
+    await page.get_by_role("button", name="Invite somebody").click()
+    await page.get_by_label("Role", exact=True).select_option("Workspace admin")
+    await expect(page.get_by_label("E-mail address", exact=True)).to_be_visible()
+
+
+async def see_provider(page: Page) -> None:
+    await expect(page.get_by_role("button", name="Sign in with Acme")).to_be_visible()
+
+
 async def open_menu(page: Page) -> None:
     menu = page.get_by_role("button", name="Menu")
     if await menu.is_visible():
@@ -161,6 +176,25 @@ def member_shots(told: str) -> list[Shot]:
     ]
 
 
+def people_shots() -> list[Shot]:
+    """As an owner sees them who has signed in by name."""
+    return [
+        Shot("people", "/people"),
+        Shot("person", "/people", open_person),
+        Shot("person-new", "/people", open_invitation_form),
+        Shot("account", "/account"),
+    ]
+
+
+def gate_shots(invitation: str) -> list[Shot]:
+    """Before anybody has signed in."""
+    return [
+        Shot("signin-provider", "", see_provider),
+        Shot("invitation", f"/invitation#{invitation}", see_provider),
+        Shot("invitation-used", "/invitation#sw-invite-used"),
+    ]
+
+
 EMPTY = [
     Shot("first-overview", ""),
     Shot("first-live", "/live"),
@@ -170,6 +204,8 @@ EMPTY = [
     Shot("first-workspaces", "/workspaces"),
     Shot("first-models", "/models"),
     Shot("first-audit", "/audit"),
+    Shot("first-settings", "/settings"),
+    Shot("first-people", "/people"),
 ]
 
 
@@ -177,7 +213,7 @@ async def sign_in(page: Page, demo: DemoGateway) -> None:
     await page.goto(f"{demo.program.base_url}/console")
     await page.get_by_role("button", name="Secret or key").click()
     await page.get_by_label("Admin secret or admin key").fill(demo.secret)
-    await page.get_by_role("button", name="Sign in").click()
+    await page.get_by_role("button", name="Sign in", exact=True).click()
     await expect(page.get_by_role("navigation", name="Pages")).to_be_visible()
 
 
@@ -200,7 +236,7 @@ async def take(page: Page, out: Path, name: str, width: str, is_cut: bool = Fals
 async def take_all(
     browser: Browser, demo: DemoGateway, wanted: Sequence[Shot], out: Path, session: str | None = None
 ) -> None:
-    """`session`: of a person. None: signed in with the admin secret."""
+    """`session`: of a person; empty: nobody is signed in. None: signed in with the admin secret."""
     for width, size in WIDTHS.items():
         context = await browser.new_context(
             viewport=size, locale="en-GB", timezone_id="UTC", reduced_motion="reduce", base_url=demo.program.base_url
@@ -209,7 +245,7 @@ async def take_all(
         page = await context.new_page()
         if session is None:
             await sign_in(page, demo)
-        else:
+        elif session:
             cookie = {"name": "streamweir", "value": session, "url": demo.program.base_url}
             await context.add_cookies([cookie])  # type: ignore[list-item]
         for shot in wanted:
@@ -234,6 +270,10 @@ async def picture_month(browser: Browser, folder: Path, rows: int, out: Path, on
         await take_all(browser, demo, wanted, out)
         own = [shot for shot in member_shots(furnished.told) if only in shot.name]
         await take_all(browser, demo, own, out, furnished.member)
+        named = [shot for shot in people_shots() if only in shot.name]
+        await take_all(browser, demo, named, out, furnished.owner)
+        outside = [shot for shot in gate_shots(furnished.invitation) if only in shot.name]
+        await take_all(browser, demo, outside, out, "")
 
 
 async def picture_first(browser: Browser, folder: Path, out: Path, only: str) -> None:
@@ -242,7 +282,7 @@ async def picture_first(browser: Browser, folder: Path, out: Path, only: str) ->
         for width, size in WIDTHS.items():
             page = await browser.new_page(viewport=size)
             await page.goto(f"{demo.program.base_url}/console")
-            await expect(page.get_by_role("button", name="Sign in")).to_be_visible()
+            await expect(page.get_by_role("button", name="Sign in", exact=True)).to_be_visible()
             await take(page, out, "signin", width)
             await page.close()
         await take_all(browser, demo, [shot for shot in EMPTY if only in shot.name], out)

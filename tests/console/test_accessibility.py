@@ -67,6 +67,8 @@ def test_pages_with_something_on_them(page: Page, console: Console) -> None:
         ("/requests?model=smart&verdict=completed&min_cost_usd=0.000001", "Requests"),
         ("/workspaces", "Workspaces and credit"),
         ("/models", "Models and providers"),
+        ("/models?tab=providers", "Models and providers"),
+        ("/models?tab=prices", "Models and providers"),
         ("/audit", "Audit"),
         ("/settings", "Settings"),
     ):

@@ -16,12 +16,17 @@ from urllib.parse import urlencode
 
 import httpx2
 from playwright.sync_api import Locator, Page, expect
+from sqlalchemy import Connection
 
 from conftest import SOAKS
 from console.payloads import PAYLOADS
 from streamweir.console.assets import STATIC
+from streamweir.policy.permission import Role
+from streamweir.store.db.clock import now_ms
+from streamweir.store.keys.people import PersonSpec, create_person
 from support.answers import error_body, error_frame, openai_frames
 from support.console_server import Console
+from support.console_session import storage_of
 from support.deadlines import WAIT_TIMEOUT_S
 from support.gateway import KEY, chat_request, text_of
 from support.page_elements import panel
@@ -308,3 +313,45 @@ def test_what_a_member_calls_its_keys_is_text(page: Page, console: Console) -> N
     page.goto("/console/keys?new=1")
     expect(page.get_by_role("dialog", name="New key")).to_be_visible()
     check_is_text(page)
+
+
+def test_what_people_and_callers_call_themselves_is_text(page: Page, console: Console) -> None:
+    """People's names may be the claims of an identity provider."""
+    names = [each for each in PAYLOADS if is_key_name(each)]
+    specs = [PersonSpec(name=each, role=Role.OWNER) for each in names]
+
+    def invite(conn: Connection) -> None:
+        for spec in specs:
+            create_person(conn, spec, actor=f"person:{spec.name}", at_ms=now_ms())
+
+    console.call(storage_of(console.gate).store.write(invite))
+    some = names[::OPENED_EVERY]
+    for name in some:
+        attributes: dict[str, Any] = {"user": name, "metadata": {"team": name, "session_id": name}}
+        assert console.call(console.gate.ask(model="smart", stream=True, **attributes)).status == 200
+    console.flush()
+    console.sign_in(page, path="/people")
+    for path, table, older in (("/people", "People", "Next page"), ("/audit", "Audit log", "Older")):
+        move(page, f"/console{path}")
+        rows = page.get_by_role("region", name=table, exact=True).locator("tbody").get_by_role("row")
+        expect(rows.first).to_be_visible()
+        missing = missing_of(page, names)
+        while missing:
+            before = rows.first.text_content() or ""
+            page.get_by_role("button", name=older, exact=True).click()
+            expect(rows.first).not_to_have_text(before)
+            missing = missing_of(page, missing)
+    move(page, "/console/people")
+    page.get_by_role("region", name="People", exact=True).locator("tbody").get_by_role("link").first.click()
+    expect(page.get_by_role("dialog", name=names[0], exact=True)).to_be_visible()
+    check_is_text(page)
+    page.keyboard.press("Escape")
+    move(page, "/console")
+    for kind in ("End users", "Tags", "Sessions"):
+        page.get_by_role("group", name="Said by callers").get_by_role("button", name=kind).click()
+        expect(page.get_by_role("region", name=kind, exact=True)).to_be_visible()
+        check_shown(page, some)
+    token = console.invite(some[1] + "!", "viewer")
+    page.goto(f"/console/invitation#{token}")
+    expect(page.get_by_text("Welcome, ")).to_be_visible()
+    check_shown(page, [some[1] + "!"])

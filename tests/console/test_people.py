@@ -5,10 +5,15 @@ import re
 from playwright.sync_api import Browser, Locator, Page, expect
 from sqlalchemy import update
 
+from console.test_accessibility import LAPTOP
+from console.test_accessibility import check as check_accessible
+from console.test_phone import PHONE
+from console.test_phone import check as check_reach
 from streamweir.store.db.tables import people
 from support.axe import obstacles
 from support.console_server import PASSWORD, Console
 from support.console_session import storage_of
+from support.console_traffic import open_page
 from support.page_elements import column, figure, log_in, panel, row, visit
 from support.page_monitor import PageWatch
 from support.web import needs_web
@@ -152,14 +157,14 @@ def test_an_owner_changes_resets_disables_and_removes(page: Page, console: Conso
     expect(column(page, "People", 0)).to_have_text(["Eve", "Ada you"])
     dialog = open_person(page, "Eve")
     expect(column(page, "Sessions", 0)).to_have_count(1)
-    dialog.get_by_role("button", name="Change role").click()
+    dialog.get_by_role("button", name="Change", exact=True).click()
     page.get_by_label("Role", exact=True).select_option("Workspace admin")
     page.get_by_label("Workspace", exact=True).last.select_option("annex")
     expect(page.get_by_text("they are revoked")).to_have_count(0)
     press(page, "Save")
     expect(figure(dialog, "Workspace")).to_have_text("annex")
     expect(row(page, "People", "Eve")).to_contain_text("Workspace admin")
-    dialog.get_by_role("button", name="Change role").click()
+    dialog.get_by_role("button", name="Change", exact=True).click()
     page.get_by_label("Role", exact=True).select_option("Viewer")
     expect(page.get_by_text("Whoever leaves a workspace loses the keys there: they are revoked.")).to_be_visible()
     press(page, "Save and revoke keys")
@@ -222,7 +227,7 @@ def test_the_admin_of_a_workspace_sees_and_invites_its_members_alone(page: Page,
     take_link(page, "Eve")
     expect(row(page, "People", "Eve")).to_contain_text("annex")
     dialog = open_person(page, "Eve")
-    expect(dialog.get_by_role("button", name="Change role")).to_have_count(0)
+    expect(dialog.get_by_role("button", name="Change", exact=True)).to_have_count(0)
     expect(dialog.get_by_role("button", name="New invitation")).to_be_visible()
     page.keyboard.press("Escape")
     dialog = open_person(page, "Other")
@@ -239,3 +244,52 @@ def test_a_name_that_was_taken_is_told_at_its_field(page: Page, console: Console
     press(page, "Invite")
     expect(page.get_by_role("dialog").get_by_text("already exists: choose another name")).to_be_visible()
     expect(page.get_by_role("alert")).to_have_count(0)
+
+
+def test_an_owner_sees_and_ends_the_sessions_of_the_secret_and_of_keys_too(
+    page: Page, console: Console, browser: Browser
+) -> None:
+    warden = console.ask("POST", "/api/keys", {"name": "warden", "scopes": ["admin"]})["secret"]
+    console.join(page, "Ada", "owner")
+    with browser.new_context(base_url=console.base_url) as elsewhere:
+        other = elsewhere.new_page()
+        console.sign_in(other, warden, path="/live")
+        page.goto("/console/people")
+        expect(column(page, "Open sessions", 0)).to_have_text(["Key warden", "Ada"])
+        expect(row(page, "Open sessions", "Ada").get_by_role("button")).to_have_count(0)  # this one
+        row(page, "Open sessions", "warden").get_by_role("button", name="End the session from").click()
+        expect(column(page, "Open sessions", 0)).to_have_text(["Ada"])
+        expect(other.get_by_text("The session has ended.")).to_be_visible()
+    page.context.clear_cookies()
+    console.sign_in(page, path="/people")
+    expect(column(page, "Open sessions", 0)).to_have_text(["Admin secret", "Ada"])
+    menu = page.get_by_role("navigation", name="Pages", exact=True)
+    expect(menu.get_by_role("link", name="Account")).to_have_count(0)
+    page.goto("/console/account")
+    expect(page.get_by_text("Only people who sign in by name have an account.")).to_be_visible()
+
+
+def test_pages_about_people_are_in_nobodys_way(page: Page, console: Console) -> None:
+    console.invite("Eve", "viewer")
+    console.invite("Bob", "member", "default")
+    console.join(page, "Ada", "owner")
+    for size, check in ((LAPTOP, check_accessible), (PHONE, check_reach)):
+        page.set_viewport_size(size)
+        for path, heading in (("/people", "People"), ("/account", "Account")):
+            open_page(page, path, heading)
+            check(page)
+        open_page(page, "/people", "People")
+        page.get_by_role("button", name="Invite somebody").click()
+        expect(page.get_by_role("dialog", name="Invite somebody")).to_be_visible()
+        check(page)
+        page.keyboard.press("Escape")
+        dialog = open_person(page, "Bob")
+        check(page)
+        for deed in ("Change", "New invitation", "Disable", "Remove"):
+            dialog.get_by_role("button", name=deed, exact=True).click()
+            expect(page.get_by_role("dialog").get_by_role("button", name="Cancel")).to_be_visible()
+            check(page)
+            page.keyboard.press("Escape")
+            expect(dialog.get_by_role("button", name=deed, exact=True)).to_be_visible()
+        page.keyboard.press("Escape")
+        expect(dialog).to_have_count(0)

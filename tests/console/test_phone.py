@@ -21,6 +21,8 @@ PAGES = (
     ("/keys", "Keys"),
     ("/workspaces?kind=all", "Workspaces and credit"),
     ("/models", "Models and providers"),
+    ("/models?tab=providers", "Models and providers"),
+    ("/models?tab=prices", "Models and providers"),
     ("/audit", "Audit"),
     ("/settings", "Settings"),
 )

@@ -87,6 +87,7 @@ async def test_an_invitation_says_whom_it_is_for_while_it_is_valid(tmp_path: Pat
             "name": "Eve",
             "role": "member",
             "workspace_name": api.one.workspace.name,
+            "email": None,
             "until_ms": api.clock.at_ms + INVITED_MS,
         }
         assert (await look(api, token, headers={"origin": "https://evil.example"})).status_code == 403

@@ -132,6 +132,15 @@ async def test_the_owner_lists_and_ends_sessions_of_everyone(tmp_path: Path) -> 
             (None, api.one.admin.key.id),
             (None, None),
         }
+        key = api.one.admin.key
+        assert {(row["name"], row["person"] or row["key"]) for row in listed} == {
+            (person.name, person.id),
+            (key.name, key.id),
+            (None, None),
+        }
+        assert not [row for row in listed if row["is_current"]], "a secret is no session"
+        own = (await api.ask("GET", "/api/sessions", **of_secret)).json()["data"]
+        assert [row["person"] or row["key"] for row in own if row["is_current"]] == [None]
         (one,) = [row for row in listed if row["key"] is not None]
         ended = await api.ask("DELETE", f"/api/sessions/{one['id']}", **api.operator)
         assert ended.json() == {"sessions_ended": 1}
@@ -160,3 +169,8 @@ async def test_a_key_is_given_to_a_member_of_its_workspace(tmp_path: Path) -> No
         assert removed.status_code == 200
         key = (await api.ask("GET", path, **admin)).json()
         assert (key["person"], key["revoked_ms"]) == (None, api.clock.at_ms)
+        rows = (await api.ask("GET", "/api/audit", **admin)).json()["data"]
+        (created,) = [row for row in rows if row["action"] == "key.create" and row["object"] == made["id"]]
+        (gone,) = [row for row in rows if row["action"] == "person.remove"]
+        assert (gone["object_name"], gone["names"]) == (member.name, {})
+        assert created["names"] == {member.id: member.name}, "who was removed is still named"

@@ -79,7 +79,7 @@ class Console:
         page.goto(f"{self.base_url}/console{path}")
         page.get_by_role("button", name="Secret or key").click()
         page.get_by_label("Admin secret or admin key").fill(secret or self.secret)
-        page.get_by_role("button", name="Sign in").click()
+        page.get_by_role("button", name="Sign in", exact=True).click()
         expect(page.get_by_role("navigation", name="Pages", exact=True)).to_be_visible()
 
     def invite(self, name: str, role: str, workspace: str | None = None) -> str:

@@ -12,7 +12,7 @@ def log_in(page: Page, name: str, password: str) -> None:
     page.get_by_role("button", name="Name and password").click()
     page.get_by_label("Name", exact=True).fill(name)
     page.get_by_label("Password", exact=True).fill(password)
-    page.get_by_role("button", name="Sign in").click()
+    page.get_by_role("button", name="Sign in", exact=True).click()
 
 
 def panel(page: Page, title: str) -> Locator:

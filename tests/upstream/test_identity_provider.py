@@ -115,6 +115,7 @@ def test_an_address_and_its_verification_are_of_one_document() -> None:
     assert merged({"sub": "1", **own}, other) == {"sub": "1", **other}
     assert merged({**own, "email_verified": False}, other) == {**own, "email_verified": False}
     assert merged({"email_verified": True}, {"email": "other@b.example"}) == {"email_verified": True}
+    assert merged({"email": "own@a.example"}, {"email_verified": True}) == {"email": "own@a.example"}
     assert merged({"sub": "1", "name": "own"}, {"sub": "2", "name": "other"}) == {"sub": "1", "name": "own"}
 
 

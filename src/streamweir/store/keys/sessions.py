@@ -9,7 +9,7 @@ cookies nor headers. The CSRF token (`policy.secret.csrf_of`) is computed from t
 """
 
 import hmac
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from enum import StrEnum
 from secrets import token_bytes
 from typing import Any
@@ -210,6 +210,15 @@ def list_sessions(conn: Connection, at_ms: int, *, person_id: str | None = None)
         statement = statement.where(sessions.c.person_id == plain(person_id))
     rows = conn.execute(statement.limit(MAX_SESSIONS)).mappings()
     return [Session(**row) for row in rows if not _is_over(row, at_ms)]
+
+
+def names_of_owners(conn: Connection, found: Sequence[Session]) -> dict[str, str]:
+    """The names of people and keys by their ids."""
+    names: dict[str, str] = {}
+    for table, ids in ((people, {each.person_id for each in found}), (keys, {each.key_id for each in found})):
+        wanted = select(table.c.id, table.c.name).where(table.c.id.in_(ids - {None}))
+        names |= {row.id: row.name for row in conn.execute(wanted)}
+    return names
 
 
 def _is_over(row: RowMapping, at_ms: int) -> bool:

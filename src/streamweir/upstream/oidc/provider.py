@@ -45,6 +45,7 @@ _ERRORS = frozenset(
     {"invalid_request", "invalid_client", "invalid_grant", "unauthorized_client", "unsupported_grant_type"}
 )
 """RFC 6749, section 5.2. Others are not repeated."""
+_OF_EMAIL = ("email", "email_verified")
 _TOKEN = re.compile(r"[\x21-\x7e]{1,65536}")
 _JSON = ("accept", "application/json")
 T = TypeVar("T")
@@ -196,12 +197,10 @@ class IdentityProvider:
 
 
 def merged(claims: dict[str, Any], more: dict[str, Any]) -> dict[str, Any]:
-    """Those of the ID token count first. An address and whether it is verified are of one document: together."""
-    if "email_verified" not in claims:
-        claims = {name: value for name, value in claims.items() if name != "email" or "email" not in more}
-    else:
-        more = {name: value for name, value in more.items() if name != "email"}
-    return {**more, **claims}
+    """Those of the ID token count first. An address and whether it is verified are of one document."""
+    of_email = more if "email" in more and "email_verified" not in claims else claims
+    other = {name: value for name, value in {**more, **claims}.items() if name not in _OF_EMAIL}
+    return other | {name: of_email[name] for name in _OF_EMAIL if name in of_email}
 
 
 _ADVICE = "check oidc.client_id, oidc.client_secret and oidc.url, and what is registered there"

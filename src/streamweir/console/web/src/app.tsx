@@ -4,6 +4,7 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import { loadSession, session, signOut } from "./lib/api";
 import { asError } from "./lib/load";
 import { isMember, may, nameOf, ROLES } from "./lib/permission";
+import { comeBack } from "./lib/provider";
 import { go, href, path } from "./lib/route";
 import { theme, type Theme } from "./lib/theme";
 import type { SessionView } from "./lib/types";
@@ -33,6 +34,7 @@ function Frame(props: { who: SessionView }) {
   const here = path.value;
   const [isOpen, setIsOpen] = useState(false); // the menu of a narrow screen, where it is one row otherwise
   useEffect(() => setIsOpen(false), [here]);
+  useEffect(comeBack, []);
   return (
     <div class="frame">
       <a class="skip" href="#main">
@@ -104,7 +106,7 @@ function Content(props: { here: string; who: SessionView }) {
   if (!maySee(place)) {
     return (
       <Nothing title={place.name} about="You may not see this page." action={back}>
-        You are signed in as <bdi>{nameOf(props.who)}</bdi>, with the role {ROLES[props.who.role]}. An owner can give you another role.
+        You are signed in as <bdi>{nameOf(props.who)}</bdi>, with the role {ROLES[props.who.role]}. {place.isOfPerson ? "Only people who sign in by name have an account." : "An owner can give you another role."}
       </Nothing>
     );
   }

@@ -1,5 +1,6 @@
 // The pages of the menu, and the permission that each needs. Whoever has it not is not shown the page.
 import type { FunctionComponent } from "preact";
+import { session } from "./lib/api";
 import { isMember, may } from "./lib/permission";
 import type { Permission } from "./lib/types";
 import { Account } from "./pages/account";
@@ -20,9 +21,11 @@ interface Place {
   page: FunctionComponent;
   needs: Permission;
   isOwn?: boolean; // members have one of what is their own
+  isOfPerson?: boolean; // the admin secret and keys have none
 }
 
 export function maySee(place: Place): boolean {
+  if (place.isOfPerson && session.value?.person === null) return false;
   return may(place.needs) || (place.isOwn === true && isMember());
 }
 
@@ -38,5 +41,5 @@ export const PLACES: readonly Place[] = [
   { to: "/audit", name: "Audit", page: Audit, needs: "audit.read" },
   { to: "/settings", name: "Settings", page: Settings, needs: "settings.read" },
   { to: "/people", name: "People", page: People, needs: "people.read" },
-  { to: "/account", name: "Account", page: Account, needs: "self" },
+  { to: "/account", name: "Account", page: Account, needs: "self", isOfPerson: true },
 ];

@@ -28,3 +28,15 @@ test("what is not foreseen stays as it is", () => {
     { name: "odd", text: "x" },
   ]);
 });
+
+const NAMES: Record<string, string> = { psn_1: "Ada", ws_2: "annex" };
+
+test("moments have a zone, and ids are names where these are known", () => {
+  const read = readDetail({ disabled_ms: { from: null, to: 0 }, person_id: "psn_1", workspace_id: { from: "ws_1", to: "ws_2" }, request_id: "req_1" }, (id) => NAMES[id] ?? id);
+  assert.match(read[0]?.text ?? "", /^none → (1970-01-01|1969-12-31) \d\d:\d\d:\d\d UTC/);
+  assert.deepEqual(read.slice(1), [
+    { name: "person", text: "Ada" },
+    { name: "workspace", text: "ws_1 → annex" },
+    { name: "request_id", text: "req_1" },
+  ]);
+});

@@ -7,7 +7,7 @@ test("what was sent is named in one order, and what was not is left out", () => 
   const rows = parameterRows({ tool_choice: "auto", tools: ["f", "g"], tool_count: 40, parallel_tool_calls: false, temperature: 0, max_tokens: 12_000, seed: 12_345 });
   assert.deepEqual(rows, [
     ["Temperature", "0"],
-    ["Most tokens of the answer", "12,000"],
+    ["Max tokens", "12,000"],
     ["Tools", "f, g and 38 more"],
     ["Tool choice", "auto"],
     ["Parallel tool calls", "no"],

@@ -13,7 +13,7 @@ from streamweir.policy.permission import Permission
 from streamweir.server.control.api.context import CHECKING_S
 from streamweir.server.control.api.fields import PAGE, Limit, Seq, WorkspaceName
 from streamweir.server.control.api.operation import Call, Nothing, Operation, Page, page_of
-from streamweir.server.control.api.view import AuditView, names_in_audit, usd_or_none, view_audit
+from streamweir.server.control.api.view import AuditView, ids_in_audit, usd_or_none, view_audit
 from streamweir.store.keys.audit import AuditRow, list_rows, verify
 from streamweir.store.keys.names import names_of
 from streamweir.store.ledger.check import check_sums
@@ -52,7 +52,7 @@ async def list_audit(call: Call[AuditQuery, Nothing]) -> Page[AuditView]:
     def work(conn: Connection) -> tuple[list[AuditRow], dict[str, str]]:
         within = actor.workspace_filter(conn, query.workspace)
         rows = list_rows(conn, workspace_id=within, before=query.before, limit=query.limit + 1)
-        return rows, names_of(conn, chain.from_iterable(map(names_in_audit, rows)))
+        return rows, names_of(conn, chain.from_iterable(map(ids_in_audit, rows)))
 
     rows, names = await call.context.read(work)
     return page_of(rows, query.limit, lambda row: view_audit(row, names), lambda last: last.seq)

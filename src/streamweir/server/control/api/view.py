@@ -5,7 +5,7 @@ digest, no address of a provider. What providers ask for a request, and the marg
 (`Actor.sees_cost`): for everyone else these members are left out.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from decimal import Decimal
 from functools import lru_cache
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
@@ -360,21 +360,36 @@ class AuditView(Struct, kw_only=True):
     action: str
     object: str
     object_name: str | None
-    """The name that it has now, if it is a key or a workspace."""
+    """The name that it has now, if it is a key, a workspace or a person."""
     actor_name: str | None
     """The name of the key, if one acted."""
     detail: dict[str, Any]
+    names: dict[str, str]
+    """Of what the detail has the ids of."""
 
 
 _KEY_ACTOR = "key:"
 
 
-def names_in_audit(row: AuditRow) -> tuple[str, str]:
+def ids_in_audit(row: AuditRow) -> tuple[str, ...]:
     """The ids whose names a row is shown with."""
-    return row.object, row.actor.removeprefix(_KEY_ACTOR)
+    return row.object, row.actor.removeprefix(_KEY_ACTOR), *_ids_in(row.detail)
 
 
 def view_audit(row: AuditRow, names: Mapping[str, str]) -> AuditView:
-    object, actor = names_in_audit(row)
-    actor_name = names.get(actor) if row.actor.startswith(_KEY_ACTOR) else None
-    return shown(AuditView, row, workspace=row.workspace_id, object_name=names.get(object), actor_name=actor_name)
+    actor_name = names.get(row.actor.removeprefix(_KEY_ACTOR)) if row.actor.startswith(_KEY_ACTOR) else None
+    return shown(
+        AuditView,
+        row,
+        workspace=row.workspace_id,
+        object_name=names.get(row.object),
+        actor_name=actor_name,
+        names={id: names[id] for id in _ids_in(row.detail) if id in names},
+    )
+
+
+def _ids_in(detail: Mapping[str, Any]) -> Iterator[str]:
+    """Not of workspaces: the admin of one does not learn of others. A change has what was and what is."""
+    for value in (detail.get("person_id"), detail.get("key_id")):
+        values = value.values() if isinstance(value, dict) else (value,)
+        yield from (each for each in values if isinstance(each, str))

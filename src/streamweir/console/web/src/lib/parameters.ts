@@ -7,9 +7,9 @@ const NAMES: Record<keyof Omit<ParametersView, "tool_count">, string> = {
   temperature: "Temperature",
   top_p: "Top p",
   top_k: "Top k",
-  max_tokens: "Most tokens of the answer",
+  max_tokens: "Max tokens",
   effort: "Reasoning effort",
-  reasoning_tokens: "Most reasoning tokens",
+  reasoning_tokens: "Max reasoning tokens",
   tools: "Tools",
   tool_choice: "Tool choice",
   parallel_tool_calls: "Parallel tool calls",
@@ -23,7 +23,7 @@ const NAMES: Record<keyof Omit<ParametersView, "tool_count">, string> = {
   frequency_penalty: "Frequency penalty",
   logit_bias: "Tokens with a bias",
   logprobs: "Log probabilities",
-  top_logprobs: "Most likely tokens",
+  top_logprobs: "Top log probabilities",
   dimensions: "Dimensions",
 };
 

@@ -22,6 +22,10 @@ export function isMember(): boolean {
   return may("self") && !may("requests.read");
 }
 
+export function mayCreateKeys(): boolean {
+  return may("keys.change") || isMember();
+}
+
 // Where the API has it.
 export function scoped(path: string): string {
   return `/api${isMember() ? "/me" : ""}${path}`;

@@ -52,6 +52,7 @@ export interface InvitationView {
   name: string;
   role: "admin" | "billing" | "member" | "operator" | "owner" | "viewer";
   workspace_name: string | null;
+  email: string | null;
   until_ms: number;
 }
 
@@ -445,6 +446,11 @@ export interface OpenSessionView {
   used_ms: number;
   address: string | null;
   browser: string | null;
+}
+
+export interface NamedSessionView extends OpenSessionView {
+  name: string | null;
+  is_current: boolean;
 }
 
 export interface Workspace {
@@ -855,6 +861,7 @@ export interface AuditView {
   object_name: string | null;
   actor_name: string | null;
   detail: Record<string, unknown>;
+  names: Record<string, string>;
 }
 
 export interface Verification {

@@ -30,6 +30,7 @@ export function Account() {
                 ["Name", <bdi>{data.person.name}</bdi>],
                 ["Role", ROLES[data.person.role]],
                 data.workspace_name === null ? null : ["Workspace", <bdi>{data.workspace_name}</bdi>],
+                data.person.email === null ? null : ["E-mail", <bdi>{data.person.email}</bdi>],
                 ["Signed in", <Ago at={data.person.seen_ms} />],
               ]}
             />

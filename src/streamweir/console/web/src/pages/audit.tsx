@@ -8,7 +8,7 @@ import { useLoad } from "../lib/load";
 import { may, seesAll } from "../lib/permission";
 import { go, href, query } from "../lib/route";
 import type { AuditView, Page as Rows } from "../lib/types";
-import { At, Button, Empty, Page, Panel, Problem, Waiting } from "../ui/parts";
+import { At, Button, Empty, Page, Panel, Problem, Serial, Waiting } from "../ui/parts";
 import { Table } from "../ui/table";
 import { useWorkspaces, WorkspaceSelect, type Workspaces } from "../ui/workspaces";
 import { Checks } from "./audit/checks";
@@ -60,9 +60,9 @@ function Log(props: { page: Rows<AuditView>; workspaces: Workspaces; isOlder: bo
         rows={rows}
         keyOf={(row) => row.seq}
         columns={[
-          { name: "No.", isNumber: true, show: (row) => row.seq },
+          { name: "No.", isNumber: true, show: (row) => <Serial number={row.seq} /> },
           { name: "Time", class: "nowrap", show: (row) => <At at={row.at_ms} /> },
-          { name: "Who", class: "clip", show: (row) => <span title={row.actor}>{row.actor_name === null ? row.actor : <bdi>key {row.actor_name}</bdi>}</span> },
+          { name: "Who", class: "clip", show: (row) => <span title={row.actor}><Who row={row} /></span> },
           { name: "Action", class: "nowrap", show: (row) => <code>{row.action}</code> },
           { name: "What", class: "clip", show: (row) => <What row={row} /> },
           {
@@ -70,7 +70,7 @@ function Log(props: { page: Rows<AuditView>; workspaces: Workspaces; isOlder: bo
             class: "clip",
             show: ({ workspace }) => (workspace === null ? <span class="muted">–</span> : <span title={workspace}>{props.workspaces.nameOf(workspace)}</span>),
           },
-          { name: "Detail", class: "detail", show: (row) => <Detail detail={row.detail} /> },
+          { name: "Detail", class: "detail", show: (row) => <Detail row={row} nameOf={(id) => row.names[id] ?? props.workspaces.nameOf(id)} /> },
         ]}
       />
       <nav class="pager" aria-label="Pages of the log">
@@ -100,8 +100,15 @@ function What(props: { row: AuditView }) {
   return isRequest ? <a href={href(`/requests/${encodeURIComponent(object)}`)}>{text}</a> : text;
 }
 
-function Detail(props: { detail: Record<string, unknown> }) {
-  const members = readDetail(props.detail);
+// A person may have any name: what else acts is told apart by a word before it.
+function Who(props: { row: AuditView }) {
+  const { actor, actor_name } = props.row;
+  if (actor_name !== null) return <>key <bdi>{actor_name}</bdi></>;
+  return actor.startsWith("person:") ? <>person <bdi>{actor.slice(7)}</bdi></> : <>{actor}</>;
+}
+
+function Detail(props: { row: AuditView; nameOf: (id: string) => string }) {
+  const members = readDetail(props.row.detail, props.nameOf);
   if (!members.length) return <span class="muted">–</span>;
   return (
     <ul class="members flowing">

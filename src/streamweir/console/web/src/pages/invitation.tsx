@@ -9,6 +9,7 @@ import { go, href } from "../lib/route";
 import type { InvitationView } from "../lib/types";
 import { keepWay } from "../lib/way";
 import { Gate } from "../ui/gate";
+import { ProviderButton, useProvider } from "../ui/provider";
 import { Problem, Waiting } from "../ui/parts";
 import { PasswordForm } from "../ui/password";
 
@@ -20,6 +21,7 @@ export function Invitation() {
     addEventListener("hashchange", again);
     return () => removeEventListener("hashchange", again);
   }, []);
+  const provider = useProvider();
   const who = session.value;
   const accept = (password: string) => logIn("/api/invitation", { invitation, password });
   const done = () => {
@@ -52,6 +54,15 @@ export function Invitation() {
             . Choose a password: with it and this name you sign in from now on.
           </p>
           {who && <p class="notice">You are signed in here as {nameOf(who)}. That session ends.</p>}
+          {provider !== null && data.email !== null && (
+            <div class="provider">
+              <p>
+                You need no password if your account there has the address <bdi>{data.email}</bdi>:
+              </p>
+              <ProviderButton name={provider} />
+              <p class="or muted small">or</p>
+            </div>
+          )}
           <PasswordForm name={data.name} action="Choose and sign in" onSend={accept} onDone={done} />
           <p class="muted small">The invitation is valid until {moment(data.until_ms)}.</p>
         </>

@@ -4,7 +4,7 @@ import { useState } from "preact/hooks";
 import { get } from "../lib/api";
 import { day, moment, short } from "../lib/format";
 import { useLoad } from "../lib/load";
-import { isMember, may, scoped, seesAll } from "../lib/permission";
+import { isMember, mayCreateKeys, scoped, seesAll } from "../lib/permission";
 import { go, href, query } from "../lib/route";
 import { LIMITS } from "../lib/limits";
 import type { KeyView as Key, NewKeyView as NewKey, Page as Rows } from "../lib/types";
@@ -19,10 +19,6 @@ import { LastUsed, Spend, State } from "./keys/show";
 const LIMIT = 50;
 type Which = "active" | "expired" | "revoked" | "all";
 const STATES: readonly string[] = ["expired", "revoked", "all"];
-
-function mayCreate(): boolean {
-  return may("keys.change") || isMember();
-}
 
 function adjust(change: Record<string, string | null>, replace = true): void {
   go("/keys", { ...Object.fromEntries(query.value), ...change }, { replace });
@@ -55,7 +51,7 @@ export function Keys() {
       title="Keys"
       about={isMember() ? "Your own keys. Your programs send one with each request." : "Each caller has a key. A key has models, limits and a budget, and its requests are billed to it."}
       actions={
-        mayCreate() && (
+        mayCreateKeys() && (
           <Button tone="accent" onClick={() => adjust({ new: "1" })}>
             Create a key
           </Button>
@@ -115,7 +111,7 @@ export function Keys() {
         <Revoke apiKey={deed.key} onDone={done} onClose={() => setDeed(null)} />
       ) : deed?.deed === "erase" ? (
         <Erase apiKey={deed.key} onClose={() => setDeed(null)} />
-      ) : asked.has("new") && mayCreate() ? (
+      ) : asked.has("new") && mayCreateKeys() ? (
         isMember() ? (
           <CreateOwnKey onDone={created} onClose={() => adjust({ new: null })} />
         ) : (
@@ -241,7 +237,7 @@ function NoKeys(props: { isFiltered: boolean; isFirst: boolean }) {
   if (!props.isFirst) return <Empty title="No newer keys" />;
   if (props.isFiltered) return <Empty title="No key matches" action={<a href={href("/keys")}>Show all active keys</a>} />;
   return (
-    <Empty title="No keys yet" action={mayCreate() && <Button onClick={() => adjust({ new: "1" })}>Create the first key</Button>}>
+    <Empty title="No keys yet" action={mayCreateKeys() && <Button onClick={() => adjust({ new: "1" })}>Create the first key</Button>}>
       Callers send it as <code>Authorization: Bearer …</code>. You can limit it to some models, to a rate and to a budget.
     </Empty>
   );

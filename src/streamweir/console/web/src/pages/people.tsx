@@ -1,12 +1,14 @@
 // The people: who signs in by name, with which role, and since when not. Whom one looks at is in the address; the link of
 // an invitation is shown once, and nowhere else.
 import { useState } from "preact/hooks";
-import { get, session } from "../lib/api";
+import { get, remove, session } from "../lib/api";
 import { useLoad } from "../lib/load";
 import { may, ROLES, seesAll } from "../lib/permission";
 import { go, href, query } from "../lib/route";
-import type { InvitedView, Page as Rows, PersonView } from "../lib/types";
+import { useSending } from "../lib/sending";
+import type { InvitedView, NamedSessionView, Page as Rows, PersonView } from "../lib/types";
 import { Ago, Badge, Button, Dialog, Empty, Once, Page, Panel, Problem, Waiting } from "../ui/parts";
+import { Sessions } from "../ui/sessions";
 import { Table } from "../ui/table";
 import { useWorkspaces, WorkspaceSelect } from "../ui/workspaces";
 import { Disable, PersonDetail, Removal, Reset, type Deed } from "./people/detail";
@@ -90,6 +92,7 @@ export function People() {
           )}
         </Panel>
       )}
+      {data && may("people.appoint") && <OpenSessions turn={data} />}
       {made ? (
         <Link made={made} onClose={() => setMade(null)} />
       ) : deed?.deed === "change" ? (
@@ -112,6 +115,25 @@ export function People() {
       )}
     </Page>
   );
+}
+
+// Of everyone: also of the admin secret and of keys, which are nobody's. `turn`: another one may have ended some.
+function OpenSessions(props: { turn: unknown }) {
+  const { data, error, reload } = useLoad((abort) => get<Rows<NamedSessionView>>("/api/sessions", {}, abort), [props.turn]);
+  const ending = useSending(reload);
+  return (
+    <Panel title="Open sessions" flush class="dense">
+      <Problem error={ending.error ?? error} />
+      {data ? <Sessions rows={data.data} who={(row) => <Owner row={row} />} onEnd={(id) => void ending.send(() => remove(`/api/sessions/${encodeURIComponent(id)}`))} /> : !error && <Waiting />}
+    </Panel>
+  );
+}
+
+function Owner(props: { row: NamedSessionView }) {
+  const { person, key, name } = props.row;
+  if (person !== null) return <a href={href("/people", { show: person })}><bdi>{name}</bdi></a>;
+  if (key !== null) return <>Key <a href={href("/keys", { show: key })}><bdi>{name}</bdi></a></>;
+  return <>Admin secret</>;
 }
 
 function Link(props: { made: InvitedView; onClose: () => void }) {

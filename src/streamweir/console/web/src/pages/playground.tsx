@@ -19,7 +19,7 @@ import { ImageList, ImagePicker } from "./playground/images";
 import { useRun, type Running } from "./playground/run";
 
 const CHOOSE = "Choose a key";
-const FIRST_PROMPT = "Say hello, and tell me in two sentences what a weir is.";
+const FIRST_PROMPT = "What is a river?"; // as the lines of the start have it: the embedded model is small
 
 export function Playground() {
   const loaded = useLoad((abort) => get<PlaygroundView>("/api/playground", {}, abort), []);

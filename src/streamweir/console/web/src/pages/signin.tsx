@@ -1,11 +1,12 @@
-// Where everybody begins: people by name and password, others with the admin secret or a key. What is typed is sent once
-// and kept nowhere on the page; which of the two ways it was is remembered by the browser.
+// Where everybody begins: people at the identity provider or by name and password, others with the admin secret or a key.
+// What is typed is sent once and kept nowhere on the page; which of the two ways it was is remembered by the browser.
 import { useEffect, useRef, useState } from "preact/hooks";
 import { hasEnded, logIn, signIn, type ApiError } from "../lib/api";
 import { asError } from "../lib/load";
 import { keepWay, keptWay, type Way } from "../lib/way";
 import { Button, Choice, Field, Problem } from "../ui/parts";
 import { Gate } from "../ui/gate";
+import { ProviderGate } from "../ui/provider";
 
 const WAYS = [
   ["name", "Name and password"],
@@ -49,6 +50,7 @@ export function SignIn() {
           The session has ended. Sign in again to continue.
         </p>
       )}
+      <ProviderGate />
       <Choice<Way> label="Sign in with" value={way} options={WAYS} onChange={choose} />
       <form key={way} ref={box} class="form" onSubmit={submit}>
         {isByName ? (
@@ -92,7 +94,6 @@ export function SignIn() {
           {isBusy ? "Signing in …" : "Sign in"}
         </Button>
       </form>
-      {/* Further ways in, each a button, stand here. */}
     </Gate>
   );
 }

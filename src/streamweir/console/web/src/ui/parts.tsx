@@ -95,6 +95,16 @@ export function At(props: { at: number | null }) {
   );
 }
 
+// The number of a row. Where a row is a card it is the heading, and is said to be a number.
+export function Serial(props: { number: number }) {
+  return (
+    <>
+      <span class="card-only">No. </span>
+      {props.number}
+    </>
+  );
+}
+
 // How much of a limit is used. `held` is what open requests may still take.
 export function Meter(props: { used: number; held?: number; most: number; label: string }) {
   const { used, held = 0, most } = props;

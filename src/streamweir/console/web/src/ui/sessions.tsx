@@ -1,4 +1,5 @@
 // Open sessions, the last used first: since when, from where, and with which browser.
+import type { ComponentChildren } from "preact";
 import { browserOf } from "../lib/browser";
 import type { OpenSessionView } from "../lib/types";
 import { Ago, Badge, Button, Empty } from "./parts";
@@ -6,15 +7,17 @@ import { Table } from "./table";
 
 type Row = OpenSessionView & { is_current?: boolean };
 
-export function Sessions(props: { rows: readonly Row[]; onEnd: ((id: string) => void) | null }) {
-  const { onEnd } = props;
+// `who`: whose they are, where they are not all of one.
+export function Sessions<T extends Row>(props: { rows: readonly T[]; who?: (row: T) => ComponentChildren; onEnd: ((id: string) => void) | null }) {
+  const { onEnd, who } = props;
   if (!props.rows.length) return <Empty title="No open sessions" />;
   return (
-    <Table<Row>
-      label="Sessions"
+    <Table<T>
+      label={who ? "Open sessions" : "Sessions"}
       rows={props.rows}
       keyOf={(row) => row.id}
       columns={[
+        who && { name: "Whose", class: "clip", show: who },
         {
           name: "Browser",
           class: "clip",
@@ -31,7 +34,7 @@ export function Sessions(props: { rows: readonly Row[]; onEnd: ((id: string) => 
           name: "End",
           head: <span class="visually-hidden">End</span>,
           class: "end",
-          show: (row: Row) =>
+          show: (row: T) =>
             !row.is_current && (
               <Button small aria-label={`End the session from ${row.address ?? "an unknown address"}, ${browserOf(row.browser)}`} onClick={() => onEnd(row.id)}>
                 End

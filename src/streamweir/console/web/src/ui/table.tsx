@@ -13,7 +13,7 @@ export interface Column<T> {
 
 export function Table<T>(props: {
   label: string;
-  columns: readonly (Column<T> | null | false)[];
+  columns: readonly (Column<T> | null | false | undefined)[];
   rows: readonly T[];
   keyOf: (row: T) => string | number;
   dimmed?: (row: T) => boolean;

@@ -65,6 +65,8 @@ class InvitationView(Struct, frozen=True, kw_only=True):
     name: str
     role: PersonRole
     workspace_name: str | None
+    email: str | None
+    """Whose account at the identity provider has it needs no password."""
     until_ms: int
 
 

@@ -10,6 +10,7 @@ from sqlalchemy import Connection
 
 from streamweir.policy.permission import Permission, Role
 from streamweir.server.control.api.actor import Actor, forbidden
+from streamweir.server.control.api.authentication import cookie_of
 from streamweir.server.control.api.fields import PAGE, Cursor, Email, Limit, Name, PersonRole, WorkspaceName
 from streamweir.server.control.api.operation import Call, Nothing, Operation, Page, page_of
 from streamweir.server.control.api.view import shown
@@ -84,6 +85,13 @@ class OpenSessionView(Struct, frozen=True, kw_only=True):
     """Where it was opened from."""
     browser: str | None
     """What the browser said about itself."""
+
+
+class NamedSessionView(OpenSessionView, frozen=True, kw_only=True):
+    name: str | None
+    """Of the person or the key."""
+    is_current: bool
+    """It is the one that asks."""
 
 
 class SessionsEnded(Struct, kw_only=True):
@@ -176,10 +184,16 @@ async def end_person_sessions(call: Call[Nothing, Nothing]) -> SessionsEnded:
     return SessionsEnded(sessions_ended=await call.context.write(work))
 
 
-async def list_sessions(call: Call[Nothing, Nothing]) -> Page[OpenSessionView]:
-    at_ms = call.at_ms
-    found = await call.context.read(lambda conn: sessions.list_sessions(conn, at_ms))
-    return Page(data=[view_session(each) for each in found])
+async def list_sessions(call: Call[Nothing, Nothing]) -> Page[NamedSessionView]:
+    at_ms, token = call.at_ms, cookie_of(call.request, call.context.is_secure) if call.actor.by_session else None
+
+    def work(conn: Connection) -> list[NamedSessionView]:
+        found = sessions.list_sessions(conn, at_ms)
+        current = sessions.find_session(conn, token, at_ms) if token is not None else None
+        names = sessions.names_of_owners(conn, found)
+        return [_view_named(each, names, is_current=each == current) for each in found]
+
+    return Page(data=await call.context.read(work))
 
 
 async def end_session(call: Call[Nothing, Nothing]) -> SessionsEnded:
@@ -194,6 +208,18 @@ def view_person(person: Person) -> PersonView:
 
 def view_session(session: Session) -> OpenSessionView:
     return shown(OpenSessionView, session, person=session.person_id, key=session.key_id)
+
+
+def _view_named(session: Session, names: dict[str, str], *, is_current: bool) -> NamedSessionView:
+    name = names.get(session.person_id or session.key_id or "")
+    return shown(
+        NamedSessionView,
+        session,
+        person=session.person_id,
+        key=session.key_id,
+        name=name,
+        is_current=is_current,
+    )
 
 
 def _view_invited(made: Invitation) -> InvitedView:
@@ -296,7 +322,7 @@ OPERATIONS = (
         access=Permission.PEOPLE_APPOINT,
         about="List the open sessions of everyone, last used first",
         handler=list_sessions,
-        answer=Page[OpenSessionView],
+        answer=Page[NamedSessionView],
     ),
     Operation(
         method="DELETE",

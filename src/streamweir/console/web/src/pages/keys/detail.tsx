@@ -8,7 +8,7 @@ import { asError, useLoad } from "../../lib/load";
 import { isMember, may, scoped } from "../../lib/permission";
 import { href } from "../../lib/route";
 import { LIMITS } from "../../lib/limits";
-import type { KeyView as Key, NewKeyView as NewKey } from "../../lib/types";
+import type { KeyView as Key, NewKeyView as NewKey, PersonView } from "../../lib/types";
 import { At, Button, Confirm, Dialog, Facts, Field, Money, Problem, Select, Waiting } from "../../ui/parts";
 import { LastUsed, Spend, State } from "./show";
 
@@ -39,6 +39,7 @@ export function KeyDetail(props: { id: string; nameOf: (workspace: string) => st
             rows={[
               ["State", <State apiKey={key} />],
               isMember() ? null : ["Workspace", props.nameOf(key.workspace)],
+              isMember() || key.person === null ? null : ["Person", <Person id={key.person} />],
               ["Id", <span class="mono">{key.id}</span>],
               ["Secret", <span class="mono">…{key.last4}</span>],
               ["Scopes", key.scopes.join(", ")],
@@ -89,6 +90,12 @@ export function KeyDetail(props: { id: string; nameOf: (workspace: string) => st
       )}
     </Dialog>
   );
+}
+
+// Whose it is: with the person it ends. Whoever may not see people sees that there is one.
+function Person(props: { id: string }) {
+  const { data } = useLoad((abort) => (may("people.read") ? get<PersonView>(`/api/people/${encodeURIComponent(props.id)}`, {}, abort) : Promise.resolve(null)), [props.id]);
+  return data ? <a href={href("/people", { show: props.id })}><bdi>{data.name}</bdi></a> : <span title={props.id}>a member</span>;
 }
 
 const GRACES = [

@@ -1,7 +1,7 @@
 // What is shown before there was any request: what this is, and two ways to send the first one.
 import { get } from "../../lib/api";
 import { useLoad } from "../../lib/load";
-import { isMember, may } from "../../lib/permission";
+import { may, mayCreateKeys } from "../../lib/permission";
 import { href } from "../../lib/route";
 import { skeleton, snippet } from "../../lib/snippet";
 import type { PlaygroundView } from "../../lib/types";
@@ -26,7 +26,7 @@ export function First() {
                 {model === null ? "Open the playground" : <span class="clipped">Send a request to {model}</span>}
               </a>
             )}
-            {(may("keys.change") || isMember()) && (
+            {mayCreateKeys() && (
               <a class={hasKey ? "button" : "button accent"} href={href("/keys")}>
                 Create a key
               </a>

@@ -58,6 +58,7 @@ export function Groups(props: { view: Overview; within: Narrowing }) {
           {
             name: "Filter",
             head: <span class="visually-hidden">Filter</span>,
+            class: "end",
             show: (group) =>
               group.group &&
               within[by] !== group.group && (

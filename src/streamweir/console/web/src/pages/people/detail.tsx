@@ -22,6 +22,12 @@ function whyFixed(person: PersonView): string | null {
   return null;
 }
 
+function waysOf({ has_password, has_provider_role, is_federated }: PersonView): string {
+  if (has_provider_role) return "at the identity provider, which says the role";
+  if (is_federated) return has_password ? "at the identity provider, or with a password" : "at the identity provider";
+  return has_password ? "with a password" : "not yet";
+}
+
 export function PersonDetail(props: { id: string; nameOf: (workspace: string) => string; onDeed: (deed: Deed, person: PersonView) => void; onChange: () => void; onClose: () => void }) {
   const { data: person, error, reload } = useLoad((abort) => get<PersonView>(pathOf(props.id), {}, abort), [props.id]);
   const open = useLoad((abort) => get<Rows<OpenSessionView>>(`${pathOf(props.id)}/sessions`, {}, abort), [props.id]);
@@ -44,7 +50,8 @@ export function PersonDetail(props: { id: string; nameOf: (workspace: string) =>
               ["State", <State person={person} />],
               ["Role", ROLES[person.role]],
               ["Workspace", person.workspace === null ? "all" : <bdi>{props.nameOf(person.workspace)}</bdi>],
-              ["Signs in", person.is_federated ? "at the identity provider, which says the role" : "with a password"],
+              ["Signs in", waysOf(person)],
+              person.email === null ? null : ["E-mail", <bdi>{person.email}</bdi>],
               ["Last sign-in", <Ago at={person.seen_ms} />],
               ["Created", <At at={person.created_ms} />],
               ["Id", <span class="mono">{person.id}</span>],
@@ -71,8 +78,8 @@ export function PersonDetail(props: { id: string; nameOf: (workspace: string) =>
             </p>
           ) : (
             <div class="actions">
-              {may("people.appoint") && !person.is_federated && <Button onClick={() => props.onDeed("change", person)}>Change role</Button>}
-              {!person.is_federated && <Button onClick={() => props.onDeed("reset", person)}>{person.has_password ? "Reset password" : "New invitation"}</Button>}
+              {may("people.appoint") && !person.has_provider_role && <Button onClick={() => props.onDeed("change", person)}>Change</Button>}
+              {!person.has_provider_role && <Button onClick={() => props.onDeed("reset", person)}>{resetOf(person)}</Button>}
               {person.disabled_ms === null ? (
                 <Button tone="bad" onClick={() => props.onDeed("disable", person)}>
                   Disable
@@ -99,16 +106,25 @@ interface Asked<T = void> {
   onClose: () => void;
 }
 
+function resetOf({ has_password, is_federated }: PersonView): string {
+  return has_password ? "Reset password" : is_federated ? "Reset sign-in" : "New invitation";
+}
+
 export function Reset(props: Asked<InvitedView>) {
-  const { id, name, has_password } = props.person;
+  const { id, name, has_password, is_federated } = props.person;
   return (
     <Confirm
-      title={has_password ? `Reset the password of ${name}?` : `A new invitation for ${name}?`}
-      action={has_password ? "Reset password" : "New invitation"}
+      title={has_password ? `Reset the password of ${name}?` : is_federated ? `Reset how ${name} signs in?` : `A new invitation for ${name}?`}
+      action={resetOf(props.person)}
       onConfirm={async () => props.onDone(await post<InvitedView>(`${pathOf(id)}/invite`))}
       onClose={props.onClose}
     >
-      <p>{has_password ? "The password and all sessions end now. A link is shown once, with which a new password is chosen." : "The link that was given out is not valid any more. A new one is shown once."}</p>
+      <p>
+        {has_password || is_federated
+          ? "The password and all sessions end now. A link is shown once, with which a new password is chosen."
+          : "The link that was given out is not valid any more. A new one is shown once."}
+        {is_federated && " The account at the identity provider is forgotten: the next one with the e-mail address is taken."}
+      </p>
     </Confirm>
   );
 }

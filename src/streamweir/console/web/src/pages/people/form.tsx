@@ -1,4 +1,4 @@
-// A person invited, or given another role. Who may not appoint invites members alone.
+// A person invited, or given another role or e-mail address. Who may not appoint invites members alone.
 import { useState } from "preact/hooks";
 import { patch, post } from "../../lib/api";
 import { fieldOf } from "../../lib/keyform";
@@ -6,6 +6,7 @@ import { may, ROLES } from "../../lib/permission";
 import { useSending } from "../../lib/sending";
 import type { InvitedView, PersonView } from "../../lib/types";
 import { Button, Dialog, Field, Problem, Select } from "../../ui/parts";
+import { useProvider } from "../../ui/provider";
 import { WorkspaceSelect, type Workspaces } from "../../ui/workspaces";
 
 type PersonRole = PersonView["role"];
@@ -15,7 +16,7 @@ const ABOUT: Record<PersonRole, string> = {
   billing: "Credit, payments, costs and usage of all workspaces. No contents, no keys.",
   viewer: "Sees what happens in all workspaces, without contents and costs. Changes nothing.",
   admin: "The keys, requests, contents, payments and members of one workspace.",
-  member: "Its own account in one workspace. Nothing of others.",
+  member: "Its own keys, usage, credit and requests in one workspace. Nothing of others.",
 };
 const ALL = Object.keys(ABOUT) as PersonRole[];
 
@@ -26,13 +27,19 @@ export function PersonForm(props: { person: PersonView | null; workspaces: Works
   const [name, setName] = useState("");
   const [role, setRole] = useState<PersonRole>(person?.role ?? (mayAppoint ? "viewer" : "member"));
   const [workspace, setWorkspace] = useState(person?.workspace ?? "");
+  const [email, setEmail] = useState(person?.email ?? "");
+  const provider = useProvider();
   const { error, isBusy, send } = useSending();
   const told = fieldOf(error?.param ?? null);
   const wrong = (field: string) => (told === field ? (error?.message ?? null) : null);
   const isOfOne = mayAppoint && (role === "admin" || role === "member");
   const of = workspace || workspaces.list[0]?.id || "";
   const loses = Boolean(person?.workspace) && person?.workspace !== (isOfOne ? of : null);
-  const members = { role, ...(isOfOne ? { workspace: of } : {}) };
+  const address = email.trim() || null;
+  const members = {
+    ...(person?.role === role && !loses ? {} : { role, ...(isOfOne ? { workspace: of } : {}) }),
+    ...((person?.email ?? null) === address ? {} : { email: address }),
+  };
   const submit = (event: Event) => {
     event.preventDefault();
     void send(async () => props.onDone(person ? (await patch(`/api/people/${encodeURIComponent(person.id)}`, members), null) : await post<InvitedView>("/api/people", { name: name.trim(), ...members })));
@@ -59,8 +66,15 @@ export function PersonForm(props: { person: PersonView | null; workspaces: Works
             {(id) => <WorkspaceSelect id={id} value={of} workspaces={workspaces} onChange={setWorkspace} />}
           </Field>
         )}
+        {(provider !== null || person?.email) && (
+          <Field label="E-mail address" hint={`Optional. Whose account at ${provider ?? "the identity provider"} has this address, verified, signs in as this person.`} error={wrong("email")}>
+            {(id, hintId) => (
+              <input id={id} aria-describedby={hintId} type="email" maxLength={254} autocomplete="off" value={email} onInput={(event) => setEmail(event.currentTarget.value)} />
+            )}
+          </Field>
+        )}
         {loses && <p class="warn">Whoever leaves a workspace loses the keys there: they are revoked. This cannot be undone.</p>}
-        {!["name", "role", "workspace"].includes(told ?? "") && <Problem error={error} />}
+        {!["name", "role", "workspace", "email"].includes(told ?? "") && <Problem error={error} />}
         <div class="dialog-actions">
           <Button onClick={props.onClose}>Cancel</Button>
           <Button type="submit" tone={loses ? "bad" : "accent"} disabled={isBusy}>

@@ -79,7 +79,7 @@ export function Cost(props: { row: RequestDetail }) {
   const { cost_usd, margin_usd } = row;
   if (cost_usd === undefined || margin_usd === undefined) return null;
   return (
-    <Panel title="Cost and margin" flush actions={<span class="muted small">Shown to the operator alone</span>}>
+    <Panel title="Cost and margin" flush actions={<span class="muted small">Not shown to workspaces</span>}>
       {row.cost_bill && cost_usd !== null && <Bill label="Cost calculation" lines={row.cost_bill} total={cost_usd} />}
       <div class="panel-note">
         <Facts

@@ -50,6 +50,7 @@ export function columnsOf({ filters, isNew, nameOf }: Shown): LogColumn[] {
       show: (row) => (
         <time class={isNew(row) ? "num is-new" : "num"} dateTime={new Date(row.at_ms).toISOString()} title={preciseMoment(row.at_ms)}>
           {day(row.at_ms) === today ? clock(row.at_ms) : `${day(row.at_ms).slice(day(row.at_ms).slice(0, 4) === today.slice(0, 4) ? 5 : 2)} ${clock(row.at_ms)}`}
+          <span class="card-only"> {zone(row.at_ms)}</span>
         </time>
       ),
     },

@@ -116,7 +116,7 @@ export function FilterBar(props: FilterProps) {
   return (
     <div class="log-filters" role="search" aria-label="Filters">
       <div class="log-filter-row">
-        {text("id", "Id", { placeholder: "req_… or its end", isMono: true, clean: readId })}
+        {text("id", "Id", { placeholder: "or its end", isMono: true, clean: readId })}
         <Box label="Time">
           {(id) => (
             <Select

@@ -2,7 +2,7 @@
 import { get } from "../../lib/api";
 import { asked, chipsOf, without, type FilterName, type Filters } from "../../lib/filters";
 import { useLoad } from "../../lib/load";
-import { may, scoped } from "../../lib/permission";
+import { may, mayCreateKeys, scoped } from "../../lib/permission";
 import { href } from "../../lib/route";
 import type { Page as Rows, RequestView } from "../../lib/types";
 import { Button, Empty } from "../../ui/parts";
@@ -88,9 +88,11 @@ function NoRequests() {
               Try a model in the playground
             </a>
           )}
-          <a class="button" href={href("/keys")}>
-            Create a key
-          </a>
+          {mayCreateKeys() && (
+            <a class="button" href={href("/keys")}>
+              Create a key
+            </a>
+          )}
         </>
       }
     >

@@ -6,7 +6,7 @@ import { useLoad } from "../../lib/load";
 import { may, seesAll } from "../../lib/permission";
 import { go, href, query } from "../../lib/route";
 import type { LedgerView, Page as Rows } from "../../lib/types";
-import { At, Badge, Button, Empty, Panel, Problem, Select, Waiting, type Tone } from "../../ui/parts";
+import { At, Badge, Button, Empty, Panel, Problem, Select, Serial, Waiting, type Tone } from "../../ui/parts";
 import { Table } from "../../ui/table";
 import { WorkspaceSelect, type Workspaces } from "../../ui/workspaces";
 
@@ -58,7 +58,7 @@ export function Ledger(props: { workspaces: Workspaces; turn: number }) {
           rows={data.data}
           keyOf={(row) => row.seq}
           columns={[
-            { name: "No.", isNumber: true, show: (row) => row.seq },
+            { name: "No.", isNumber: true, show: (row) => <Serial number={row.seq} /> },
             { name: "Time", class: "nowrap", show: (row) => <At at={row.at_ms} /> },
             { name: "What", show: (row) => <Kind kind={row.kind} /> },
             seesAll() && { name: "Workspace", class: "clip narrow", show: (row: LedgerView) => <span title={row.workspace}>{nameOf(row.workspace)}</span> },
