@@ -20,6 +20,7 @@ from streamweir.cli.main import main
 from streamweir.config.load import parse_config
 from support.oidc_server import OidcServer
 from support.oidc_server import toml as oidc_table
+from support.old_databases import VERSIONS, restore
 from support.script import Hang, Head, Seen, Step, whole
 from support.scripted_upstream import ScriptedUpstream
 from support.stores import migrated_url
@@ -109,6 +110,14 @@ async def test_a_provider_that_does_not_answer_does_not_hold_it(tmp_path: Path) 
         found = await diagnose(tmp_path, provider("slow", up.base_url), "--timeout", "0.1", status=1)
         await up.aborted(1)
     assert found["provider slow"]["outcome"] == "fail"
+
+
+async def test_a_database_of_an_older_version_is_not_a_database_that_is_away(tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir(mode=0o700)
+    restore(VERSIONS[0], "sqlite", tmp_path / "data")
+    found = (await diagnose(tmp_path, "[server]\n", status=1))["database"]
+    assert "has the schema 0001" in found["message"]
+    assert found["advice"].startswith("make a backup, and start the gateway")
 
 
 async def test_the_stores(tmp_path: Path) -> None:

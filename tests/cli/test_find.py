@@ -116,6 +116,19 @@ def test_several_gateways_are_never_guessed(machine: Machine) -> None:
     assert found.running.file.pid == 2
 
 
+@pytest.mark.parametrize("by", ["data", "var", "configuration"])
+def test_of_several_gateways_the_one_of_the_working_folder_is_meant(by: str, machine: Machine) -> None:
+    machine.run("elsewhere", 1, machine.file("etc/c.toml"))
+    name = {"data": "work", "var": "work/var", "configuration": "other"}[by]
+    data = machine.run(name, 2, machine.file("work/c.toml") if by == "configuration" else None)
+    found = machine.find()
+    assert found.running is not None
+    assert (found.running.file.pid, found.data_dir.samefile(data)) == (2, True)
+    machine.run("third", 3, machine.file("work/d.toml"))
+    with pytest.raises(NotFound, match="2 gateways are running"):
+        machine.find()
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root acts on the gateways of others")
 def test_root_does_not_read_a_configuration_that_the_service_can_change(machine: Machine) -> None:
     """It may name commands for secrets, which would be run as root."""

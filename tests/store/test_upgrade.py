@@ -148,8 +148,13 @@ async def test_the_start_says_that_an_update_takes_its_time(database: str, tmp_p
     url = restore(VERSIONS[0], database, tmp_path)
     store = await open_store(url, tmp_path, on_upgrade=said.append, every_s=0.001)
     await store.close()
-    assert said
-    assert all(each.startswith("updating ") and f" to schema {HEAD}, for " in each for each in said)
+    *waiting, done = said
+    assert all(each.startswith("updating ") and f" to schema {HEAD}, for " in each for each in waiting)
+    assert done.startswith("updated ")
+    assert done.endswith(f" from schema 0001 to {HEAD}")
+    again: list[str] = []
+    await (await open_store(url, tmp_path, on_upgrade=again.append)).close()
+    assert again == []
 
 
 async def test_one_that_was_killed_is_not_waited_for_for_long(tmp_path: Path) -> None:

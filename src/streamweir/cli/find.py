@@ -4,7 +4,8 @@ The first of these that applies, in this order:
 
 1. What is named: `--data-dir` (or `STREAMWEIR_DATA`) and `--config`. What one of them leaves open is completed by the
    gateway that runs with the other.
-2. The running gateway of this user, by its run file. If there are several, one of them must be named.
+2. The running gateway of this user, by its run file. Of several, the one whose data or configuration is in the working
+   folder; otherwise one of them must be named.
 3. The working folder: `streamweir.toml`, and `var`, where `make run` keeps its data.
 4. The user's data directory, if it has a database.
 
@@ -90,7 +91,8 @@ def _find(around: Surroundings, config_file: Path | None, data_dir: Path | None)
             return Place(data_dir=_data_dir_of(around), config_file=config_file)
         return _of_running(around, _only(named), config_file)
     if running:
-        return _of_running(around, _only(running), None)
+        here = [each for each in running if _is_in(each, around.folder)]
+        return _of_running(around, _only(here or running), None)
     file, var = around.folder / CONFIG_FILE, around.folder / _VAR
     if file.is_file():
         return Place(data_dir=_data_dir_of(around), config_file=Path(CONFIG_FILE))
@@ -144,6 +146,12 @@ def _only(running: list[Running]) -> Running:
         return running[0]
     several = "; ".join(f"--data-dir {each.data_dir} (pid {each.file.pid}, {each.file.urls[0]})" for each in running)
     raise NotFound(f"{len(running)} gateways are running: choose one with {several}")
+
+
+def _is_in(running: Running, folder: Path) -> bool:
+    """Whether someone in this folder means it."""
+    config_folder = running.config_file.parent if running.config_file is not None else None
+    return any(_is_same(running.data_dir, each) for each in (folder, folder / _VAR)) or _is_same(config_folder, folder)
 
 
 def _is_same(file: Path | None, other: Path) -> bool:

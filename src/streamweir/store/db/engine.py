@@ -23,6 +23,10 @@ _MIGRATION_S = 3600.0
 _OPEN_S = 10.0
 
 
+class OtherSchema(StoreError):
+    """It has the schema of another version of this program, and may not be changed now."""
+
+
 async def open_store(
     url: str,
     data_dir: Path,
@@ -64,7 +68,7 @@ async def _is_old(store: Store, migrate: bool) -> bool:
     if not migrate and found is None:
         raise StoreError(f"the database {store.where} is empty: no streamweir has used it")
     if not migrate and found != HEAD:
-        raise StoreError(
+        raise OtherSchema(
             f"the database {store.where} has the schema {found}, and this streamweir needs {HEAD}: "
             "`streamweir serve` updates it when it starts"
         )
@@ -81,7 +85,9 @@ async def _upgrade(store: Store, is_alone: bool, on_upgrade: OnUpgrade | None, e
         upgrading = asyncio.ensure_future(store.write(work, timeout_s=_MIGRATION_S))
         try:
             await wait_for_disk(upgrading, store.where, on_slow, every_s)
-            upgrading.result()
+            before = upgrading.result()
+            if before is not None and on_upgrade is not None:
+                on_upgrade(f"updated {store.where} from schema {before} to {HEAD}")
         finally:
             upgrading.cancel()
 

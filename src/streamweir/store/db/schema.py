@@ -61,9 +61,9 @@ def found_revision(conn: Connection) -> str | None:
     return found
 
 
-def upgrade(conn: Connection, *, is_alone: bool = True) -> None:
+def upgrade(conn: Connection, *, is_alone: bool = True) -> str | None:
     """To `HEAD`, in the transaction that is open. Without `is_alone`, other processes may use the database: then
-    `SchemaInUse` is raised."""
+    `SchemaInUse` is raised. Returns the schema that was there, if it was another one."""
     if conn.dialect.name == "postgresql":
         conn.execute(select(func.pg_advisory_xact_lock(bindparam("lock", _LOCK, BigInteger))))
     found = found_revision(conn)
@@ -79,6 +79,8 @@ def upgrade(conn: Connection, *, is_alone: bool = True) -> None:
                 f"stop them, then it is updated to {HEAD}"
             )
         migrate(conn)
+        return found
+    return None
 
 
 def _nodes_alive(conn: Connection) -> list[str]:

@@ -14,7 +14,7 @@ from streamweir.cli.commands.doctor.finding import Finding, fail, ok, warn
 from streamweir.config.model import Config
 from streamweir.store.db.base import StoreError, StoreUnavailable
 from streamweir.store.db.clock import now_ms
-from streamweir.store.db.engine import open_store, sqlite_path
+from streamweir.store.db.engine import OtherSchema, open_store, sqlite_path
 from streamweir.store.requests.instances import now_of
 
 _WARN_SYNC_S = 0.05
@@ -32,6 +32,8 @@ async def check_database(config: Config, data_dir: Path) -> list[Finding]:
         if path is not None and not path.exists():
             return [warn("database", f"{path} does not exist yet", "the first start of the gateway creates it")]
         store = await open_store(config.store.url, data_dir, migrate=False)
+    except OtherSchema as reason:
+        return [fail("database", str(reason), "make a backup, and start the gateway; docs/upgrading.md has the steps")]
     except StoreError as reason:
         return [fail("database", str(reason), "check store.url, and that the database runs and accepts this user")]
     try:
