@@ -1,5 +1,6 @@
 """Sums by hour, model of the provider and credential: what a provider's bill is compared with."""
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +33,7 @@ async def test_requests_are_summed_by_what_a_bill_is_written_by(database: str, t
     ]
     async with books_on(database, tmp_path) as store:
         for check_existing in (False, True):  # what was applied already counts once
-            await store.write(lambda conn, check=check_existing: apply(conn, entries, check_existing=check))
+            await store.write(partial(apply, entries=entries, check_existing=check_existing))
         assert await store.read(list_providers) == ["other", "up"]
         found = await store.read(lambda conn: read_usage_of(conn, ["up"], NOW_MS, NEXT_MS))
         assert sorted(found, key=lambda each: (each.model, each.credential)) == [
