@@ -5,8 +5,12 @@ import re
 from playwright.sync_api import Page, expect
 from sqlalchemy import Connection
 
+from streamweir.policy.alert import Alert
+from streamweir.policy.limits.budget import NANO
 from streamweir.server.nodes.report import Report, TargetReport, encode_report
+from streamweir.store.alerts.outbox import Subscription, append
 from streamweir.store.db.clock import now_ms
+from streamweir.store.keys.payments import create_payment
 from streamweir.store.requests.health_reports import write_report
 from streamweir.store.requests.instances import write_heartbeat
 from support.answers import error_body
@@ -152,6 +156,32 @@ def test_the_audit_log_says_who_did_what_and_is_verified(page: Page, console: Co
     page.get_by_label("Filter the rows on this page").fill("session")
     expect(row(page, "Audit log", "session.create")).to_have_count(1)
     expect(row(page, "Audit log", "key.create")).to_have_count(0)
+
+
+def test_alerts_and_payments_are_listed_with_what_became_of_them(page: Page, console: Console) -> None:
+    budget = {"key": {"id": "key_1", "name": "ci"}, "percent": 80, "spent_usd": "20.4", "resets_at": None}
+    found = [
+        Alert(id="a1", kind="budget.threshold", at_ms=now_ms(), workspace_id="default", data=budget),
+        Alert(id="a2", kind="provider.back", at_ms=now_ms(), workspace_id=None, data={"provider": "up"}),
+    ]
+
+    def make(conn: Connection) -> None:
+        append(conn, found, [Subscription(name="ops"), Subscription(name="pager")], delivered=["pager"])
+        create_payment(conn, "default", 25 * NANO, actor="test", at_ms=now_ms())
+
+    console.sign_in(page, path="/workspaces")
+    expect(page.get_by_role("heading", name="Balances")).to_be_visible()
+    expect(page.get_by_role("heading", name="Payments")).to_have_count(0)
+    console.call(storage_of(console.gate).store.write(make))
+    page.reload()
+    expect(row(page, "Payments", "open")).to_contain_text("$25.00")
+    assert not obstacles(page)
+    visit(page, "Audit")
+    expect(column(page, "Alerts", 1)).to_have_text(["provider.back", "budget.threshold"])
+    expect(row(page, "Alerts", "budget.threshold")).to_contain_text("key cipercent 80spent $20.40")
+    expect(row(page, "Alerts", "budget.threshold")).to_contain_text("default")
+    expect(row(page, "Alerts", "provider.back").get_by_role("list").last).to_have_text("ops waitspager delivered")
+    assert not obstacles(page)
 
 
 def test_a_provider_is_tested_and_its_error_is_shown(page: Page, console: Console) -> None:

@@ -1,5 +1,5 @@
 // Who changed or looked at what, the newest first, page by page; and, for whoever may ask, whether the log is as it was
-// written and whether the ledger agrees with its totals.
+// written and whether the ledger agrees with its totals. Below it, what the gateway has reported.
 import { useState } from "preact/hooks";
 import { get } from "../lib/api";
 import { readDetail } from "../lib/audit";
@@ -11,6 +11,7 @@ import type { AuditView, Page as Rows } from "../lib/types";
 import { At, Button, Empty, Page, Panel, Problem, Serial, Waiting } from "../ui/parts";
 import { Table } from "../ui/table";
 import { useWorkspaces, WorkspaceSelect, type Workspaces } from "../ui/workspaces";
+import { Alerts } from "./audit/alerts";
 import { Checks } from "./audit/checks";
 
 const LIMIT = 50;
@@ -34,6 +35,7 @@ export function Audit() {
       <Panel title="Log" flush class="audit" actions={choice}>
         {data ? <Log page={data} workspaces={workspaces} isOlder={before !== null} isLoading={isLoading} /> : !error && <Waiting />}
       </Panel>
+      {may("alerts.read") && <Alerts key={workspace} workspace={workspace} workspaces={workspaces} />}
     </Page>
   );
 }

@@ -11,6 +11,7 @@ import { Table } from "../ui/table";
 import { useWorkspaces } from "../ui/workspaces";
 import { TopUp, WorkspaceForm } from "./workspaces/forms";
 import { Ledger } from "./workspaces/ledger";
+import { Payments } from "./workspaces/payments";
 
 type Deed = { what: "new" } | { what: "edit" | "credit"; balance: Balance };
 
@@ -55,6 +56,7 @@ export function Workspaces() {
           )}
         </Panel>
       )}
+      <Payments key={query.value.get("workspace")} workspaces={workspaces} turn={turn} />
       <Ledger workspaces={workspaces} turn={turn} />
       {deed?.what === "credit" ? (
         <TopUp balance={deed.balance} onDone={done} onClose={() => setDeed(null)} />
