@@ -46,6 +46,8 @@ class AnthropicDecoder:
     lacks_terminator = False
     stop_reasons: ClassVar[Mapping[str, FinishReason]] = STOP_REASONS
     """A cloud that serves Claude has further ones."""
+    marker: ClassVar[bytes] = b""
+    """A member that a cloud adds to some events: `_note_marked` gets each event that contains its name. Empty: none."""
 
     __slots__ = (
         "_blocks",
@@ -74,6 +76,8 @@ class AnthropicDecoder:
         data = frame.data
         if data is None:
             return self._read_dataless(frame)
+        if self.marker and self.marker in data:
+            self._note_marked(data)
         try:
             stream_event = decode_stream_event(data)
         except jsonio.InvalidJson:
@@ -99,6 +103,9 @@ class AnthropicDecoder:
     def read_whole(self, message: Mapping[str, Any]) -> Sequence[Event]:
         """An answer that was not streamed. It is complete by itself, so a stop reason may be missing."""
         return [*self._read_start(message), *self._read_stop()]
+
+    def _note_marked(self, data: bytes) -> None:
+        """`data` may also have the marker in a text."""
 
     def _read(self, stream_event: StreamEvent, frame: Frame) -> Sequence[Event]:
         if self._ended:

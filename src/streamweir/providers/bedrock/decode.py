@@ -15,16 +15,15 @@ from streamweir.providers.anthropic.decode import AnthropicDecoder
 from streamweir.providers.members import object_of
 from streamweir.wire import jsonio
 from streamweir.wire.messages import STOP_REASONS
-from streamweir.wire.sse import Frame
 
 _ACTION = "amazon-bedrock-guardrailAction"
-_ACTION_BYTES = _ACTION.encode()
 _INTERVENED = "guardrail_intervened"
 """As Converse calls it; some answers of InvokeModel have it as their `stop_reason`."""
 
 
 class InvokeDecoder(AnthropicDecoder):
     stop_reasons: ClassVar[Mapping[str, FinishReason]] = {**STOP_REASONS, _INTERVENED: FinishReason.CONTENT_FILTER}
+    marker: ClassVar[bytes] = _ACTION.encode()
 
     __slots__ = ("_is_blocked",)
 
@@ -32,11 +31,8 @@ class InvokeDecoder(AnthropicDecoder):
         super().__init__()
         self._is_blocked = False
 
-    def feed(self, frame: Frame, /) -> Sequence[Event]:
-        data = frame.data
-        if data is not None and _ACTION_BYTES in data:
-            self._is_blocked = self._is_blocked or _says_intervened(data)
-        return super().feed(frame)
+    def _note_marked(self, data: bytes) -> None:
+        self._is_blocked = self._is_blocked or _says_intervened(data)
 
     def read_whole(self, message: Mapping[str, Any]) -> Sequence[Event]:
         self._is_blocked = message.get(_ACTION) == "INTERVENED"
