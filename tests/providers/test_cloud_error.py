@@ -1,6 +1,7 @@
 """Failures of the three clouds: the code of each, and what its message tells the operator to do."""
 
 import json
+import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -38,6 +39,20 @@ BEDROCK: list[tuple[int, str, str, str, str]] = [
     (403, "MissingAuthenticationTokenException", "Missing Authentication Token", AUTH, "without credentials"),
     (403, "AccessDeniedException", "Authentication failed: Please make sure your API Key is valid.", AUTH, "API key"),
     (403, "AccessDeniedException", f"{USER}bedrock:InvokeModel {RESOURCE}", AUTH, "permission bedrock:InvokeModel for"),
+    (
+        403,
+        "AccessDeniedException",
+        f"{USER}bedrock:InvokeModel on resource: arn:aws:bedrock:us-east-1:123456789012:project/default because no",
+        AUTH,
+        "permission bedrock:InvokeModel for the default project",
+    ),
+    (
+        403,
+        "AccessDeniedException",
+        f"{USER}bedrock-mantle:CreateInference on resource: arn:aws:bedrock-mantle:us-east-1:123456789012:project/x",
+        AUTH,
+        "permission bedrock-mantle:CreateInference. Attach the managed policy",
+    ),
     (
         403,
         "AccessDeniedException",
@@ -265,7 +280,7 @@ def test_every_message_is_a_sentence_of_the_gateway() -> None:
             assert row.message.endswith(".")
             assert len(row.message) <= MAX_RECORDED_LENGTH
             assert row.names or row.text or row.statuses
-            assert ("{}" in row.message) == ("([" in row.text)
+            assert row.message.count("{}") == re.compile(row.text).groups
 
 
 def test_a_model_that_azure_serves_on_responses_alone_is_still_found_there() -> None:

@@ -64,6 +64,8 @@ _QUOTA = (
     "request a higher quota in Service Quotas."
 )
 
+_DENIED_ACTION, _ACTION = r"User: .{{1,300}} is not authorized to perform: ({})", r"[a-z-]{1,32}:[A-Za-z]{1,64}"
+
 _NOT_AT_MANTLE = (
     "The AWS account has no access to this model at bedrock-mantle, or the model is on another path there. Enable the "
     "model, or set another wire for the target."
@@ -127,13 +129,25 @@ _ROWS = (
         _AUTH,
         "A policy of the AWS account or organization denies the gateway the action {}. Its administrator must allow "
         "it.",
-        text=r"User: .{1,300} is not authorized to perform: ([a-z-]{1,32}:[A-Za-z]{1,64}) .{0,400}explicit deny",
+        text=_DENIED_ACTION.format(_ACTION) + r" .{0,400}explicit deny",
+    ),
+    Advice(
+        _AUTH,
+        "The gateway's AWS identity lacks the permission {}. Attach the managed policy "
+        "AmazonBedrockMantleInferenceAccess to it.",
+        text=_DENIED_ACTION.format(r"bedrock-mantle:[A-Za-z]{1,64}"),
+    ),
+    Advice(
+        _AUTH,
+        "The gateway's AWS identity lacks the permission {} for the default project of the account, which this wire "
+        "needs besides the model. Allow it in its IAM policy, for arn:aws:bedrock:*:*:project/default.",
+        text=_DENIED_ACTION.format(_ACTION) + r" on resource: arn:[a-z-]{1,20}:bedrock:[^ ]{1,80}:project/",
     ),
     Advice(
         _AUTH,
         "The gateway's AWS identity lacks the permission {} for this model. Allow it in its IAM policy, for the "
         "foundation model and for the inference profile.",
-        text=r"User: .{1,300} is not authorized to perform: ([a-z-]{1,32}:[A-Za-z]{1,64})",
+        text=_DENIED_ACTION.format(_ACTION),
     ),
     Advice(_AUTH, _NO_ACCESS, text=r"You don.t have access to the model"),
     Advice(
