@@ -294,6 +294,7 @@ def cases() -> list[tuple[str, str]]:
 
 
 ABOVE_0 = "expected a number above 0, at most 86400"
+DEEP = "more than 100 tables and lists are nested in each other"
 ODD = [
     ("[server]\nlisten = ", "not TOML: Invalid value"),
     ("[server]\nlisten = x\n\n", "not TOML: Invalid value"),
@@ -301,6 +302,10 @@ ODD = [
     ("a = 1\na = 2", "not TOML: Cannot overwrite a value"),
     (f"server.timeouts.idle_s = {'9' * 400}", f"server.timeouts.idle_s: {ABOVE_0}, got {'9' * 60}"),
     (f"server.log.format = '{'x' * 99}'", f'server.log.format: expected "auto", "json" or "text", got "{"x" * 60}..."'),
+    (f"a = {'9' * 5000}", "not TOML: a whole number has too many digits"),
+    (f"a = {'[' * 5000}{']' * 5000}", DEEP),
+    (f"a = {'[' * 150}{']' * 150}", DEEP),
+    (f"providers = [{{ defaults.{'a.' * 5000}b = 1 }}]", DEEP),
     (f"keys = [{{ name = '{'n' * 65}', key = '{GOOD}' }}]", "keys[0].name: expected text of 1 to 64 characters, got "),
 ]
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from streamweir.config.file.position import Position, position_of, positions
+from streamweir.config.file.position import Position, positions, positions_of
 
 DOCS = Path(__file__).parents[2] / "docs"
 BLOCKS = [
@@ -98,11 +98,14 @@ def test_most_blocks_of_the_pages_are_whole_files() -> None:
     ],
 )
 def test_the_position_of_a_problem(where: str, position: tuple[int, int] | None) -> None:
-    assert position_of(UNUSUAL, where) == (Position(*position) if position is not None else None)
+    assert positions_of(UNUSUAL, [where]) == ({where: Position(*position)} if position is not None else {})
 
 
 def test_a_timeout_beside_the_address_and_a_key_without_a_name() -> None:
     text = '[[providers]]\r\nname = "a"\r\nidle_s = 0\r\napi_keys = [\r\n  "x",\r\n  { key = "y" },\r\n]\r\n'
-    assert position_of(text, "providers.a.timeouts.idle_s") == (3, 1)
-    assert position_of(text, "providers.a.api_keys.2.key") == (6, 5)
-    assert position_of(text, "providers.a.api_keys[0].key") == (5, 3)
+    named = {
+        "providers.a.timeouts.idle_s": (3, 1),
+        "providers.a.api_keys.2.key": (6, 5),
+        "providers.a.api_keys[0].key": (5, 3),
+    }
+    assert positions_of(text, named) == named

@@ -13,7 +13,7 @@ def warn_of_unknown_group(access: StoreAccess, name: str | None) -> None:
         return
     try:
         groups = tomllib.loads(access.config_file.read_text(encoding="utf-8-sig")).get("price_groups", [])
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return
     names = [group.get("name") for group in groups if isinstance(group, dict)] if isinstance(groups, list) else []
     if name not in names:

@@ -21,13 +21,15 @@ from streamweir.config.check import check, check_listen
 from streamweir.config.checks.cloud_check import TABLES, with_files
 from streamweir.config.error import ConfigError, ConfigProblem, member, raise_all
 from streamweir.config.file.key_file import read_key_files
-from streamweir.config.file.position import position_of
+from streamweir.config.file.position import positions_of
 from streamweir.config.file.schema import Reader
 from streamweir.config.file.secret_reference import SecretValues
 from streamweir.config.model import Config, Provider, ProviderTimeouts, Server
 
 __all__ = ["ConfigError", "default_config", "load_config"]
 
+_MAX_DEPTH = 100
+_DEEP = f"more than {_MAX_DEPTH} tables and lists are nested in each other"
 _AT = re.compile(r" \(at (?:line (?P<line>\d+), column (?P<column>\d+)|end of document)\)$")
 
 
@@ -121,8 +123,7 @@ def locate(error: ConfigError, text: str) -> None:
     """Adds the positions of all problems in the text of the file, and puts these into the order of the file."""
     if error.positions:  # a text that is not TOML has one already
         return
-    found = {where: position_of(text, where) for where, _ in error.problems}
-    error.positions = {where: at for where, at in found.items() if at is not None}
+    error.positions = positions_of(text, [where for where, _ in error.problems])
     error.problems = tuple(sorted(error.problems, key=lambda each: error.positions.get(each.where, (0, 0))))
 
 
@@ -161,16 +162,33 @@ def _mask_values(problem: ConfigProblem, written: Mapping[str, str]) -> ConfigPr
 
 def _parse(text: str) -> dict[str, Any]:
     try:
-        return tomllib.loads(text)
-    except ValueError as reason:  # a TOMLDecodeError, or a number that is too long to be one
-        fault = str(reason)
+        if not _is_deep(tree := tomllib.loads(text)):
+            return tree
+        fault = _DEEP
+    except RecursionError:
+        fault = _DEEP
+    except tomllib.TOMLDecodeError as reason:
+        fault = f"not TOML: {reason}"
+    except ValueError:
+        fault = "not TOML: a whole number has too many digits"
     # Outside of the handler, so that the parser's exception, which contains the file, is not part of the error.
     at = _AT.search(fault)
     lines = text.split("\n")
     line, column = (int(at["line"]), int(at["column"])) if at and at["line"] else (len(lines), len(lines[-1]) + 1)
-    error = ConfigError("", f"not TOML: {_AT.sub('', fault)}")
+    error = ConfigError("", _AT.sub("", fault))
     error.positions = {"": (line, column)} if at is not None else {}
     raise error
+
+
+def _is_deep(tree: dict[str, Any]) -> bool:
+    """Whether something is nested so deep that those who read it might not come to its end."""
+    values: list[Any] = [tree]
+    for _ in range(_MAX_DEPTH):
+        inner = [value.values() if isinstance(value, dict) else value for value in values]
+        values = [each for several in inner for each in several if isinstance(each, dict | list)]
+        if not values:
+            return False
+    return True
 
 
 def _resolve_paths(config: Config, folder: Path) -> Config:

@@ -175,7 +175,7 @@ def _config(access: StoreAccess) -> "Config":
         environ = access.environ()
         try:
             tree = tomllib.loads(file.read_text(encoding="utf-8-sig"))
-        except (OSError, ValueError):
+        except (OSError, ValueError, RecursionError):
             return load_config(file, environ)  # which says what is wrong with it, and where
         reader = Reader(environ)
         known = {name: tree.get(name, []) for name in ("models", "price_groups")}

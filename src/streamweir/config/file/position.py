@@ -8,7 +8,7 @@ only follows its structure: keys, headers, strings, brackets. A test compares it
 
 import re
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from json import loads
 from typing import Any, NamedTuple
 
@@ -36,15 +36,20 @@ class Position(NamedTuple):
     column: int
 
 
-def position_of(text: str, where: str) -> Position | None:
-    """Of what the path of a problem names, or of the last part of it that is there. None: the path is empty.
+def positions_of(text: str, paths: Iterable[str]) -> dict[str, Position]:
+    """Of what the paths of problems name, or of the last part of them that is there. Empty paths are left out.
 
     `text` is valid TOML.
     """
-    if not where:
-        return None
+    named = [where for where in paths if where]
+    if not named:
+        return {}
     text = text.replace("\r\n", "\n")
-    path, found = _resolve(tomllib.loads(text), where), positions(text)
+    tree, found = _Tree(tomllib.loads(text)), positions(text)
+    return {where: at for where in named if (at := _nearest(tree.path_of(where), found)) is not None}
+
+
+def _nearest(path: Path, found: Mapping[Path, Position]) -> Position | None:
     while path and path not in found:
         path = path[:-1]
     return found.get(path)
@@ -57,19 +62,52 @@ def positions(text: str) -> dict[Path, Position]:
     return scanner.found
 
 
-def _resolve(tree: dict[str, Any], where: str) -> Path:
-    """As far as it leads. Entries of lists are named by their names or ids."""
-    path: list[str | int] = []
-    node: Any = tree
-    for segment in _segments(where):
-        at = _step(node, segment)
-        if at is None:
-            if segment == MOVED:
-                continue
-            break
-        path.append(at)
-        node = node[at]
-    return tuple(path)
+class _Tree:
+    """Finds what paths name. A list is read once, for there may be many mistakes in many tables of it."""
+
+    def __init__(self, tree: dict[str, Any]) -> None:
+        self._tree = tree
+        self._numbers: dict[int, dict[str, int]] = {}
+        """By the identity of a list: the numbers of its tables by their names and ids."""
+
+    def path_of(self, where: str) -> Path:
+        """As far as it leads. Entries of lists are named by their names or ids."""
+        path: list[str | int] = []
+        node: Any = self._tree
+        for segment in _segments(where):
+            at = self._step(node, segment)
+            if at is None:
+                if segment == MOVED:
+                    continue
+                break
+            path.append(at)
+            node = node[at]
+        return tuple(path)
+
+    def _step(self, node: Any, segment: str | int) -> str | int | None:
+        """The key or the index of the segment; None: there is none."""
+        if isinstance(node, dict):
+            return segment if segment in node else next((name for name in node if name[:_SHOWN] == segment), None)
+        if not isinstance(node, list):
+            return None
+        if isinstance(segment, int):
+            return segment if segment < len(node) else None
+        if id(node) not in self._numbers:
+            self._numbers[id(node)] = _numbers_of(node)
+        if segment in (numbers := self._numbers[id(node)]):
+            return numbers[segment]
+        # A key of a provider without a name is named by its number.
+        return int(segment) - 1 if segment.isdecimal() and 0 < int(segment) <= len(node) else None
+
+
+def _numbers_of(entries: list[Any]) -> dict[str, int]:
+    """The first of those that have one name counts."""
+    found: dict[str, int] = {}
+    for number, each in enumerate(entries):
+        for name in (each.get("name"), each.get("id")) if isinstance(each, dict) else ():
+            if isinstance(name, str):
+                found.setdefault(name, number)
+    return found
 
 
 def _segments(where: str) -> Iterator[str | int]:
@@ -78,21 +116,6 @@ def _segments(where: str) -> Iterator[str | int]:
             yield int(found["index"])
         else:
             yield loads(found["quoted"]) if found["quoted"] is not None else found["bare"]
-
-
-def _step(node: Any, segment: str | int) -> str | int | None:
-    """The key or the index of the segment; None: there is none."""
-    if isinstance(node, dict):
-        return next((name for name in node if name[:_SHOWN] == segment), None)
-    if not isinstance(node, list):
-        return None
-    if isinstance(segment, int):
-        return segment if segment < len(node) else None
-    for index, each in enumerate(node):
-        if isinstance(each, dict) and segment in (each.get("name"), each.get("id")):
-            return index
-    # A key of a provider without a name is named by its number.
-    return int(segment) - 1 if segment.isdecimal() and 0 < int(segment) <= len(node) else None
 
 
 class _Scanner:
