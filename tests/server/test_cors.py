@@ -33,6 +33,7 @@ def test_an_answer_names_an_allowed_origin_and_no_other(
 
 def test_a_page_may_send_what_sdks_send_and_nothing_else() -> None:
     sent = "Authorization, content-type,x-stainless-lang , X-Streamweir-Tags, anthropic-version, x-api-key, traceparent"
+    sent += ",X-Request-Timeout,Idempotency-Key,last-event-id"
     assert allowed_names(sent) == [name.strip().lower() for name in sent.split(",")]
     assert allowed_names("cookie, x-forwarded-for, host, x-stainless-, x-streamweir-a\r\nx: y, *, ") == []
     assert len(allowed_names("x-api-key," * 10_000)) == 64

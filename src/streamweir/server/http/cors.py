@@ -28,6 +28,7 @@ _NAMES = frozenset(
         "baggage",
         "cache-control",
         "content-type",
+        "http-referer",
         "idempotency-key",
         "last-event-id",
         "openai-beta",
@@ -41,6 +42,7 @@ _NAMES = frozenset(
         "x-app",
         "x-claude-code-session-id",
         "x-request-id",
+        "x-request-timeout",
         "x-title",
     }
 )
