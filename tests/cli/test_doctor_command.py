@@ -18,6 +18,7 @@ from streamweir.cli.commands.doctor.machine import check_machine
 from streamweir.cli.find import Place
 from streamweir.cli.main import main
 from streamweir.config.load import parse_config
+from support.collector import HANG, Collector
 from support.oidc_server import OidcServer
 from support.oidc_server import toml as oidc_table
 from support.old_databases import VERSIONS, restore
@@ -218,3 +219,18 @@ async def test_the_clock_of_the_identity_provider(tmp_path: Path) -> None:
         server.port = up.port
         found = await diagnose(tmp_path, oidc_table(server), status=1)
     assert "its clock is 600 s behind ours" in found["identity provider"]["message"]
+
+
+async def test_the_collector(tmp_path: Path) -> None:
+    """Its failure is none of the gateway's."""
+    async with Collector([200, 200, 404, HANG]) as collector:
+        toml = f'[telemetry]\nendpoint = "{collector.url}"\nheaders = {{ x-token = "{CANARY}" }}\n'
+        takes_all = await diagnose(tmp_path, toml, status=0)
+        takes_none = await diagnose(tmp_path, toml, "--timeout", "0.2", status=0)
+        assert sorted(collector.paths) == sorted(["/v1/traces", "/v1/metrics"] * 2)
+        assert {head["x-token"] for head in collector.heads} == {CANARY}
+        assert collector.spans == []
+    assert takes_all["collector"]["outcome"] == "ok"
+    assert takes_none["collector"]["outcome"] == "warn"
+    assert "traces: answered 404" in takes_none["collector"]["message"]
+    assert "metrics: " in takes_none["collector"]["message"]

@@ -34,7 +34,8 @@ _COLOURS = {"ok": "green", "warn": "yellow", "fail": "red"}
 @json_option
 @place_options
 def command(find: Callable[[], Place], timeout_s: float, as_json: bool) -> None:
-    """Reach all providers, the identity provider and the stores, and check clock, open files, memory and permissions.
+    """Reach all providers, the identity provider, the collector and the stores, and check clock, open files, memory and
+    permissions.
 
     Providers are asked for their models, which is never billed. The exit status is 1 if something failed.
     """
@@ -56,6 +57,7 @@ def _show(finding: Finding) -> None:
 
 
 async def _diagnose(place: Place, timeout_s: float) -> list[Finding]:
+    from streamweir.cli.commands.doctor.collector import check_collector
     from streamweir.cli.commands.doctor.identity import check_identity
     from streamweir.cli.commands.doctor.machine import check_machine
     from streamweir.cli.commands.doctor.provider import check_providers
@@ -68,15 +70,17 @@ async def _diagnose(place: Place, timeout_s: float) -> list[Finding]:
         where = f"{error.where}: " if error.where else ""
         return [fail("configuration", f"{error.file or place.config_file}: {where}{error.reason}", advice)]
     about = str(place.config_file) if place.config_file is not None else "none: the default is used"
-    providers, identity, database, shared, journal, machine = await asyncio.gather(
+    providers, identity, collector, database, shared, journal, machine = await asyncio.gather(
         check_providers(config, timeout_s),
         check_identity(config, timeout_s),
+        check_collector(config, timeout_s),
         check_database(config, place.data_dir),
         check_shared(config),
         asyncio.to_thread(lambda: list(check_journal(config, place.data_dir))),
         asyncio.to_thread(lambda: list(check_machine(config, place))),
     )
-    findings = [ok("configuration", about), *providers, *identity, *database, *shared, *journal, *machine]
+    findings = [ok("configuration", about), *providers, *identity, *collector, *database, *shared]
+    findings += [*journal, *machine]
     return [_masked(each, config) for each in findings]
 
 
