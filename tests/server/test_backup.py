@@ -94,7 +94,7 @@ def name_of(url: str) -> str:
 
 @pytest.mark.parametrize(
     ("url", "words"),
-    [("postgresql://someone:canary@db/books", "use pg_dump"), ("sqlite:///absent.db", "there is no database")],
+    [("postgresql://someone:canary@db/books", "use pg_dump"), ("sqlite:///absent.db", "does not exist")],
 )
 async def test_what_cannot_be_copied_is_one_line(url: str, words: str, tmp_path: Path) -> None:
     config = tmp_path / "streamweir.toml"

@@ -67,6 +67,14 @@ class StoreAccess(Struct):
             raise click.ClickException(self._no_data(self.data_dir))
         return self.data_dir
 
+    def sqlite_file(self) -> Path | None:
+        """None: the database is PostgreSQL. Raises `ConfigError`, and `ClickException` if the file does not exist."""
+        from streamweir.store.db.engine import sqlite_path
+
+        url = self.settings().url
+        self._check_file(url)
+        return sqlite_path(url, self.data_dir)
+
     def read(self, work: "Callable[[Connection], T]", *, timeout_s: float = TIMEOUT_S) -> T:
         return self.run(lambda store: store.read(work, timeout_s=timeout_s))
 
@@ -202,7 +210,7 @@ def _store_settings(config_file: Path | None, environ: Mapping[str, str]) -> "St
         return Config().store
     try:
         tree = tomllib.loads(config_file.read_text(encoding="utf-8-sig"))
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return load_config(config_file, environ).store  # reports what is wrong
     store = {name: table for name, table in tree.items() if name == "store"}
     try:

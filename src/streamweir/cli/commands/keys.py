@@ -243,7 +243,13 @@ def revoke(access: StoreAccess, key: str, workspace: str | None, as_json: bool) 
 @click.argument("key")
 @_workspace_option
 @click.option(
-    "--grace", "grace_ms", type=LENGTH, default="1h", show_default=True, help="How long the old secret stays valid."
+    "--grace",
+    "grace_ms",
+    type=LENGTH,
+    metavar="LENGTH",
+    default="1h",
+    show_default=True,
+    help="How long the old secret stays valid, such as 30m or 0.",
 )
 @json_option
 @store_options

@@ -55,7 +55,7 @@ def invite(access: StoreAccess, name: str, role: str, workspace: str | None, ema
 @json_option
 @store_options
 def reset(access: StoreAccess, person: str, as_json: bool) -> None:
-    """Invite PERSON again: its password and its sessions end, and another password can be chosen."""
+    """Invite PERSON again: the password and all sessions end, and another password can be chosen."""
     from streamweir.store.keys.people import find_person, invite_again
 
     at_ms = now_ms()
@@ -140,7 +140,7 @@ def change(
 @json_option
 @store_options
 def remove(access: StoreAccess, person: str, keep_keys: bool, as_json: bool) -> None:
-    """Remove PERSON permanently. Its sessions end, its keys are revoked, and its name cannot be used again."""
+    """Remove PERSON permanently: sessions end, keys are revoked, and the name cannot be used again."""
     from streamweir.store.keys.people import find_person, remove_person
 
     at_ms = now_ms()
