@@ -73,7 +73,8 @@ def test_a_file_is_written_for_its_owner_and_never_changed(tmp_path: Path, monke
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (["--provider", "opnai"], "there is no kind of provider 'opnai': alibaba, anthropic, "),
+        (["--provider", "opnai"], "there is no kind of provider 'opnai', did you mean openai?"),
+        (["--provider", "nothing"], "there is no kind of provider 'nothing': alibaba, anthropic, "),
         (["--listen", "8080"], "'8080' is not HOST:PORT, such as 127.0.0.1:8080"),
         (["nowhere/x.toml"], "nowhere/x.toml: cannot be written: No such file or directory"),
     ],
@@ -93,11 +94,13 @@ def test_a_terminal_is_asked(tmp_path: Path) -> None:
         [sys.executable, "-c", code, "init"], stdin=theirs, stdout=subprocess.PIPE, stderr=theirs, cwd=tmp_path
     ) as running:
         os.close(theirs)
-        os.write(ours, b"openai sim\n\npostgresql\n")
+        os.write(ours, b"opnai sim\nopenai sim\n8080\n\npostgresql\n")
         assert running.stdout is not None
         shown = running.stdout.read().decode()
     os.close(ours)
     assert running.returncode == 0
+    assert "did you mean openai?" in shown
+    assert "'8080' is not HOST:PORT" in shown
     assert "export DATABASE_URL=..." in shown
     config = load_config(
         tmp_path / "streamweir.toml", {"OPENAI_API_KEY": "sk-Qx7vLmZ2pKd9RtYw4HbN", "DATABASE_URL": "postgresql://h/d"}

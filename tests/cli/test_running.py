@@ -90,6 +90,10 @@ async def test_commands_find_the_gateway_that_runs(tmp_path: Path, monkeypatch: 
     go_on = asyncio.Event()
     script: list[Step] = [Head(), Send(BEGUN), Wait(go_on), Send(REST), End()]
     assert (await run("status")).exit_code == 3
+    mistyped = await run("status", "--data-dir", "typo")
+    assert "No gateway is running with the data directory" in mistyped.stderr
+    assert "typo, which does not exist." in mistyped.stderr
+    assert "no command 'stats', did you mean status?" in (await run("stats")).stderr
     assert "no gateway was found: none of this user is running" in (await run("keys", "list")).stderr
     async with served_before(script, tmp_path) as (program, _):
         database = tmp_path / "data" / "streamweir.db"

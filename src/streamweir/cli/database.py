@@ -42,6 +42,8 @@ class StoreAccess(Struct):
     may_create: bool = False
     is_quiet: bool = False
     """The store is not named on standard error."""
+    offers_create: bool = False
+    """The command has the option `--create`."""
 
     @property
     def config_file(self) -> Path | None:
@@ -134,7 +136,8 @@ class StoreAccess(Struct):
                 f"no gateway was found: none of this user is running, there is no {CONFIG_FILE} and no var/{DATABASE} "
                 f"here, and {path} does not exist. Name one with --data-dir or --config, or start `streamweir serve`"
             )
-        return f"{path} does not exist. Check --data-dir and --config, or create it with --create or `streamweir serve`"
+        creating = "--create or `streamweir serve`" if self.offers_create else "`streamweir serve`"
+        return f"{path} does not exist. Check --data-dir and --config, or create it with {creating}"
 
     def _announce(self, store: "Store") -> None:
         if self.is_quiet:
@@ -159,7 +162,7 @@ def store_options(command: Callable[..., None]) -> Callable[..., None]:
     )
     @functools.wraps(command)
     def with_access(find: Callable[[], Place], may_create: bool, is_quiet: bool, **more: Any) -> None:
-        command(access=StoreAccess(find(), may_create, is_quiet), **more)
+        command(access=StoreAccess(find(), may_create, is_quiet, offers_create=True), **more)
 
     return with_access
 

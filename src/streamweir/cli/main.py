@@ -42,6 +42,18 @@ class _LazyGroup(click.Group):
         command: click.Command = import_module(module).command
         return command
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Click knows only commands that are loaded, so the nearest names are looked for here."""
+        name = args[0]
+        if name not in _COMMANDS and not name.startswith("-") and not ctx.resilient_parsing:
+            from difflib import get_close_matches
+
+            if near := get_close_matches(name, _COMMANDS):
+                raise click.UsageError(f"there is no command {name!r}, did you mean {' or '.join(near)}?", ctx)
+        return super().resolve_command(ctx, args)
+
 
 @click.group(cls=_LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, message="streamweir %(version)s")

@@ -5,7 +5,10 @@ An existing file is never changed. The file is readable by its owner alone, and 
 
 import os
 import sys
+from collections.abc import Callable
+from difflib import get_close_matches
 from pathlib import Path
+from typing import TypeVar
 
 import click
 
@@ -13,6 +16,8 @@ from streamweir.cli.find import CONFIG_FILE
 from streamweir.cli.initial_config import STORES, Choices, initial_config
 from streamweir.config.address import split_listen
 from streamweir.config.check import kinds
+
+T = TypeVar("T")
 
 _DEFAULT = Choices()
 
@@ -52,15 +57,35 @@ def command(file: Path, providers: tuple[str, ...], listen: str | None, store: s
 
 def _ask() -> tuple[tuple[str, ...], str, str]:
     click.echo(f"Kinds of providers: {', '.join(kinds())}")
-    named = click.prompt("Providers, separated by blanks", default=" ".join(_DEFAULT.providers))
-    listen = click.prompt("Address to listen on", default=_DEFAULT.listen)
+    named = click.prompt(
+        "Providers, separated by blanks", default=" ".join(_DEFAULT.providers), value_proc=_asked_again(_kinds_in)
+    )
+    listen = click.prompt("Address to listen on", default=_DEFAULT.listen, value_proc=_asked_again(_address))
     store = click.prompt("Database", type=click.Choice(STORES), default=_DEFAULT.store)
-    return tuple(named.replace(",", " ").split()), listen, store
+    return named, listen, store
+
+
+def _asked_again(read: Callable[[str], T]) -> Callable[[str], T]:
+    """What is not valid is said at once, and the same question is asked again."""
+
+    def read_or_ask(answer: str) -> T:
+        try:
+            return read(answer)
+        except click.ClickException as reason:
+            raise click.UsageError(reason.message) from None
+
+    return read_or_ask
+
+
+def _kinds_in(answer: str) -> tuple[str, ...]:
+    return tuple(_kind(each) for each in answer.replace(",", " ").split())
 
 
 def _kind(name: str) -> str:
     if name not in kinds():
-        raise click.ClickException(f"there is no kind of provider {name!r}: {', '.join(kinds())}")
+        near = get_close_matches(name, kinds())
+        hint = f", did you mean {' or '.join(near)}?" if near else f": {', '.join(kinds())}"
+        raise click.ClickException(f"there is no kind of provider {name!r}{hint}")
     return name
 
 

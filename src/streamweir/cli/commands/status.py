@@ -64,7 +64,7 @@ def command(data_dir: Path | None, as_json: bool) -> None:
     if as_json:
         show_json(found)
     elif not found:
-        click.echo("No gateway of this user is running. `streamweir serve` starts one.", err=True)
+        click.echo(_none_runs(data_dir), err=True)
     for number, each in enumerate(found if not as_json else []):
         if number:
             click.echo()
@@ -72,6 +72,14 @@ def command(data_dir: Path | None, as_json: bool) -> None:
     if not found:
         sys.exit(NOT_RUNNING)
     sys.exit(0 if all(each.is_ready for each in found) else NOT_READY)
+
+
+def _none_runs(data_dir: Path | None) -> str:
+    if data_dir is None:
+        return "No gateway of this user is running. `streamweir serve` starts one."
+    absent = "" if data_dir.is_dir() else ", which does not exist"
+    where = f"{data_dir.absolute()}{absent}"
+    return f"No gateway is running with the data directory {where}. Without --data-dir every running gateway is shown."
 
 
 def status_of(running: Running) -> Status:
