@@ -404,6 +404,12 @@ def test_mistakes_of_names_and_of_values_are_reported_together(tmp_path: Path) -
     assert reasons["keys.a.key"] == "the environment variable NONE is not set"
 
 
+def test_a_mistyped_name_hides_no_mistake_of_a_setting_that_is_there(tmp_path: Path) -> None:
+    text = 'serve = 1\n[server]\nlistne = "x"\nlisten = "nowhere"\n[server.cors]\norigins = ["null"]\n'
+    found = [line.partition(":")[0] for line in problems(tmp_path, text)]
+    assert found == ["serve", "server.listne", "server.listen", "server.cors.origins[0]"]
+
+
 def test_the_error_is_a_value(tmp_path: Path) -> None:
     with pytest.raises(ConfigError) as refused:
         load(tmp_path, "serve = 1\n[server]\ndialect = 2")

@@ -109,3 +109,9 @@ def test_a_timeout_beside_the_address_and_a_key_without_a_name() -> None:
         "providers.a.api_keys[0].key": (5, 3),
     }
     assert positions_of(text, named) == named
+
+
+def test_of_two_tables_with_one_name_it_is_the_one_that_has_the_setting() -> None:
+    text = '[[providers]]\nname = "a"\n[[providers]]\nname = "a"\nbase_url = "x"\n[[providers]]\nname = [{}]\n'
+    named = {"providers.a.base_url": (5, 1), "providers.a.kind": (1, 1), "providers[1].name": (4, 1)}
+    assert positions_of(text, named) == named

@@ -8,7 +8,7 @@ only follows its structure: keys, headers, strings, brackets. A test compares it
 
 import re
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from json import loads
 from typing import Any, NamedTuple
 
@@ -67,46 +67,44 @@ class _Tree:
 
     def __init__(self, tree: dict[str, Any]) -> None:
         self._tree = tree
-        self._numbers: dict[int, dict[str, int]] = {}
+        self._numbers: dict[int, dict[str, list[int]]] = {}
         """By the identity of a list: the numbers of its tables by their names and ids."""
 
     def path_of(self, where: str) -> Path:
         """As far as it leads. Entries of lists are named by their names or ids."""
-        path: list[str | int] = []
-        node: Any = self._tree
-        for segment in _segments(where):
-            at = self._step(node, segment)
-            if at is None:
-                if segment == MOVED:
-                    continue
-                break
-            path.append(at)
-            node = node[at]
-        return tuple(path)
+        return self._path(self._tree, [*_segments(where)])
 
-    def _step(self, node: Any, segment: str | int) -> str | int | None:
-        """The key or the index of the segment; None: there is none."""
+    def _path(self, node: Any, segments: list[str | int]) -> Path:
+        """Of several tables of one name, the first one in which it leads farthest."""
+        if not segments:
+            return ()
+        first, *rest = segments
+        if not (steps := self._steps(node, first)):
+            return self._path(node, rest) if first == MOVED else ()
+        return max(((step, *self._path(node[step], rest)) for step in steps), key=len)
+
+    def _steps(self, node: Any, segment: str | int) -> Sequence[str | int]:
+        """The key, or the indexes, of the segment. Empty: there is none."""
         if isinstance(node, dict):
-            return segment if segment in node else next((name for name in node if name[:_SHOWN] == segment), None)
+            return [segment] if segment in node else [name for name in node if name[:_SHOWN] == segment][:1]
         if not isinstance(node, list):
-            return None
+            return []
         if isinstance(segment, int):
-            return segment if segment < len(node) else None
+            return [segment] if segment < len(node) else []
         if id(node) not in self._numbers:
             self._numbers[id(node)] = _numbers_of(node)
         if segment in (numbers := self._numbers[id(node)]):
             return numbers[segment]
         # A key of a provider without a name is named by its number.
-        return int(segment) - 1 if segment.isdecimal() and 0 < int(segment) <= len(node) else None
+        return [int(segment) - 1] if segment.isdecimal() and 0 < int(segment) <= len(node) else []
 
 
-def _numbers_of(entries: list[Any]) -> dict[str, int]:
-    """The first of those that have one name counts."""
-    found: dict[str, int] = {}
+def _numbers_of(entries: list[Any]) -> dict[str, list[int]]:
+    found: dict[str, list[int]] = {}
     for number, each in enumerate(entries):
         for name in (each.get("name"), each.get("id")) if isinstance(each, dict) else ():
             if isinstance(name, str):
-                found.setdefault(name, number)
+                found.setdefault(name, []).append(number)
     return found
 
 

@@ -234,7 +234,7 @@ class Reader:
             raise self._report(where, f"expected a table, got {_shown(value, False)}")
         fields = {field.encode_name: field for field in info.fields}
         for name in [name for name in value if name not in fields]:
-            self._report(member(where, name), "unknown key" + self._hint(name, fields, where))
+            self._report(member(where, name), "unknown key" + self._hint(name, fields, value, where))
         members = {}
         for name, field in fields.items():
             try:
@@ -251,13 +251,14 @@ class Reader:
             members[field.name] = _placeholder(field.type)
         return info.cls(**members)
 
-    def _hint(self, name: str, fields: Mapping[str, inspect.Field], where: str) -> str:
+    def _hint(self, name: str, fields: Mapping[str, inspect.Field], table: Mapping[str, object], where: str) -> str:
         for outer, field in fields.items():
             inner = field_of(field.type).type
             if isinstance(inner, inspect.StructType) and any(name == each.name for each in inner.fields):
                 return f", did you mean {outer}.{name}?"
         matches = get_close_matches(name, fields, 1)
-        self.spoiled |= {member(where, each) for each in matches}  # it may be missing only because of the mistake
+        # It may be missing only because of the mistake.
+        self.spoiled |= {member(where, each) for each in matches if each not in table}
         return f", did you mean {matches[0]}?" if matches else ""
 
 

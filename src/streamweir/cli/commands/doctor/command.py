@@ -66,7 +66,7 @@ async def _diagnose(place: Place, timeout_s: float) -> list[Finding]:
     try:
         config = await asyncio.to_thread(_load, place)
     except ConfigError as error:
-        advice = "`streamweir config check` has every mistake with its line"
+        advice = f"`streamweir config check {place.config_file}` has every mistake with its line"
         where = f"{error.where}: " if error.where else ""
         return [fail("configuration", f"{error.file or place.config_file}: {where}{error.reason}", advice)]
     about = str(place.config_file) if place.config_file is not None else "none: the default is used"
