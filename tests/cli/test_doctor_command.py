@@ -130,7 +130,7 @@ async def test_the_stores(tmp_path: Path) -> None:
     found = await diagnose(tmp_path, '[shared]\nurl = "redis://:' + CANARY + '@127.0.0.1:1"\n', status=1)
     assert found["database"]["message"].startswith(f"{tmp_path}/data/streamweir.db: the schema is that of this version")
     assert found["journal"]["outcome"] in ("ok", "warn"), "by how fast the disk is"
-    assert found["valkey"]["message"] == "no answer: ConnectionError"
+    assert found["valkey"]["message"] == "cannot connect to Valkey"
     assert not list((tmp_path / "data").glob(".doctor-*"))
     database = await migrated_url("postgres", tmp_path)
     with ValkeyServer() as valkey:
@@ -232,5 +232,5 @@ async def test_the_collector(tmp_path: Path) -> None:
         assert collector.spans == []
     assert takes_all["collector"]["outcome"] == "ok"
     assert takes_none["collector"]["outcome"] == "warn"
-    assert "traces: answered 404" in takes_none["collector"]["message"]
-    assert "metrics: " in takes_none["collector"]["message"]
+    said = takes_none["collector"]["message"]
+    assert ("answered 404" in said, "no answer in time" in said) == (True, True)

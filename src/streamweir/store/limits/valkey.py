@@ -237,7 +237,7 @@ class Valkey:
                 not_run.append(call)
             except ResponseError as error:
                 fault = error
-                call.set_answer(SharedUnavailable(_reason(error)))
+                call.set_answer(SharedUnavailable(reason_of(error)))
                 if not isinstance(error, _TRANSIENT):
                     call.name = ""  # it would always be refused
             else:
@@ -249,7 +249,7 @@ class Valkey:
     def _fail(self, batch: list[_Call], error: Exception) -> None:
         if not self._breaker.is_open:
             self._breaker.note_failure(self._clock())
-        reason = _reason(error)
+        reason = reason_of(error)
         _fail_all(batch, reason)
         for call in reversed(batch):
             if call.name and call.name not in self._deferred:
@@ -277,7 +277,7 @@ def _packed(arguments: Iterable[str | bytes]) -> bytes:
     return b"".join([b"$%d\r\n%b\r\n" % (len(argument), argument) for argument in encoded])
 
 
-def _reason(error: Exception) -> str:
+def reason_of(error: Exception) -> str:
     """Our own text: the library's may contain an address, and the server's a name."""
     if isinstance(error, AuthenticationError):
         return "Valkey refused the user name or the password"

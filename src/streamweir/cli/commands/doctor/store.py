@@ -86,7 +86,7 @@ async def check_shared(config: Config) -> list[Finding]:
         from redis.exceptions import RedisError
     except ModuleNotFoundError:
         return [fail("valkey", "the driver is not installed", "install streamweir[shared]")]
-    from streamweir.store.limits.valkey import pool_of
+    from streamweir.store.limits.valkey import pool_of, reason_of
 
     pool = pool_of(config.shared.url, _TIMEOUT_S)
     client = Redis(connection_pool=pool)
@@ -97,9 +97,8 @@ async def check_shared(config: Config) -> list[Finding]:
             seconds, micros = await client.time()
             took_ms = (time.monotonic() - began) * 1000
             about = await client.info("server")
-    except (RedisError, OSError) as reason:
-        advice = "check shared.url, its password, and that Valkey runs"
-        return [fail("valkey", f"no answer: {type(reason).__name__}", advice)]
+    except (RedisError, OSError) as error:
+        return [fail("valkey", reason_of(error), "check shared.url, its password, and that Valkey runs")]
     finally:
         await pool.disconnect()
     version = about.get("valkey_version") or about.get("redis_version", "unknown")
