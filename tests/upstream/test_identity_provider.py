@@ -138,6 +138,22 @@ async def test_an_unknown_key_reads_the_keys_again_but_not_often() -> None:
         assert setup.asked()["/keys"] == 3
 
 
+async def test_a_key_without_a_name_may_be_replaced() -> None:
+    def nameless(number: int) -> None:
+        setup.server.keys = [jwk(number, kid=None)]
+        setup.server.tokens = lambda claims: signed(claims, number, header={"kid": None})
+
+    async with running() as setup:
+        nameless(1)
+        await setup.claims()
+        nameless(2)
+        with pytest.raises(ProviderFault, match="signature of the ID token is not valid"):
+            await setup.claims()
+        setup.now_s += REFRESH_S
+        assert (await setup.claims())["sub"] == "ada-1"
+        assert setup.asked()["/keys"] == 2
+
+
 GARBAGE: dict[str, Sequence[Step]] = {
     "text": whole(b"canary"),
     "list": whole(b"[]"),

@@ -27,7 +27,7 @@ _P256_BYTES = 32
 
 
 class UnknownKey(ProviderFault):
-    """The token names a key that is not among those that are known."""
+    """The token is of a key that is not among those that are known, or may be."""
 
 
 class Expected(Struct, frozen=True, kw_only=True):
@@ -55,7 +55,9 @@ def verified(token: str, keys: Sequence[PublicKey], expected: Expected) -> dict[
         raise ProviderFault("the ID token has extensions that are not supported")
     key = _key_for(header.get("kid"), str(algorithm), keys)
     if not _is_signed(f"{parts[0]}.{parts[1]}".encode(), signature, str(algorithm), key):
-        raise ProviderFault("the signature of the ID token is not valid")
+        # Without a name it may be of a newer key than the one that is known.
+        fault = ProviderFault if "kid" in header else UnknownKey
+        raise fault("the signature of the ID token is not valid")
     claims = _object(parts[1])
     if claims is None:
         raise ProviderFault("the claims of the ID token are not a JSON object")

@@ -57,7 +57,7 @@ export function Invitation() {
           {provider !== null && data.email !== null && (
             <div class="provider">
               <p>
-                You need no password if your account there has the address <bdi>{data.email}</bdi>:
+                You need no password if your account at <bdi>{provider}</bdi> has the address <bdi>{data.email}</bdi>:
               </p>
               <ProviderButton name={provider} />
               <p class="or muted small">or</p>
