@@ -7,11 +7,14 @@ all of it.
 
 Everything about a case follows from its number: the pieces in which its upstream sends, how many readers there are, at
 which byte each of their connections ends and how, where they come back, and in which of the documented ways. The
-upstream sends a piece when somebody waits for it, so that readers come back to a stream that runs.
+upstream sends a piece when somebody waits for it, so that readers come back to a stream that runs. In every second case
+it holds the end back until somebody has come in addition at every node, so that this is certain there
+(`Case.came_while_it_ran`).
 """
 
 import asyncio
 import json
+import re
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -39,7 +42,7 @@ class Api(NamedTuple):
     def request(self, model: str, number: str, headers: tuple[tuple[str, str], ...]) -> bytes:
         asked = f"case-{number}/{self.name}/{model};"
         if self.name == "completions":
-            body = {"model": model, "prompt": asked, "stream": True, "max_tokens": 500_000}
+            body = {"model": f"{model}-text", "prompt": asked, "stream": True, "max_tokens": 500_000}
             return chat_request(path=self.path, body=json.dumps(body).encode(), headers=headers)
         messages = [{"role": "user", "content": asked}]
         return chat_request(
@@ -58,10 +61,13 @@ APIS = (
 class PacedPieces:
     """A step of a scripted upstream: sends a piece when somebody waits, and goes on when others had their turns."""
 
-    def __init__(self, pieces: Sequence[bytes], turns: int, pause_s: float) -> None:
-        self._pieces = pieces
+    def __init__(self, pieces: Sequence[bytes], end: Sequence[bytes], turns: int, pause_s: float) -> None:
+        """`end`: the pieces that are sent when `ends` is set."""
+        self._pieces = (*pieces, *end)
+        self._before_end = len(pieces)
         self._turns = turns
         self._pause_s = pause_s
+        self.ends = asyncio.Event()
         self.sent = 0
         self.is_over = False
         self._is_begun = False
@@ -75,6 +81,8 @@ class PacedPieces:
                 while not self._waiting:
                     self._changed.clear()
                     await self._changed.wait()
+                if self.sent == self._before_end:
+                    await self.ends.wait()
                 await line.send(piece)
                 self.sent += 1
                 self._changed.set()
@@ -86,6 +94,10 @@ class PacedPieces:
             self.is_over = True
             self._changed.set()
 
+    @property
+    def _is_held(self) -> bool:
+        return self.sent == self._before_end and not self.ends.is_set()
+
     def __enter__(self) -> None:
         self._waiting += 1
         self._changed.set()
@@ -93,11 +105,16 @@ class PacedPieces:
     def __exit__(self, *_: object) -> None:
         self._waiting -= 1
 
+    def sends_all(self) -> None:
+        """Whether somebody waits or not: the answer may be complete without what is left."""
+        self.ends.set()
+        self.__enter__()
+
     async def sends(self, pieces: int) -> None:
-        """Until so many more are sent, or all. At once if nobody has asked for them yet."""
+        """Until so many more are sent, or all that may be. At once if nobody has asked for them yet."""
         until = self.sent + pieces
         with self:
-            while self._is_begun and self.sent < until and not self.is_over:
+            while self._is_begun and self.sent < until and not (self.is_over or self._is_held):
                 self._changed.clear()
                 await self._changed.wait()
 
@@ -116,11 +133,15 @@ class Connection:
     away: int
     """How many pieces its upstream sends before it."""
     receive_buffer: int | None
+    came_while_it_ran: bool = False
+    """It asked for the stream by its id, and its head came before the upstream had sent the end."""
 
 
 @dataclass
 class Reader:
     connections: list[Connection]
+    comes_in_addition: bool = False
+    """When the stream is known."""
     events: list[bytes] = field(default_factory=list)
     counts: list[int] = field(default_factory=list)
     """Of events, at the end of each connection."""
@@ -146,14 +167,30 @@ class Case:
         self._key = key
         self._nodes = nodes
         self._all = events
+        self.holds_back = random.random() < 0.5
+        end = _end_of(pieces) if self.holds_back else len(pieces)
         self.source = PacedPieces(
-            cut_anew(random, pieces), turns=random.choice((0, 1, 5, 20)), pause_s=0.002 if nodes > 1 else 0.0
+            cut_anew(random, pieces[:end]),
+            cut_anew(random, pieces[end:]),
+            turns=random.choice((0, 1, 5, 20)),
+            pause_s=0.002 if nodes > 1 else 0.0,
         )
         self.is_repeatable = random.random() < 0.25
         self.size = sum(map(len, pieces))
         self.readers = [self._reader(is_first=not at) for at in range(random.choice((1, 1, 2, 3)))]
+        if self.holds_back:
+            self.readers += [Reader([_uncut(node)], comes_in_addition=True) for node in range(nodes)]
+        else:
+            self.source.ends.set()
+        self.connected = 0
+        """How often somebody connected."""
         self.stream_id = ""
         self._is_known = asyncio.Event()
+
+    def came_while_it_ran(self, node: int) -> int:
+        """How many readers are known to have come back to the stream there, or in addition, while it ran."""
+        connections = [each for reader in self.readers for each in reader.connections]
+        return sum(each.came_while_it_ran for each in connections if each.node == node)
 
     def _reader(self, *, is_first: bool) -> Reader:
         random = self._random
@@ -186,12 +223,13 @@ class Case:
         async with asyncio.timeout(WAIT_TIMEOUT_S), asyncio.TaskGroup() as tasks:
             for reader in self.readers:
                 tasks.create_task(self._read(reader, addresses))
+        self.source.sends_all()
 
     async def _read(self, reader: Reader, addresses: Sequence[Address]) -> None:
         for connection in reader.connections:
             if connection.away:
                 await self.source.sends(connection.away)
-            if connection.way != "ask" and not self.is_repeatable:
+            if connection.way != "ask" and (reader.comes_in_addition or not self.is_repeatable):
                 await self._is_known.wait()
             while not await self._connect(reader, connection, addresses[connection.node]):
                 await asyncio.sleep(RETRY_S)
@@ -200,19 +238,17 @@ class Case:
         """False: it is to be tried again."""
         is_repeat = connection.way in ("ask", "repeat") or not self.stream_id
         came = StreamBytes()
+        self.connected += 1
         async with await RawClient.open(address, receive_buffer=connection.receive_buffer) as client:
             await client.send(self._ask(connection) if is_repeat else self._come_back(reader, connection))
             with self.source:
-                await self._receive(client, came, connection.cut_at)
+                await self._receive(client, came, connection, is_repeat=is_repeat)
             if connection.resets:
                 client.sock.setsockopt(SOL_SOCKET, SO_LINGER, struct.pack("ii", 1, 0))
         if came.status in _RETRIED:
             return False
         if came.status:
             assert came.status == 200, (connection, came.status, bytes(came.body))
-            self.stream_id = self.stream_id or came.headers["x-streamweir-stream"]
-            assert came.headers["x-streamweir-stream"] == self.stream_id
-            self._is_known.set()
         before = [] if is_repeat else reader.events
         if came.ids:
             assert came.ids == list(range(len(before) + 1, len(before) + 1 + len(came.events)))
@@ -230,9 +266,9 @@ class Case:
                 return False  # this node has lost its Valkey for a moment
         return True
 
-    async def _receive(self, client: RawClient, came: StreamBytes, cut_at: int | None) -> None:
+    async def _receive(self, client: RawClient, came: StreamBytes, connection: Connection, *, is_repeat: bool) -> None:
         """What comes behind the cut is as if it had been lost on its way."""
-        loop, received, fed = asyncio.get_running_loop(), bytearray(), 0
+        loop, received, fed, cut_at = asyncio.get_running_loop(), bytearray(), 0, connection.cut_at
         while not came.is_ended:
             data = await loop.sock_recv(client.sock, 65536)
             if not data:
@@ -243,9 +279,21 @@ class Case:
                 continue
             until = len(received) if cut_at is None else max(head + cut_at, 1)
             came.feed(bytes(received[fed:until]))
+            if came.status == 200:
+                self._begun(came.headers["x-streamweir-stream"], connection, is_repeat=is_repeat)
             if len(received) >= until and cut_at is not None:
                 return
             fed = len(received)
+
+    def _begun(self, stream_id: str, connection: Connection, *, is_repeat: bool) -> None:
+        """The head of its answer has come. The upstream ends when somebody has come in addition at every node."""
+        self.stream_id = self.stream_id or stream_id
+        assert stream_id == self.stream_id
+        self._is_known.set()
+        if not (is_repeat or self.source.ends.is_set()):
+            connection.came_while_it_ran = True
+            if all(self.came_while_it_ran(node) for node in range(self._nodes)):
+                self.source.ends.set()
 
     def _ask(self, connection: Connection) -> bytes:
         headers = [("x-streamweir-resumable", "true"), ("x-request-id", f"case-{self.number}")]
@@ -265,6 +313,18 @@ class Case:
         if connection.has_ids:
             lines.append("x-streamweir-event-ids: include")
         return "\r\n".join([*lines, "", ""]).encode()
+
+
+_FINISH = re.compile(rb'"finish_reason": ?"')
+
+
+def _end_of(pieces: Sequence[bytes]) -> int:
+    """The first piece at which a stream may end."""
+    return next((at for at, piece in enumerate(pieces) if _FINISH.search(piece)), len(pieces) - 1)
+
+
+def _uncut(node: int) -> Connection:
+    return Connection(node, cut_at=None, resets=False, way="after", has_ids=False, away=0, receive_buffer=None)
 
 
 def cut_anew(random: Random, pieces: Sequence[bytes]) -> list[bytes]:
