@@ -193,7 +193,7 @@ async def test_a_stream_that_is_given_up_before_it_was_shared_is_known_as_such(
     tmp_path: Path, valkey: ValkeyServer
 ) -> None:
     goes_on = asyncio.Event()
-    script: list[Step] = [Head(), Send(b"".join(LARGE)), Wait(goes_on), End()]
+    script: list[Step] = [Head(), Send(b"".join(LARGE[:-1])), Wait(goes_on), Send(LARGE[-1]), End()]
     async with fleet(script, tmp_path, count=2, valkey=valkey, toml=KEYS + SMALL_LIMIT, named=True) as ships:
         here, there = ships.gates
         async with await here.connect() as client:
