@@ -23,6 +23,7 @@ class Readers:
         self.read = read
         self.frames: MemoryFrames | None = None
         self.times_given_up = 0
+        self.times_cut = 0
 
     def unread(self) -> int:
         if self.read is None:
@@ -31,6 +32,10 @@ class Readers:
 
     def given_up(self) -> None:
         self.times_given_up += 1
+
+    def cut_behind(self) -> None:
+        self.times_cut += 1
+        self.read = None
 
 
 def open_frames(store: MemoryFrameStore, id: str, key: str = "a", unread: int | None = None) -> MemoryFrames:
@@ -110,6 +115,39 @@ def test_the_key_that_holds_most_loses_first() -> None:
     add(hostile[1], 3)
     assert hostile[1].given_up is GivenUp.TOTAL_BYTES
     assert modest.given_up is None
+
+
+def test_readers_that_are_behind_do_not_take_the_memory_of_other_keys() -> None:
+    """Whether their streams run or have ended."""
+    event_bytes = 10 + FRAME_BYTES
+    store = store_of(max_bytes=30 * event_bytes, total_bytes=20 * event_bytes)
+    modest = open_frames(store, "modest", "b")
+    add(modest, 4)
+    hostile = [open_frames(store, f"h{n}", "a", unread=0) for n in range(3)]
+    for frames in hostile:
+        add(frames, 5)
+    hostile[0].finish(StreamEnd.COMPLETE)
+    store.discard(hostile[0])
+    assert hostile[0].held_bytes == 5 * event_bytes, "it may be read to its end"
+    add(modest, 2)
+    assert store.held_bytes <= 20 * event_bytes
+    assert modest.given_up is None
+    assert [frames.is_kept for frames in hostile] == [False] * 3
+    assert sum(not frames.held_bytes for frames in hostile) == 1, "one was cut, and that was enough"
+
+
+def test_without_anything_else_to_give_up_finished_streams_are_not_read_on() -> None:
+    store = store_of()
+    finished, running = open_frames(store, "1", unread=0), open_frames(store, "2", unread=0)
+    for frames in (finished, running):
+        add(frames, 3)
+    finished.finish(StreamEnd.COMPLETE)
+    assert store.give_up_all() == 3 * (10 + FRAME_BYTES)
+    assert (finished.held_bytes, running.held_bytes) == (0, 3 * (10 + FRAME_BYTES))
+    assert store._unkept == {"a": {"2": running}}
+    running.trim(3)
+    running.finish(StreamEnd.COMPLETE)
+    assert (store.held_bytes, store._unkept) == (0, {})
 
 
 def test_a_key_keeps_no_more_than_its_number_of_streams() -> None:

@@ -3,16 +3,17 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from streamweir.core.verdict import Verdict
 from support.answers import TEXTS, openai_frames, openai_whole
 from support.gateway import Gate, chat_request, gateway_to, text_of, until
-from support.raw_client import RawClient
+from support.raw_client import CutShort, RawClient
 from support.script import End, Head, Rst, Send, Step, Wait, stream, whole
 from support.soak import SOAKS
-from support.stream_nodes import ASKS, Pause, begin, come_back, send, two_nodes
+from support.stream_nodes import ASKS, KEYS, OTHER_KEY, Pause, begin, come_back, send, two_nodes
 from support.valkey import ValkeyServer
 
 NOT_KEPT = "\n[streams]\nkeep_s = 0\ngrace_s = 0\n"
@@ -41,7 +42,8 @@ async def until_empty(*gates: Gate) -> None:
         table, shared = gate.gateway._streams.table, gate.gateway._streams.shared
         await until(lambda table=table: not table._streams)  # type: ignore[misc]
         assert table.store.held_bytes == 0
-        assert (table.store._of_key, table.store._finished) == ({}, {})  # type: ignore[attr-defined]
+        store: Any = table.store
+        assert (store._of_key, store._finished, store._unkept) == ({}, {}, {})
         await until(lambda table=table: not table._of_request)  # type: ignore[misc]
         assert table._expiries == {}
         if shared is not None:
@@ -181,6 +183,37 @@ async def test_abandoned_streams_are_bounded_and_those_that_are_given_up_end_at_
         assert 0 < len(kept) < ABANDONED
         assert {record.verdict for record in kept} == {Verdict.COMPLETED}
         await until_empty(gate)
+
+
+async def test_slow_readers_of_finished_streams_do_not_hold_the_memory_of_other_keys() -> None:
+    """Each of them reads now and then, so its connection is not given up."""
+    total_bytes = 16 * 1024 * 1024
+    toml = f"\n[streams]\ntotal_bytes = {total_bytes}\n{KEYS}"
+    async with gateway_to(stream(b"".join(LARGE)), toml) as (gate, _):
+        table = gate.gateway._streams.table
+        slow: list[RawClient] = []
+        while True:  # until its next stream does not fit
+            async with await gate.connect() as client:
+                id = await ask(client, stream=True, headers=ASKS)
+                await client.rest()
+            slow.append(await gate.connect(receive_buffer=4096))
+            if (await come_back(slow[-1], id)).status == 410:
+                break
+        async with await gate.connect() as client:
+            id = await ask(client, stream=True, headers=ASKS, key=OTHER_KEY)
+            body = await client.rest()
+        assert (await send(gate, id, key=OTHER_KEY)).body == body, "it was not given up"
+        assert table.store.held_bytes <= total_bytes
+        cut = 0
+        for each in slow[:-1]:
+            try:
+                assert text_of(await each.rest()) == "x" * 30_000 * 200
+            except CutShort:
+                cut += 1
+        assert cut
+        for each in slow:
+            each.reset()
+        await until(lambda: not table.store._unkept)  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize("size", [10, 100_000])

@@ -7,7 +7,8 @@ for readers until it is discarded.
 Memory has three bounds: the bytes of one stream, the bytes of all, the number of streams of one key. When one of them
 is reached, finished streams are discarded first, the oldest before the others; then running streams are given up:
 their frames are dropped, nobody can come back to them, and they go on for those who read them now. Frames that a
-connected reader has not read yet are never dropped before it has them.
+connected reader has not read yet are kept for it, and count. If its key holds the most and has nothing else to give up,
+the reader is cut: one that reads slowly must not take the memory of other keys.
 
 `FrameStore` is the interface, `server.streams.memory` its implementation for one process. One that several nodes share
 wraps it, so that readers at the node of a stream are served from memory. Only what asks another node waits.
@@ -148,6 +149,11 @@ class FrameReaders(Protocol):
 
     def given_up(self) -> None:
         """They are not kept any more, although the stream runs. Called while they are changed."""
+        ...
+
+    def cut_behind(self) -> None:
+        """Those that have not read everything do not get the rest. Called while the frames of any stream are
+        changed."""
         ...
 
 

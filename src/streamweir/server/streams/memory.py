@@ -1,7 +1,7 @@
 """The frames of resumable streams in the memory of one process: see `server.streams.frames`."""
 
-from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Mapping, MutableMapping
 
 from streamweir.server.streams.frames import (
     FRAME_BYTES,
@@ -64,6 +64,7 @@ class MemoryFrames:
             freed = sum(map(len, dropped)) + FRAME_BYTES * len(dropped)
             self.held_bytes -= freed
             self._store.held_bytes -= freed
+            self._store.trimmed(self)
 
     def finish(self, end: StreamEnd, /) -> None:
         if self.end is None:
@@ -76,6 +77,7 @@ class MemoryFrames:
     def drop(self) -> None:
         """Keeps only what connected readers have not read."""
         self.is_kept = False
+        self._store.dropped(self)
         self.trim(self.readers.unread())
 
 
@@ -87,8 +89,9 @@ class MemoryFrameStore:
         self.held_bytes = 0
         self.on_discarded: Callable[[str], None] | None = None
         self._given_up = given_up
-        self._of_key: dict[str, OrderedDict[str, MemoryFrames]] = {}  # those that are kept
+        self._of_key: dict[str, dict[str, MemoryFrames]] = {}  # those that are kept
         self._finished: OrderedDict[str, MemoryFrames] = OrderedDict()  # those of them that have ended
+        self._unkept: dict[str, dict[str, MemoryFrames]] = {}  # by key: those that run, or were not read to the end
         self.use(settings)
 
     def use(self, settings: StreamSettings, /) -> None:
@@ -96,14 +99,14 @@ class MemoryFrameStore:
         self._max_per_key = settings.max_per_key
 
     def open(self, head: StreamHead, readers: FrameReaders, /) -> MemoryFrames | None:
-        of_key = self._of_key.setdefault(head.key_id, OrderedDict())
+        of_key = self._of_key.setdefault(head.key_id, {})
         if len(of_key) >= self._max_per_key:
             oldest = next((each for each in of_key.values() if each.end is not None), None)
             if oldest is None:
                 self._given_up(GivenUp.PER_KEY)
                 return None
             self._evict(oldest)
-            of_key = self._of_key.setdefault(head.key_id, OrderedDict())
+            of_key = self._of_key.setdefault(head.key_id, {})
         frames = of_key[head.id] = self.make(head, readers)
         return frames
 
@@ -125,6 +128,17 @@ class MemoryFrameStore:
         """Called by the frames."""
         if frames.is_kept:
             self._finished[frames.head.id] = frames
+        self.trimmed(frames)
+
+    def dropped(self, frames: MemoryFrames) -> None:
+        """Called by the frames: they are not kept any more."""
+        self._unkept.setdefault(frames.head.key_id, {})[frames.head.id] = frames
+        self.trimmed(frames)
+
+    def trimmed(self, frames: MemoryFrames) -> None:
+        """Called by the frames."""
+        if not (frames.is_kept or frames.held_bytes or frames.end is None):
+            _remove(self._unkept, frames.head)
 
     def make_room(self, frames: MemoryFrames) -> None:
         """Called by the frames that have grown over a bound."""
@@ -139,22 +153,32 @@ class MemoryFrameStore:
         held_before = self.held_bytes
         for frames in list(self._finished.values()):
             self._evict(frames)
-        for frames in list(self._kept()):
+        for frames in [frames for kept in self._of_key.values() for frames in kept.values()]:
             self._give_up(frames, GivenUp.TOTAL_BYTES)
+        if held_before == self.held_bytes:
+            for frames in [frames for unkept in self._unkept.values() for frames in unkept.values()]:
+                if frames.end is not None:  # one that runs is ended by its request
+                    _cut(frames)
         return held_before - self.held_bytes
 
     def _give_up_running(self, down_to: int) -> None:
-        """The largest streams of the keys that hold most, until so few bytes are held."""
-        held = {key_id: sum(each.held_bytes for each in kept.values()) for key_id, kept in self._of_key.items()}
+        """The largest streams of the keys that hold most, until so few bytes are held; then what their readers have
+        not read."""
+        held: Counter[str] = Counter()
+        for of_key in (self._of_key, self._unkept):
+            for key_id, each in of_key.items():
+                held[key_id] += sum(frames.held_bytes for frames in each.values())
         while self.held_bytes > down_to and held:
             key_id = max(held, key=held.__getitem__)
-            largest = max(self._of_key[key_id].values(), key=lambda frames: frames.held_bytes, default=None)
-            if largest is None or not largest.held_bytes:
+            kept, unkept = _largest(self._of_key.get(key_id)), _largest(self._unkept.get(key_id))
+            before = self.held_bytes
+            if kept is not None:
+                self._give_up(kept, GivenUp.TOTAL_BYTES)
+            elif unkept is not None:
+                _cut(unkept)
+            else:
                 return
-            held[key_id] -= largest.held_bytes
-            self._give_up(largest, GivenUp.TOTAL_BYTES)
-            if key_id not in self._of_key:
-                del held[key_id]
+            held[key_id] -= before - self.held_bytes
 
     def _give_up(self, frames: MemoryFrames, reason: GivenUp) -> None:
         self._forget(frames)
@@ -171,14 +195,25 @@ class MemoryFrameStore:
             self.on_discarded(frames.head.id)
 
     def _forget(self, frames: MemoryFrames) -> None:
-        head = frames.head
-        self._finished.pop(head.id, None)
-        of_key = self._of_key.get(head.key_id)
-        if of_key is not None:
-            of_key.pop(head.id, None)
-            if not of_key:
-                del self._of_key[head.key_id]
+        self._finished.pop(frames.head.id, None)
+        _remove(self._of_key, frames.head)
 
-    def _kept(self) -> Iterator[MemoryFrames]:
-        for of_key in self._of_key.values():
-            yield from of_key.values()
+
+def _remove(of_keys: MutableMapping[str, dict[str, MemoryFrames]], head: StreamHead) -> None:
+    of_key = of_keys.get(head.key_id)
+    if of_key is not None:
+        of_key.pop(head.id, None)
+        if not of_key:
+            del of_keys[head.key_id]
+
+
+def _largest(of_key: Mapping[str, MemoryFrames] | None) -> MemoryFrames | None:
+    """None: there is none that holds anything."""
+    largest = max(of_key.values(), key=lambda frames: frames.held_bytes, default=None) if of_key else None
+    return largest if largest is not None and largest.held_bytes else None
+
+
+def _cut(frames: MemoryFrames) -> None:
+    """What its readers have not read is dropped, and they do not get it."""
+    frames.readers.cut_behind()
+    frames.trim(frames.events)

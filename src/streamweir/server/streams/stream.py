@@ -196,7 +196,7 @@ class ResumableStream:
 
     def cut(self) -> None:
         if not self.over:
-            self._cut_readers()
+            self._cut(list(self.readers))
             self._finish(StreamEnd.CUT)
 
     def read_body(self, max_bytes: int | None, done: Callable[[StreamweirError | None], None], /) -> None:
@@ -245,7 +245,7 @@ class ResumableStream:
 
     def delete(self) -> None:
         """Its caller ends it."""
-        self._cut_readers()
+        self._cut(list(self.readers))
         if self.over:
             self.end_state = StreamEnd.DELETED
             if self._frames is not None:
@@ -327,6 +327,11 @@ class ResumableStream:
         """Called by its frames while they are changed: they are not kept any more."""
         self._loop.call_soon(self._update)
 
+    def cut_behind(self) -> None:
+        """Called by its frames: readers that are behind do not get the rest."""
+        self._cut([reader for reader in self.readers if reader.is_behind])
+        self._loop.call_soon(self._reader_left)
+
     def _balance(self) -> None:
         """Who is behind, and whether the attempt must wait for readers. Not called for most pieces."""
         if not self.started:
@@ -359,9 +364,7 @@ class ResumableStream:
         """If nothing is kept, a slow reader must not stop those who read."""
         slow = [reader for reader in self.readers if reader.is_behind or reader.response.full]
         if len(slow) < len(self.readers):
-            for reader in slow:
-                self._remove(reader)
-                reader.response.cut()
+            self._cut(slow)
 
     def _update(self) -> None:
         """After a change at the readers."""
@@ -418,8 +421,9 @@ class ResumableStream:
             self._remove(reader)
         return taken
 
-    def _cut_readers(self) -> None:
-        for reader in self._take_readers():
+    def _cut(self, readers: list[Reader]) -> None:
+        for reader in readers:
+            self._remove(reader)
             reader.response.cut()
 
     # The end.
