@@ -374,6 +374,13 @@ async def test_the_lease_and_the_lives_of_a_silent_stream_are_renewed(server: Va
         assert await there.shared.find("s") is not None
 
 
+async def test_a_clock_that_is_set_back_makes_no_stream_uncertain(server: ValkeyServer) -> None:
+    prefix = new_prefix()
+    async with node(server, "a", prefix=prefix) as here:
+        server.execute("SET", f"{{{prefix}}}:st:b", "9999999999999")
+        assert await here.shared.find("s") is None
+
+
 async def test_a_process_that_ends_leaves_no_lease(server: ValkeyServer) -> None:
     prefix = new_prefix()
     async with node(server, "a", prefix=prefix) as here:

@@ -198,12 +198,12 @@ end
 
 -- To be asked for what was not found: whether that was here so short a time ago that Valkey may have lost it since.
 local function missing(recovery)
-    local since = redis.call('GET', P .. ':b')
-    if not since then
-        since = now()
+    local at, since = now(), redis.call('GET', P .. ':b')
+    if not since or tonumber(since) > at then -- the clock may have been set back
+        since = at
         redis.call('SET', P .. ':b', since, 'PX', DATA_LIFE)
     end
-    return now() - since < tonumber(recovery) and INCOMPLETE or ''
+    return at - since < tonumber(recovery) and INCOMPLETE or ''
 end
 
 -- The state of a stream, or nothing. A live one whose owner is dead is ended here, once, for all nodes.
