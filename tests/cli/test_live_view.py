@@ -30,6 +30,9 @@ ROW = LiveView(
     first_ms=None,
     last_ms=None,
     is_being_stopped=False,
+    readers=None,
+    reader_gap_count=None,
+    away_since_ms=None,
     node=None,
 )
 
@@ -60,6 +63,14 @@ def test_a_request_from_its_beginning_to_its_end() -> None:
     }
     assert shown(8_200_000, first_ms=1_000_400, last_ms=8_188_000)["state"] == "silent 12s"
     assert shown(8_200_000, first_ms=1_000_400, last_ms=8_188_000)["age"] == "2h00m"
+    away = {
+        "first_ms": 1_000_400,
+        "last_ms": 1_009_000,
+        "readers": 0,
+        "reader_gap_count": 1,
+        "away_since_ms": 1_004_000,
+    }
+    assert shown(1_009_500, **away)["state"] == "away 5s"
     assert state(structs.replace(ROW, is_being_stopped=True, first_ms=1), 2) == "stopping"
 
 

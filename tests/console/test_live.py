@@ -9,9 +9,9 @@ from playwright.sync_api import Page, expect
 from support.accounting_gateway import EACH_DIALECT, path_of
 from support.answers import TEXTS, openai_frames
 from support.console_server import Console
-from support.gateway import chat_request, frames_of
-from support.page_elements import figure, visit
-from support.raw_client import RawClient
+from support.gateway import KEY, chat_request, frames_of
+from support.page_elements import figure, panel, visit
+from support.raw_client import RawClient, Reply
 from support.script import End, Head, Send, Wait
 
 BEGUN = re.compile("streaming|quiet|stalled")
@@ -22,10 +22,22 @@ UNWANTED = "The request was stopped by the operator."
 class Caller:
     """One whose stream has begun."""
 
-    def __init__(self, client: RawClient, request_id: str, body: bytes) -> None:
-        self.request_id = request_id
+    def __init__(self, console: Console, client: RawClient, head: Reply, body: bytes) -> None:
+        self.request_id = head.header("x-request-id") or ""
+        self._stream_id = head.header("x-streamweir-stream")
+        self._console = console
         self._client = client
         self._body = body
+
+    async def lose(self) -> None:
+        """Its connection."""
+        await self._client.__aexit__(None, None, None)
+
+    async def come_back(self) -> None:
+        self._client = await self._console.gate.connect()
+        lines = [f"GET /v1/streams/{self._stream_id} HTTP/1.1", "host: gateway", f"authorization: Bearer {KEY}"]
+        await self._client.send("\r\n".join([*lines, "", ""]).encode())
+        await self._client.head()
 
     async def rest(self) -> bytes:
         """The whole body, when it has ended."""
@@ -38,12 +50,11 @@ class Caller:
 async def begin(console: Console, dialect: str, **members: Any) -> Caller:
     client = await console.gate.connect()
     await client.send(chat_request(path=path_of(dialect), model="smart", stream=True, **members))
-    request_id = (await client.head()).header("x-request-id")
-    assert request_id is not None
+    head = await client.head()
     body = b""
     while TEXTS[1].encode() not in body:
         body += await client.chunk()
-    return Caller(client, request_id, body)
+    return Caller(console, client, head, body)
 
 
 def test_a_stream_is_shown_and_stopped_and_its_caller_gets_the_error(page: Page, console: Console) -> None:
@@ -83,6 +94,33 @@ def test_a_stream_is_shown_and_stopped_and_its_caller_gets_the_error(page: Page,
 
     page.goto(f"{console.base_url}/console/requests/{callers['openai'].request_id}")
     expect(page.get_by_role("heading", level=1)).to_have_text("Stopped · smart · test")
+
+
+def test_readers_of_a_stream_and_when_it_had_none_are_shown(page: Page, console: Console) -> None:
+    go_on, frames = asyncio.Event(), openai_frames()
+    console.play([Head(), *map(Send, frames[:3]), Wait(go_on), *map(Send, frames[3:]), End()])
+    caller = console.call(begin(console, "openai", headers=(("x-streamweir-resumable", "true"),)))
+    console.sign_in(page)
+    visit(page, "Live")
+    rows = page.get_by_role("region", name="Running requests").locator("tbody").get_by_role("row")
+    readers = rows.get_by_role("cell").nth(9)
+    expect(readers).to_have_text("1")
+    console.call(caller.lose())
+    expect(readers).to_have_text(re.compile(r"^none for \d+ s1 gap$"))
+    page.get_by_role("link", name=caller.request_id[-8:]).click()
+    so_far = panel(page, "So far")
+    expect(figure(so_far, "Readers")).to_have_text(re.compile(r"^none for \d+ s$"))
+    console.call(caller.come_back())
+    expect(figure(so_far, "Readers")).to_have_text("1")
+    expect(figure(so_far, "Nobody read it")).to_have_text("1 time")
+    console.soon(go_on.set)
+    assert frames_of(console.call(caller.rest()))[-1] == "[DONE]"
+    facts = panel(page, "Details")
+    expect(figure(facts, "Readers that came back")).to_have_text("1")
+    expect(figure(facts, "Nobody read it")).to_have_text("1 time")
+    away = panel(page, "Timeline").get_by_role("listitem").filter(has_text="Nobody read it")
+    expect(away).to_contain_text("1 time, until somebody came back")
+    expect(away).to_contain_text(re.compile(r"from [\d.]+ m?s to [\d.]+ m?s"))
 
 
 def test_a_request_that_runs_has_a_page_from_which_it_is_stopped(page: Page, console: Console) -> None:

@@ -11,12 +11,13 @@ from streamweir.core.usage import Usage
 from streamweir.policy.billing.bill import FEMTO, bill_of
 from streamweir.policy.pricing.prices import cost_of, decode_rates
 from streamweir.server.accounting.maintenance import orphan
+from streamweir.server.streams.table import StreamCounts
 from streamweir.store.requests.live import OpenRequest, open_of
 from streamweir.store.requests.requests import RequestRow
 from support.accounting_gateway import MILLI, MODEL, PROMPT, UNPRICED, AccountingSetup, answers, keeping
 from support.answers import TEXTS, error_body, openai_frames, openai_stream, openai_whole
 from support.deadlines import WAIT_TIMEOUT_S
-from support.gateway import chat_request, text_of
+from support.gateway import KEY, chat_request, text_of, until
 from support.program_deadlines import LONG_INTERVALS
 from support.script import End, Hang, Head, Line, Send, Step, Wait, stream, whole
 
@@ -140,6 +141,7 @@ async def test_what_operators_see_of_a_stream_while_it_runs(tmp_path: Path) -> N
         assert is_noted(setup)
         seen = await live(setup)
         assert (seen.target, seen.output_tokens, seen.first_ms, seen.last_ms) == ("up/gpt-4o", 0, None, None)
+        assert readers_of(seen) == (None, None, False), "nobody can come back to it"
         assert not is_noted(setup)
 
         begin.set()
@@ -163,6 +165,46 @@ async def test_what_operators_see_of_a_stream_while_it_runs(tmp_path: Path) -> N
         await client.read_until(b"[DONE]")
         await setup.row()
         assert not is_noted(setup)
+
+
+async def test_what_operators_see_of_the_readers_of_a_stream(tmp_path: Path) -> None:
+    go_on = asyncio.Event()
+    script: list[Step] = [Head(), Send(FRAMES[0] + FRAMES[1]), Wait(go_on), Send(b"".join(FRAMES[2:])), End()]
+    async with keeping(script, tmp_path, intervals=STILL) as setup:
+
+        def counts() -> StreamCounts:
+            return setup.gate.gateway._streams.table.counts()
+
+        async with await setup.gate.connect() as client:
+            await client.send(chat_request(model="m", stream=True, headers=(("x-streamweir-resumable", "true"),)))
+            id = (await client.head()).header("x-streamweir-stream")
+            await client.read_until(TEXTS[0].encode())
+            assert is_noted(setup)
+            assert readers_of(await live(setup)) == (1, 0, False)
+            client.reset()
+        await until(lambda: counts().away == 1)
+        assert is_noted(setup)
+        seen = await live(setup)
+        assert readers_of(seen) == (0, 1, True)
+        assert seen.first_ms is not None
+        assert seen.away_since_ms is not None
+        assert seen.away_since_ms >= seen.first_ms
+        assert not is_noted(setup), "it stands still"
+        async with await setup.gate.connect() as client:
+            head = f"GET /v1/streams/{id} HTTP/1.1\r\nhost: gateway\r\nauthorization: Bearer {KEY}\r\n\r\n"
+            await client.send(head.encode())
+            await client.head()
+            assert is_noted(setup)
+            assert readers_of(await live(setup)) == (1, 1, False)
+            go_on.set()
+            await client.rest()
+        ((since_ms, until_ms),) = [(gap["from_ms"], gap["until_ms"]) for gap in (await setup.row()).reader_gaps]
+        assert abs(seen.at_ms + since_ms - seen.away_since_ms) <= 1
+        assert until_ms >= since_ms
+
+
+def readers_of(seen: OpenRequest) -> tuple[int | None, int | None, bool]:
+    return seen.readers, seen.reader_gap_count, seen.away_since_ms is not None
 
 
 async def test_an_orphan_is_settled_by_what_was_noted(tmp_path: Path) -> None:

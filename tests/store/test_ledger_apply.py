@@ -314,6 +314,23 @@ async def test_the_times_of_the_first_token_and_the_last_piece_are_stored(databa
 
 
 @each_database
+async def test_the_readers_of_resumable_streams_are_stored(database: str, tmp_path: Path) -> None:
+    columns = (open_requests.c.readers, open_requests.c.reader_gap_count, open_requests.c.away_since_ms)
+
+    def look(conn: Connection) -> list[tuple[Any, ...]]:
+        return [tuple(row) for row in conn.execute(select(*columns).order_by(open_requests.c.request_id))]
+
+    async with books_on(database, tmp_path) as store:
+        first = progress(("a", "p/m", 0), ("b", "p/m", 2), at_ms=1, readers=[None, (2, 0, None)])
+        await applied(store, [hold("a"), hold("b"), first])
+        assert await store.read(look) == [(None, None, None), (2, 0, None)]
+        await applied(store, [progress(("b", "p/m", 2), ("a", "p/m", 3), at_ms=2, readers=[(0, 1, 17), None])])
+        assert await store.read(look) == [(None, None, None), (0, 1, 17)]
+        await applied(store, [progress(("b", "p/m", 4), at_ms=3)], check_existing=True)
+        assert await store.read(look) == [(None, None, None)] * 2, "of a version that knows nothing of them"
+
+
+@each_database
 async def test_usage_is_summed_up_by_the_time_of_the_hold(database: str, tmp_path: Path) -> None:
     start = NOW_MS // DAY_MS * DAY_MS
     minute, quarter, hour, day = start // 60_000, start // 900_000, start // 3_600_000, start // DAY_MS

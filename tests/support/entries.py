@@ -74,9 +74,12 @@ def extend(request_id: str, number: int = 1, amount: int = 50) -> Extend:
 
 
 def progress(
-    *rows: tuple[str, str, int], at_ms: int = NOW_MS + 20, times: Sequence[tuple[int | None, int | None]] = ()
+    *rows: tuple[str, str, int],
+    at_ms: int = NOW_MS + 20,
+    times: Sequence[tuple[int | None, int | None]] = (),
+    readers: Sequence[tuple[int, int, int | None] | None] = (),
 ) -> Progress:
-    return Progress(at_ms=at_ms, rows=list(rows), times=list(times))
+    return Progress(at_ms=at_ms, rows=list(rows), times=list(times), readers=list(readers))
 
 
 def row(request_id: str, /, **more: Any) -> Row:

@@ -68,6 +68,8 @@ def state(row: LiveView, now_ms: int) -> str:
         return "stopping"
     if row.first_ms is None:
         return "waiting"
+    if row.away_since_ms is not None:
+        return f"away {_age(now_ms - row.away_since_ms)}"
     if row.last_ms is not None and now_ms - row.last_ms >= _SILENT_MS:
         return f"silent {_age(now_ms - row.last_ms)}"
     return "streaming"

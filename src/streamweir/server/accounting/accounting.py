@@ -212,16 +212,19 @@ class Accounting:
             self._write_progress(self._progress)
 
     def _write_progress(self, interval: ProgressInterval) -> None:
-        rows, times = [], []
+        rows, times, readers = [], [], []
         for request_id, reservation in self._open.items():
             progress = reservation.progress() if reservation.progress is not None else None
             if progress is not None and progress != reservation.written_progress:
                 reservation.written_progress = progress
                 rows.append((request_id, short(progress.target), progress.tokens))
                 times.append((progress.first_ms, progress.last_ms))
+                readers.append(progress.readers)
         if rows and self.writer is not None:
             with suppress(JournalUnavailable):  # then an orphan is settled by older progress
-                self.writer.put(Progress(at_ms=now_ms(), rows=rows, times=times))
+                self.writer.put(
+                    Progress(at_ms=now_ms(), rows=rows, times=times, readers=readers if any(readers) else [])
+                )
                 interval.note_written(time.monotonic())
 
     def renew_leases(self) -> None:

@@ -79,6 +79,8 @@ class AttemptProgress(NamedTuple):
     """When the first token of a stream was sent. None: none was."""
     last_ms: int | None = None
     """When its last piece was sent."""
+    readers: tuple[int, int, int | None] | None = None
+    """Of a resumable stream: how many read it, how often nobody did, and since when nobody does."""
 
 
 class Reservation(Struct, eq=False):

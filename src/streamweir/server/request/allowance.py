@@ -25,6 +25,7 @@ from streamweir.server.accounting.reservation import AttemptProgress, Reservatio
 from streamweir.server.accounting.token_count import Vocabularies
 from streamweir.server.relay.observer import AttemptObserver
 from streamweir.server.relay.relay import Relay
+from streamweir.server.streams.stream import ResumableStream
 
 _EARLY_PART = 4
 """More is asked for when this part of the last extension is left, or this part of this part of the whole."""
@@ -58,10 +59,10 @@ class OutputAllowance:
         """The present slice is nearly used, and more was asked for."""
         self._is_paused = False
 
-    def bind(self, relay: Relay, meter: Meter, target: TargetId) -> None:
-        """Before the attempt begins."""
+    def bind(self, relay: Relay, meter: Meter, target: TargetId, stream: ResumableStream | None) -> None:
+        """Before the attempt begins. `stream`: to which it is written, if its caller can come back."""
         reservation = self._reservation
-        reservation.progress = partial(_progress_of, relay, meter, target, self._epoch_ms)
+        reservation.progress = partial(_progress_of, relay, meter, target, self._epoch_ms, stream)
         handle = reservation.handle
         if handle is not None and not handle.is_durable:
             relay.pause_output()
@@ -197,7 +198,9 @@ def _margin(tokens: int) -> int:
     return min(_MARGIN_TOKENS, tokens // _MARGIN_PART)
 
 
-def _progress_of(relay: Relay, meter: Meter, target: TargetId, epoch_ms: float) -> AttemptProgress:
+def _progress_of(
+    relay: Relay, meter: Meter, target: TargetId, epoch_ms: float, stream: ResumableStream | None
+) -> AttemptProgress:
     """`epoch_ms`: when the relay's clock was 0, by the clock of the request's arrival time."""
     first_at, sent_at = relay.first_token_at, relay.sent_at
     return AttemptProgress(
@@ -205,4 +208,10 @@ def _progress_of(relay: Relay, meter: Meter, target: TargetId, epoch_ms: float) 
         meter.tokens_so_far(),
         round(epoch_ms + first_at * 1000) if first_at is not None and sent_at is not None else None,
         round(epoch_ms + sent_at * 1000) if sent_at is not None else None,
+        _readers_of(stream, epoch_ms) if stream is not None and stream.frames is not None else None,
     )
+
+
+def _readers_of(stream: ResumableStream, epoch_ms: float) -> tuple[int, int, int | None]:
+    since_s = stream.gaps.open_since
+    return len(stream.readers), stream.gaps.count, round(epoch_ms + since_s * 1000) if since_s is not None else None

@@ -414,7 +414,7 @@ class RequestHandler:
         if self._runtime.reported_quotas is not None:
             note_attempt(self._runtime.reported_quotas, candidate, relay, reservation)
         if self._allowance is not None:
-            self._allowance.bind(relay, meter, target)
+            self._allowance.bind(relay, meter, target, self.stream)
         return relay, meter, relay.run(provider_runtime.upstream_for(request, meter), request)
 
     def _cut(self, relay: Relay, error: StreamweirError) -> None:

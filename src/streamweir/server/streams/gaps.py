@@ -20,6 +20,11 @@ class ReaderGaps:
         """Nobody reads it now."""
         return self._since is not None
 
+    @property
+    def open_since(self) -> float | None:
+        """Since when nobody reads it. None: somebody does."""
+        return self._since
+
     def begin(self, now: float) -> None:
         if self._since is None:
             self._since = now

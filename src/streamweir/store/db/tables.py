@@ -204,6 +204,9 @@ open_requests = Table(
     Column("session", String),
     Column("tags", Text),
     Column("accounts", Text),  # JSON list: accounts of rules under [[limits]] that it is charged to
+    Column("readers", Integer),  # like the next two, of a resumable stream: how many read it, at all nodes
+    Column("reader_gap_count", Integer),  # how often nobody read it
+    Column("away_since_ms", BigInteger),  # since when nobody reads it
     # For the query of every second. Other queries are rare, and the table is short.
     _index_where(text("cancel_ms IS NOT NULL"), "open_requests_cancelled", "instance"),
 )

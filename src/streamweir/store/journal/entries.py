@@ -73,6 +73,9 @@ class Progress(Struct, frozen=True, kw_only=True, tag="progress", omit_defaults=
     times: list[tuple[int | None, int | None]] = []
     """For each row: the times at which the first token and the last piece were sent. Empty: not known. Journals of
     older versions do not have them."""
+    readers: list[tuple[int, int, int | None] | None] = []
+    """For each row: how many read a resumable stream, how often nobody did, and since when nobody does. None, and in
+    journals of older versions empty: it is no such stream."""
 
 
 class Settle(Struct, frozen=True, kw_only=True, tag="settle", omit_defaults=True):

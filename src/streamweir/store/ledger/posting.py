@@ -34,9 +34,12 @@ from streamweir.store.ledger.plain_text import with_plain_text
 from streamweir.store.ledger.request_state import RequestState, find_logged, find_open, find_posted
 from streamweir.store.ledger.rows import RowBatch
 
-_ProgressValues = tuple[str | None, int, int | None, int | None, int | None]
-"""The progress of a request: target, tokens, time of the report, time of the first token, time of the last piece."""
-_UNKNOWN: _ProgressValues = (None, 0, None, None, None)
+_ProgressValues = tuple[str | None, int, int | None, int | None, int | None, int | None, int | None, int | None]
+"""The progress of a request: target, tokens, time of the report, of the first token, of the last piece; of a resumable
+stream its readers, how often it had none, and since when it has none."""
+_NO_TIMES = None, None
+_NO_READERS = None, None, None
+_UNKNOWN: _ProgressValues = (None, 0, None, *_NO_TIMES, *_NO_READERS)
 IDEMPOTENCY_MS = 24 * HOUR_MS
 """How long an Idempotency-Key is remembered."""
 
@@ -198,9 +201,10 @@ class _Batch:
             elif isinstance(entry, Hold):
                 self._hold(entry)
             elif isinstance(entry, Progress):
-                for (id, target, tokens), times in zip(entry.rows, entry.times or repeat((None, None)), strict=False):
+                times, readers = entry.times or repeat(_NO_TIMES), entry.readers or repeat(None)
+                for (id, target, tokens), moments, read in zip(entry.rows, times, readers, strict=False):
                     if entry.at_ms >= (self._progress.get(id, _UNKNOWN)[2] or 0):
-                        self._progress[id] = (target or None, tokens, entry.at_ms, *times)
+                        self._progress[id] = (target or None, tokens, entry.at_ms, *moments, *(read or _NO_READERS))
             elif isinstance(entry, Extend):
                 self._extend(entry)
             elif entry.row.request_id in self._logged or entry.row.request_id in self._rows:
@@ -346,7 +350,7 @@ def _possible_accounts(keys: Collection[tuple[str, int]]) -> set[str]:
 
 
 def _open_row(state: RequestState, hold: Hold, progress: _ProgressValues) -> tuple[Any, ...]:
-    target, tokens, progress_ms, first_ms, last_ms = progress
+    target, tokens, progress_ms, first_ms, last_ms, *readers = progress
     return (
         hold.request_id,
         hold.instance,
@@ -371,4 +375,5 @@ def _open_row(state: RequestState, hold: Hold, progress: _ProgressValues) -> tup
         hold.session,
         hold.tags,
         rule_accounts.accounts_text(state.accounts),
+        *readers,
     )

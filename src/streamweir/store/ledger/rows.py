@@ -7,6 +7,7 @@ from sqlalchemy import (
     BigInteger,
     Connection,
     Insert,
+    Integer,
     LargeBinary,
     String,
     Table,
@@ -63,6 +64,9 @@ _OPEN = (
     "session",
     "tags",
     "accounts",
+    "readers",
+    "reader_gap_count",
+    "away_since_ms",
 )
 _LEDGER = ("at_ms", "kind", "workspace_id", "key_id", "request_id", "amount", "cost", "price")
 _IDEMPOTENCY = ("key_id", "digest", "body_digest", "request_id", "until_ms")
@@ -122,9 +126,23 @@ _progressed = BatchStatement(
             progress_ms=bindparam("now", type_=BigInteger),
             first_ms=bindparam("now_first", type_=BigInteger),
             last_ms=bindparam("now_last", type_=BigInteger),
+            readers=bindparam("now_readers", type_=Integer),
+            reader_gap_count=bindparam("now_gaps", type_=Integer),
+            away_since_ms=bindparam("now_away", type_=BigInteger),
         )
     ),
-    ("now_target", "now_tokens", "now", "now_first", "now_last", "at", "request"),
+    (
+        "now_target",
+        "now_tokens",
+        "now",
+        "now_first",
+        "now_last",
+        "now_readers",
+        "now_gaps",
+        "now_away",
+        "at",
+        "request",
+    ),
 )
 _minutes, _quarters, _hours, _days = map(_add_to_sums, (usage_minutes, usage_quarters, usage_hours, usage_days))
 _idempotency_opened = BatchStatement(_insert_idempotency, (*_IDEMPOTENCY, "at"))

@@ -42,6 +42,12 @@ class OpenRequest(Struct, frozen=True, kw_only=True):
     tags: str | None
     accounts: str | None
     """JSON list: of rules under [[limits]]."""
+    readers: int | None
+    """Of a resumable stream: how many read it, at all nodes."""
+    reader_gap_count: int | None
+    """How often nobody read it."""
+    away_since_ms: int | None
+    """Since when nobody reads it."""
     node: str | None
     """The name of the node that runs it."""
 

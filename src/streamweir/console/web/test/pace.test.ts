@@ -1,7 +1,7 @@
 // Rates and stalls, and how long to wait before the next try.
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { backoff, calmOf, rate, tokensPerSecond } from "../src/lib/pace";
+import { awayText, backoff, calmOf, rate, tokensPerSecond } from "../src/lib/pace";
 
 test("a rate needs time and tokens", () => {
   assert.equal(tokensPerSecond(100, 1000, 3000), 50);
@@ -13,6 +13,10 @@ test("a rate needs time and tokens", () => {
 
 test("quiet above five seconds, stalled above fifteen", () => {
   assert.deepEqual([0, 5000, 5001, 15_000, 15_001].map(calmOf), ["moving", "moving", "quiet", "quiet", "stalled"]);
+});
+
+test("for how long nobody reads a stream", () => {
+  assert.deepEqual([900, 1000, 13_900, 60_999, 131_000].map((now) => awayText(1000, now)), ["none for 0 s", "none for 0 s", "none for 12 s", "none for 59 s", "none for 2 min 10 s"]);
 });
 
 test("tries come further apart, half a minute at the most", () => {

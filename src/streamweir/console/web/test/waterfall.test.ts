@@ -2,10 +2,10 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { AttemptView } from "../src/lib/types";
-import { gapText, layOut, ticksOf, told } from "../src/lib/waterfall";
+import { awaySum, gapText, layOut, ticksOf, told } from "../src/lib/waterfall";
 
 const attempt = (more: Partial<AttemptView> = {}): AttemptView => ({ target: "sim/one", error: null, start_s: 0, duration_s: 1, resends: 0, ...more });
-const NOTHING = { admitted_ms: null, settled_ms: null, attempts: [], ttft_ms: null, duration_ms: 0, strip: null, gap_max_ms: null };
+const NOTHING = { admitted_ms: null, settled_ms: null, attempts: [], ttft_ms: null, duration_ms: 0, strip: null, gap_max_ms: null, reader_gaps: [], reader_gap_count: null };
 
 test("a request that was refused at once", () => {
   const way = layOut({ ...NOTHING, duration_ms: 2 });
@@ -37,6 +37,20 @@ test("admission, attempts, first token, answer, finish and settlement, in this o
   );
   assert.deepEqual(way.steps.map(told).slice(1, 4), ["from 100 ms to 500 ms, failed: upstream_timeout", "from 500 ms to 1.80 s", "at 1.00 s"]);
   assert.equal(way.steps[1]?.note, "sim/one · sent again once");
+});
+
+test("the times in which nobody read a stream are one row", () => {
+  const reader_gaps = [{ from_ms: 500, until_ms: 700 }, { from_ms: 900, until_ms: 1000 }];
+  const way = layOut({ ...NOTHING, ttft_ms: 200, duration_ms: 1000, reader_gaps, reader_gap_count: 2 });
+  const [away] = way.steps.filter((step) => step.kind === "away");
+  assert.ok(away);
+  assert.deepEqual(away.parts.map((part) => [part.from.toFixed(1), part.width.toFixed(1)]), [["0.5", "0.2"], ["0.9", "0.1"]]);
+  assert.deepEqual([away.note, awaySum(away)], ["2 times, until somebody came back", 300]);
+  assert.equal(told(away), "from 500 ms to 700 ms, from 900 ms to 1.00 s");
+  const left = layOut({ ...NOTHING, ttft_ms: 200, duration_ms: 1000, reader_gaps: [{ from_ms: 600, until_ms: null }], reader_gap_count: 40 });
+  const [open] = left.steps.filter((step) => step.kind === "away");
+  assert.ok(open);
+  assert.deepEqual([open.note, told(open), awaySum(open)], ["40 times, and nobody came back", "from 600 ms to the end", 400]);
 });
 
 test("attempts of rows that do not say when they began follow one another", () => {

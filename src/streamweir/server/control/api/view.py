@@ -277,6 +277,12 @@ class LiveView(Struct, kw_only=True):
     end_user: str | None
     """As the caller names it, or a digest; like the session."""
     session: str | None
+    readers: int | None
+    """Of a resumable stream: how many callers read it now, at all nodes. Null: it is none."""
+    reader_gap_count: int | None
+    """Of a resumable stream: how often nobody read it so far."""
+    away_since_ms: int | None
+    """Of a resumable stream: since when nobody reads it. Null: somebody does."""
     node: str | None
     """The name of the node that serves it."""
 

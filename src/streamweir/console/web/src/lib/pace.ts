@@ -1,4 +1,5 @@
 // How fast an answer comes and whether it has come to a halt. Pure; what cannot be told yet is null.
+import { duration } from "./format";
 
 const SHORTEST_MS = 250;
 const QUIET_MS = 5_000;
@@ -20,6 +21,12 @@ type Calm = "moving" | "quiet" | "stalled";
 
 export function calmOf(silentMs: number): Calm {
   return silentMs > STALLED_MS ? "stalled" : silentMs > QUIET_MS ? "quiet" : "moving";
+}
+
+// Of a stream that nobody reads.
+export function awayText(sinceMs: number, nowMs: number): string {
+  const seconds = Math.max(0, Math.floor((nowMs - sinceMs) / 1000));
+  return `none for ${seconds < 60 ? `${seconds} s` : duration(1000 * seconds)}`;
 }
 
 const FIRST_WAIT_MS = 1_000;

@@ -417,6 +417,9 @@ export interface LiveView {
   is_being_stopped: boolean;
   end_user: string | null;
   session: string | null;
+  readers: number | null;
+  reader_gap_count: number | null;
+  away_since_ms: number | null;
   node: string | null;
 }
 

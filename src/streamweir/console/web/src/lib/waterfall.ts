@@ -1,9 +1,9 @@
 // The way of one request laid out in time: a row for each step, the pieces of its answer, and an axis. Pure; places are
 // shares of the whole from 0 to 1, and whatever the row of the log does not know is not drawn.
-import { duration } from "./format";
+import { duration, plural } from "./format";
 import type { AttemptView, RequestDetail, StripView } from "./types";
 
-export type StepKind = "admission" | "attempt" | "first" | "answer" | "finish" | "settlement";
+export type StepKind = "admission" | "attempt" | "first" | "answer" | "away" | "finish" | "settlement";
 
 export interface Step {
   kind: StepKind;
@@ -13,6 +13,15 @@ export interface Step {
   from_ms: number;
   to_ms: number;
   isPoint: boolean; // a moment, not a time
+  from: number;
+  width: number;
+  parts: Part[]; // of one that is not whole
+}
+
+export interface Part {
+  from_ms: number;
+  to_ms: number;
+  isOpen: boolean; // nobody came back
   from: number;
   width: number;
 }
@@ -47,7 +56,7 @@ export interface Waterfall {
   gap: Gap | null;
 }
 
-type Way = Pick<RequestDetail, "admitted_ms" | "settled_ms" | "attempts" | "ttft_ms" | "duration_ms" | "strip" | "gap_max_ms">;
+type Way = Pick<RequestDetail, "admitted_ms" | "settled_ms" | "attempts" | "ttft_ms" | "duration_ms" | "strip" | "gap_max_ms" | "reader_gaps" | "reader_gap_count">;
 
 export function layOut(way: Way): Waterfall {
   const attempts = placed(way.attempts, way.admitted_ms ?? 0);
@@ -59,7 +68,7 @@ export function layOut(way: Way): Waterfall {
   const step = (kind: StepKind, name: string, from_ms: number, to_ms: number, more: Partial<Step> = {}): Step => {
     const from = place(from_ms);
     const width = Math.max(0, place(to_ms) - from);
-    return { kind, name, note: null, error: null, isPoint: false, from_ms, to_ms, from, width, ...more };
+    return { kind, name, note: null, error: null, isPoint: false, from_ms, to_ms, from, width, parts: [], ...more };
   };
   const point = (kind: StepKind, name: string, at_ms: number): Step => step(kind, name, at_ms, at_ms, { isPoint: true });
 
@@ -73,6 +82,13 @@ export function layOut(way: Way): Waterfall {
     steps.push(point("first", "First token", way.ttft_ms));
     steps.push(step("answer", "Answer", way.ttft_ms, Math.max(way.ttft_ms, way.duration_ms)));
   }
+  const parts = way.reader_gaps.map((gap): Part => {
+    const to_ms = Math.max(gap.from_ms, gap.until_ms ?? way.duration_ms);
+    const from = place(gap.from_ms);
+    return { from_ms: gap.from_ms, to_ms, isOpen: gap.until_ms === null, from, width: Math.max(0, place(to_ms) - from) };
+  });
+  const [first, last] = [parts[0], parts.at(-1)];
+  if (first && last) steps.push(step("away", "Nobody read it", first.from_ms, last.to_ms, { parts, note: gapsText(parts, way.reader_gap_count) }));
   steps.push(point("finish", "Finish", way.duration_ms));
   if (way.settled_ms !== null) {
     steps.push(step("settlement", "Settlement", Math.min(way.duration_ms, way.settled_ms), way.settled_ms));
@@ -171,8 +187,19 @@ export function gapText(gap: Gap): string {
   return `${gap.isExact ? "" : "about "}${duration(gap.length_ms)}`;
 }
 
+// Not all of many are recorded.
+function gapsText(parts: readonly Part[], count: number | null): string {
+  const times = plural(Math.max(count ?? 0, parts.length), "time");
+  return parts.at(-1)?.isOpen ? `${times}, and nobody came back` : `${times}, until somebody came back`;
+}
+
+export function awaySum(step: Step): number {
+  return step.parts.reduce((sum, part) => sum + part.to_ms - part.from_ms, 0);
+}
+
 // A step in words, for those who do not see the bars.
 export function told(step: Step): string {
+  if (step.parts.length) return step.parts.map((part) => `from ${duration(part.from_ms)} to ${part.isOpen ? "the end" : duration(part.to_ms)}`).join(", ");
   if (step.isPoint) return `at ${duration(step.from_ms)}`;
   return `from ${duration(step.from_ms)} to ${duration(step.to_ms)}${step.error ? `, failed: ${step.error}` : ""}`;
 }

@@ -4,7 +4,7 @@ import { useEffect, useState } from "preact/hooks";
 import { useLiveFeed, type Feed } from "../lib/feed";
 import { clock, count, dollars, duration, exactDollars, moment, plural, short, shortId, zone } from "../lib/format";
 import { useNow } from "../lib/load";
-import { calmOf, rate, tokensPerSecond } from "../lib/pace";
+import { awayText, calmOf, rate, tokensPerSecond } from "../lib/pace";
 import { may } from "../lib/permission";
 import { href } from "../lib/route";
 import type { LiveView as Stream, LiveEvent } from "../lib/types";
@@ -70,6 +70,7 @@ function Streams(props: { snapshot: LiveEvent; isStale: boolean; now: number; st
   const now = props.isStale ? snapshot.at_ms : props.now;
   const { data, total } = snapshot;
   const nodes = new Set(data.map((row) => row.node));
+  const areResumable = data.some((row) => row.readers !== null);
   const isStopping = (row: Stream) => row.is_being_stopped || stopping.has(row.request_id);
   return (
     <>
@@ -90,6 +91,7 @@ function Streams(props: { snapshot: LiveEvent; isStale: boolean; now: number; st
             { name: "Tokens out", head: "Out", isNumber: true, show: (row) => short(row.output_tokens) },
             { name: "Tokens/s", isNumber: true, show: (row) => rate(tokensPerSecond(row.output_tokens, row.first_ms, row.last_ms)) },
             { name: "Idle", isNumber: true, show: (row) => <Silence row={row} now={now} /> },
+            ...(areResumable ? [{ name: "Readers", isNumber: true, show: (row: Stream) => <Readers row={row} now={now} /> }] : []),
             {
               name: "Price so far",
               head: "Price",
@@ -181,6 +183,18 @@ function Caller(props: { row: Stream }) {
 function Silence(props: { row: Stream; now: number }) {
   if (props.row.last_ms === null) return <span class="muted">–</span>;
   return <>{(Math.max(0, props.now - props.row.last_ms) / 1000).toFixed(1)} s</>;
+}
+
+// How many read a resumable stream, and how often nobody did.
+function Readers(props: { row: Stream; now: number }) {
+  const { readers, reader_gap_count, away_since_ms } = props.row;
+  if (readers === null) return <span class="muted">–</span>;
+  return (
+    <>
+      {away_since_ms === null ? count(readers) : <Badge tone="warn" title="Nobody reads this stream. Its provider's answer is read on for a while.">{awayText(away_since_ms, props.now)}</Badge>}
+      {reader_gap_count ? <div class="muted small">{plural(reader_gap_count, "gap")}</div> : null}
+    </>
+  );
 }
 
 function State(props: { row: Stream; isStopping: boolean; now: number }) {

@@ -1,6 +1,6 @@
 // What became of a request, in words, and all that the log knows of it.
 import { nameOfApi } from "../../lib/apis";
-import { bytes, count, duration, preciseMoment } from "../../lib/format";
+import { bytes, count, duration, plural, preciseMoment } from "../../lib/format";
 import { explain, explainFlag, WHOSE } from "../../lib/explain";
 import { isMember } from "../../lib/permission";
 import { href } from "../../lib/route";
@@ -72,7 +72,8 @@ export function FactsPanel(props: { row: RequestDetail }) {
           row.client_id === null ? null : ["Caller's request id", <CopyableId id={row.client_id} />],
           ["Caller's address", row.peer ?? "–"],
           ["Client", row.client === null ? "–" : <bdi>{row.client}</bdi>],
-          row.resumed ? ["Readers that came back", count(row.resumed)] : null,
+          row.resumed === null ? null : ["Readers that came back", count(row.resumed)],
+          row.reader_gap_count === null ? null : ["Nobody read it", row.reader_gap_count ? plural(row.reader_gap_count, "time") : "never"],
           row.node === null ? null : ["Node", <bdi>{row.node}</bdi>],
           row.dropped.length === 0 ? null : ["Dropped from the request (not supported by the target, or left out by its settings)", <code>{row.dropped.join(", ")}</code>],
         ]}

@@ -2,9 +2,9 @@
 import { useState } from "preact/hooks";
 import type { ApiError } from "../../lib/api";
 import { nameOfApi } from "../../lib/apis";
-import { count, duration } from "../../lib/format";
+import { count, duration, plural } from "../../lib/format";
 import { useNow } from "../../lib/load";
-import { calmOf, rate, tokensPerSecond } from "../../lib/pace";
+import { awayText, calmOf, rate, tokensPerSecond } from "../../lib/pace";
 import { isMember, may } from "../../lib/permission";
 import { href } from "../../lib/route";
 import type { LiveView as Live } from "../../lib/types";
@@ -67,6 +67,8 @@ export function Running(props: { live: Live; error: ApiError | null; onStopped: 
             isMember() ? null : ["Workspace", nameOf(live.workspace)],
             ["API", nameOfApi(live.dialect)],
             ["Streamed", live.stream ? "yes" : "no"],
+            live.readers === null ? null : ["Readers", live.away_since_ms === null ? count(live.readers) : <span class="warn">{awayText(live.away_since_ms, now)}</span>],
+            live.readers === null ? null : ["Nobody read it", live.reader_gap_count ? plural(live.reader_gap_count, "time") : "never"],
           ]}
         />
       </Panel>

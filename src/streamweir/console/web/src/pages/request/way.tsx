@@ -3,7 +3,7 @@
 import { useState } from "preact/hooks";
 import { count, duration, plural } from "../../lib/format";
 import type { RequestDetail } from "../../lib/types";
-import { gapText, layOut, told, type Gap, type Slot, type Step, type Tick } from "../../lib/waterfall";
+import { awaySum, gapText, layOut, told, type Gap, type Part, type Slot, type Step, type Tick } from "../../lib/waterfall";
 import { Panel } from "../../ui/parts";
 
 export function Way(props: { row: RequestDetail }) {
@@ -30,12 +30,16 @@ export function Way(props: { row: RequestDetail }) {
               <Lines ticks={ticks} />
               {step.kind === "answer" && slots.length ? (
                 <Pieces step={step} slots={slots} gap={gap} slot={slot} onSlot={setSlot} />
+              ) : step.parts.length ? (
+                step.parts.map((part) => (
+                  <span key={part.from_ms} aria-hidden="true" class="way-bar" style={{ left: share(part.from), width: share(part.width) }} title={partText(part)} />
+                ))
               ) : (
                 <span aria-hidden="true" class={step.isPoint ? "way-point" : "way-bar"} style={placeOf(step)} title={`${step.name} ${told(step)}`} />
               )}
             </div>
             <div class="way-time num" aria-hidden="true">
-              {step.isPoint ? `at ${duration(step.from_ms)}` : duration(step.to_ms - step.from_ms)}
+              {step.isPoint ? `at ${duration(step.from_ms)}` : duration(step.parts.length ? awaySum(step) : step.to_ms - step.from_ms)}
             </div>
           </li>
         ))}
@@ -63,6 +67,10 @@ function noteOf(step: Step, row: RequestDetail, gap: Gap | null, slot: Slot | un
       ? ""
       : plural(row.strip.counts.reduce((sum, each) => sum + each, 0), "chunk") + (gap ? `, longest gap ${gapText(gap)}` : "");
   return <span class="way-note num">{about}</span>;
+}
+
+function partText(part: Part): string {
+  return `${duration(part.from_ms)} to ${part.isOpen ? "the end" : duration(part.to_ms)}`;
 }
 
 function exact(ms: number): string {
