@@ -59,7 +59,9 @@ def test_an_invited_person_signs_in_and_comes_back_to_where_it_was(
     page.get_by_role("button", name="Sign out").click()
 
     page.goto(link)
-    expect(page.get_by_text(f"You need no password if your account at {ACME} has the address {ADDRESS}")).to_be_visible()
+    expect(
+        page.get_by_text(f"You need no password if your account at {ACME} has the address {ADDRESS}")
+    ).to_be_visible()
     assert obstacles(page) == []
     page.goto("/console/keys?state=all")
     assert obstacles(page) == []

@@ -56,8 +56,8 @@ def verified(token: str, keys: Sequence[PublicKey], expected: Expected) -> dict[
     key = _key_for(header.get("kid"), str(algorithm), keys)
     if not _is_signed(f"{parts[0]}.{parts[1]}".encode(), signature, str(algorithm), key):
         # Without a name it may be of a newer key than the one that is known.
-        fault = ProviderFault if "kid" in header else UnknownKey
-        raise fault("the signature of the ID token is not valid")
+        kind = ProviderFault if "kid" in header else UnknownKey
+        raise kind("the signature of the ID token is not valid")
     claims = _object(parts[1])
     if claims is None:
         raise ProviderFault("the claims of the ID token are not a JSON object")
