@@ -208,6 +208,8 @@ def test_files_as_other_programs_write_them() -> None:
             b'{"data":[{"start_time":1790812800,"results":[{"input_tokens":-1}]}]}',
             r"results\[0\].input_tokens: expected a count, found '-1'",
         ),
+        (b'{"data":[{"start_time":1790812800,"results":[{"input_tokens":NaN}]}]}', "not finite or too large"),
+        (b'{"data":[{"start_time":1790812800,"results":[{"input_tokens":1e400}]}]}', "not finite or too large"),
         (b'{"data":[{"start_time":1790812800,"results":[{"input_tokens":1.5}]}]}', "expected a count, found '1.5'"),
         (b'{"data":[{"start_time":1790812800,"results":[{"input_tokens":true}]}]}', "expected a number, found 'True'"),
         (

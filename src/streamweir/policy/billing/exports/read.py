@@ -8,6 +8,8 @@ import csv
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+import msgspec
+
 from streamweir.policy.billing.exports import anthropic, google, openai
 from streamweir.policy.billing.exports.base import Export, ExportError
 from streamweir.wire import jsonio
@@ -48,15 +50,24 @@ def _read_json(text: str) -> Export:
 
 def _documents(text: str) -> list[Any]:
     try:
-        document = jsonio.decode(text.encode())
+        document = _decode(text.encode())
     except jsonio.InvalidJson:
-        return [_line(number, line) for number, line in enumerate(text.splitlines(), 1) if line.strip()]
+        return [_line(number, line) for number, line in enumerate(text.split("\n"), 1) if line.strip()]
     return document if isinstance(document, list) else [document]
+
+
+def _decode(data: bytes) -> Any:
+    """Raises `InvalidJson`. A number that is none, or too large, is read as nothing elsewhere: here it would be a 0."""
+    try:
+        return msgspec.json.decode(data)
+    except (msgspec.DecodeError, RecursionError):
+        jsonio.decode(data)
+        raise ExportError("a number in the file is not finite or too large, or a text is not Unicode") from None
 
 
 def _line(number: int, line: str) -> Any:
     try:
-        return jsonio.decode(line.encode())
+        return _decode(line.encode())
     except jsonio.InvalidJson as error:
         raise ExportError(f"line {number} is not JSON: {error}") from None
 
