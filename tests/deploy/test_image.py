@@ -6,12 +6,15 @@ What a caller and an operator do: start it as compose.yaml and the chart do, str
 import asyncio
 import json
 import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import suppress
+from pathlib import Path
 
 import pytest
 
-from support.container import CommandFailed, Container, Engine, Unavailable, find_engine
+from support.container import DOCKERFILE, ROOT, CommandFailed, Container, Engine, Unavailable, find_engine
 from support.deadlines import WAIT_TIMEOUT_S
 from support.gateway import KEY, chat_request, frames_of, text_of
 from support.raw_client import CutShort, RawClient
@@ -148,3 +151,18 @@ def test_the_image_has_what_the_gateway_needs_and_no_tools(engine: Engine, image
     assert set(config["Volumes"]) == {"/var/lib/streamweir"}
     assert set(config["ExposedPorts"]) == {"8080/tcp"}
     assert config["Labels"]["org.opencontainers.image.title"] == "Streamweir"
+
+
+@pytest.mark.parametrize("processor", ["x86_64", "aarch64"])
+@pytest.mark.parametrize("name", ["runtime", "local", "weights"])
+def test_each_platform_has_a_wheel_for_every_pin(name: str, processor: str, tmp_path: Path) -> None:
+    """With its hash, for the Python of the image: nothing is compiled there. The base has glibc 2.41."""
+    (python,) = re.findall(r"^ARG BASE=\S+/python:([\d.]+)-slim-trixie$", DOCKERFILE.read_text(), re.MULTILINE)
+    platforms = [f"--platform=manylinux_2_{glibc}_{processor}" for glibc in range(17, 42)]
+    flags = ["--require-hashes", "--no-deps", "--only-binary=:all:", f"--python-version={python}", *platforms]
+    pins = ROOT / f"requirements/{name}.txt"
+    command = [sys.executable, "-m", "pip", "download", "-q", *flags, "-r", str(pins), "-d", str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=600)  # noqa: S603
+    assert done.returncode == 0, done.stderr
+    pinned = re.findall(r"^[\w.-]+==.*$", pins.read_text(), re.MULTILINE)
+    assert len(list(tmp_path.glob("*.whl"))) >= len([line for line in pinned if ";" not in line])
