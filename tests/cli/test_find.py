@@ -157,7 +157,10 @@ def test_the_address_and_the_key_of_the_gateway_that_runs(machine: Machine, monk
     assert development_key("http://10.0.0.1:4711/v1") == ""
     assert development_key("http://[") == ""
     machine.run("more", 4712)
-    assert gateway_url() == "http://127.0.0.1:8080", "never guessed"
+    with pytest.raises(NotFound, match=r"2 gateways are running: choose one with --base-url http://127.0.0.1:4711 "):
+        gateway_url()
+    monkeypatch.chdir(data)
+    assert gateway_url() == "http://127.0.0.1:4711", "that of the working folder"
 
 
 def test_where_a_wildcard_is_reached() -> None:

@@ -91,8 +91,7 @@ def _find(around: Surroundings, config_file: Path | None, data_dir: Path | None)
             return Place(data_dir=_data_dir_of(around), config_file=config_file)
         return _of_running(around, _only(named), config_file)
     if running:
-        here = [each for each in running if _is_in(each, around.folder)]
-        return _of_running(around, _only(here or running), None)
+        return _of_running(around, _only(nearest(around, running)), None)
     file, var = around.folder / CONFIG_FILE, around.folder / _VAR
     if file.is_file():
         return Place(data_dir=_data_dir_of(around), config_file=Path(CONFIG_FILE))
@@ -100,6 +99,11 @@ def _find(around: Surroundings, config_file: Path | None, data_dir: Path | None)
         return Place(data_dir=var)
     own = around.user_data_dir()
     return Place(data_dir=own, is_named=(own / DATABASE).is_file())
+
+
+def nearest(around: Surroundings, running: list[Running]) -> list[Running]:
+    """Those that someone in the working folder means, else all."""
+    return [each for each in running if _is_in(each, around.folder)] or running
 
 
 def _in_data_dir(around: Surroundings, data_dir: Path, config_file: Path | None) -> Place:

@@ -8,7 +8,7 @@ from ipaddress import ip_address
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from streamweir.cli.find import surroundings
+from streamweir.cli.find import NotFound, nearest, surroundings
 from streamweir.cli.probe import local_url
 from streamweir.server.process.run_file import Running
 
@@ -19,9 +19,13 @@ _VAR = Path("var")
 
 
 def gateway_url() -> str:
-    """Of the gateway of this user, if one runs; else where one listens by default."""
-    running = _running()
-    return local_url(running[0].file.urls[0]) if len(running) == 1 else DEFAULT_URL
+    """Of the gateway of this user, if one runs; else where one listens by default. Raises `NotFound` if several run and
+    the working folder does not tell which one is meant."""
+    running = nearest(surroundings(), _running())
+    if len(running) > 1:
+        several = "; ".join(f"--base-url {local_url(each.file.urls[0])} (pid {each.file.pid})" for each in running)
+        raise NotFound(f"{len(running)} gateways are running: choose one with {several}")
+    return local_url(running[0].file.urls[0]) if running else DEFAULT_URL
 
 
 def development_key(url: str) -> str:

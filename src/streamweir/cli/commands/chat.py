@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 import click
 from msgspec import Struct, field
 
+from streamweir.cli.find import NotFound
 from streamweir.cli.local_key import DEFAULT_URL, development_key, gateway_url
 from streamweir.cli.view.table import for_terminal
 from streamweir.frontends.chat.table import DIALECTS
@@ -29,13 +30,20 @@ INTERRUPTED = 130
 _CANCELLED = "Cancelled: the connection is closed."
 
 
+def _default_url() -> str:
+    try:
+        return gateway_url()
+    except NotFound as reason:
+        raise click.ClickException(str(reason)) from None
+
+
 @click.command("chat", short_help="Send a prompt to a model and stream the answer.")
 @click.argument("model")
 @click.argument("prompt", required=False)
 @click.option(
     "--base-url",
     envvar="STREAMWEIR_URL",
-    default=gateway_url,
+    default=_default_url,
     show_default=f"the running gateway, else {DEFAULT_URL}",
     help="Base URL of the endpoint. A bare host is a gateway: --dialect selects its path.",
 )
