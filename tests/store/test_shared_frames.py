@@ -9,6 +9,7 @@ from random import Random
 import pytest
 
 from streamweir.store.limits.errors import SharedUnavailable
+from streamweir.store.streams import follower
 from streamweir.store.streams.follower import StreamEnded
 from streamweir.store.streams.shared_frames import FoundStream, Lives, SharedState, idempotency_key
 from support.deadlines import WAIT_TIMEOUT_S
@@ -143,6 +144,28 @@ async def test_the_stream_of_a_dead_owner_ends_as_lost_for_every_reader_and_the_
         stream.add(event(3))
         assert not await stream.flushed(), "it was only delayed: its stream goes on, but is not shared"
         assert (await there.read("s")) == ([event(1), event(2)], LOST)
+
+
+async def test_a_valkey_that_takes_nothing_more_keeps_no_reader_waiting(
+    own_server: ValkeyServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is out of memory: the owner cannot publish, and nobody can end the stream."""
+    monkeypatch.setattr(follower, "CHECK_S", 0.01)
+    async with node(own_server, "a") as here, node(own_server, "b") as there:
+        stream = here.open("s")
+        stream.add(event(1))
+        assert await stream.flushed()
+        async with aclosing(there.follower.follow("s", 0, 1).batches()) as batches:
+            assert await anext(batches) == [event(1)]
+            own_server.execute("CONFIG", "SET", "maxmemory-policy", "noeviction")
+            own_server.execute("CONFIG", "SET", "maxmemory", "1")
+            stream.add(event(2))
+            own_server.execute("DEL", key("streamweir", "o", "a"))
+            with pytest.raises(SharedUnavailable, match="out of memory"):
+                await anext(batches)
+            own_server.execute("CONFIG", "SET", "maxmemory", "0")
+        await stream.end()
+        assert await there.read("s") == ([event(1), event(2)], COMPLETE)
 
 
 async def test_a_living_owner_is_not_ended_by_those_who_look(server: ValkeyServer) -> None:

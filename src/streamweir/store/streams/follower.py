@@ -30,6 +30,8 @@ CHECK_S = 1.0
 CONNECT_S = 2.0
 ANSWER_S = 5.0
 """How much later than `BLOCK_S` an answer may come."""
+MAX_FAILED_CHECKS = 3
+"""In a row: then readers are not kept waiting. A server that is out of memory answers, but can end nothing."""
 LINGER_S = 0.01
 """Between two commands."""
 MAX_ENTRIES, MAX_ENTRIES_OF_STREAM = 1024, 64
@@ -258,9 +260,12 @@ class FrameFollower:
     def _lose(self) -> None:
         self.lost_at = time.monotonic()
         self._inbox_at = b"0-0"  # a restarted Valkey numbers from its own time; what comes twice does no harm
+        self._fail_all(SharedUnavailable("the connection to Valkey was lost"))
+
+    def _fail_all(self, reason: SharedUnavailable) -> None:
         for of_stream in self._followings.values():
             for following in of_stream:
-                following.fail(SharedUnavailable("the connection to Valkey was lost"))
+                following.fail(reason)
 
     async def _drop(self, *, is_last: bool = False) -> None:
         with suppress(RedisError, OSError):  # it is closed in any case
@@ -268,12 +273,19 @@ class FrameFollower:
 
     async def _check(self) -> None:
         """Whether the streams are still there, and their owners."""
+        failed = 0
         while True:
             await asyncio.sleep(CHECK_S)
             followed = list(self._followings)
-            for first in range(0, len(followed), 100):
-                with suppress(SharedUnavailable):
+            try:
+                for first in range(0, len(followed), 100):
                     self._take_states(await self._shared.check(followed[first : first + 100]))
+            except SharedUnavailable as reason:
+                failed += 1
+                if failed >= MAX_FAILED_CHECKS:
+                    self._fail_all(reason)
+            else:
+                failed = 0
 
     def _take_states(self, states: dict[str, SharedState | None]) -> None:
         for stream_id, state in states.items():
