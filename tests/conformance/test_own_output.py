@@ -18,6 +18,7 @@ MODEL = "vendor/model"
 SENT_SO = {
     "anthropic/content_in_message_start": {"usage.some"},
     "anthropic/emoji_cut_in_two": {"framing.whole-characters"},
+    "bedrock-messages/whole_guardrail_intervened": {"usage.some"},
     "deepseek/tool_without_arguments": {"tool.arguments-json", "whole.tool-calls"},
     "doubleword/blank_lines_as_keep_alive": {"usage.details-are-parts"},
     "doubleword/reasoning_under_three_names": {"usage.details-are-parts"},
@@ -32,8 +33,11 @@ SENT_SO = {
 }
 """The upstream itself sent it so."""
 WRITTEN_SO = {
-    # bitseek has no word for a cut answer: length becomes stop, and the call was whole.
+    # bitseek has no word for a cut answer: length becomes stop, also where calls were sent as far as they came.
+    "anthropic/out_of_tokens_mid_call": {"finish.says-calls"},
+    "deepseek/tool_arguments_cut_by_length": {"finish.says-calls"},
     "gemini/function_call_cut_by_max_tokens": {"finish.says-calls"},
+    "openai-responses/incomplete_mid_call": {"finish.says-calls"},
     # A custom tool's call is written as a function's in most dialects, and its input is no JSON.
     "openai/custom_tool_call": {"tool.arguments-json", "whole.tool-calls"},
     "openai-responses/custom_tool_call": {"tool.arguments-json", "whole.tool-calls"},

@@ -133,6 +133,9 @@ async def test_open_requests_are_listed_newest_first(database: str, tmp_path: Pa
             "tags": None,
             "accounts": None,
             "node": None,
+            "readers": None,
+            "away_since_ms": None,
+            "reader_gap_count": None,
         }
 
 
