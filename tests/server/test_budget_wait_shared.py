@@ -9,10 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from sqlalchemy import select
 
+from streamweir.store.db.tables import accounts
 from support.accounting_gateway import MILLI, max_prompt
 from support.answers import openai_whole
-from support.fleet import fleet
+from support.fleet import fleet, shared_of
 from support.gateway import chat_request, until
 from support.script import Seen, Step, Wait, whole
 from support.valkey import ValkeyServer
@@ -59,6 +61,23 @@ async def test_it_begins_when_the_money_is_given_back_elsewhere(variant: str, tm
             await gate.vacated()
         assert await ships.spent_and_held() == (2 * 27 * MILLI, 0)
         assert [row.verdict for row in await ships.rows()].count("client_gone") == 1
+
+
+async def test_what_valkey_counts_too_high_refuses_nobody(tmp_path: Path) -> None:
+    """It is seeded with what a request holds that it does not count itself, for example, and misses its end."""
+    answer = whole(openai_whole(usage=(7, 20)))
+    with ValkeyServer() as valkey:
+        async with fleet(answer, tmp_path, count=2, valkey=valkey) as ships:
+            secret = await ships.new_key(budget_nano=(HELD + 27) * MILLI)
+            assert (await ships.gates[0].ask(key=secret, **MEMBERS)).status == 200
+            account = await ships.read(
+                lambda conn: conn.scalar(select(accounts.c.id).where(accounts.c.key_id.is_not(None)))
+            )
+            assert account is not None
+            valkey.flush()
+            await shared_of(ships.setups[0]).seed(account, (HELD + 28) * MILLI)
+            assert (await ships.gates[1].ask(key=secret, **MEMBERS)).status == 200
+            assert (await ships.gates[1].ask(key=secret, **MEMBERS)).status == 429, "now it is used up"
 
 
 @pytest.mark.soak

@@ -67,6 +67,7 @@ class _Search(Struct):
     """It has waited for as long as it may."""
     is_shortened: bool = False
     """Less than the caller's limit is wanted, since that did not fit."""
+    is_rechecked: bool = False
     lowered: int = 0
     states: list[AccountState] = []
 
@@ -132,6 +133,8 @@ class BudgetReserver:
                     return reservation, result
                 search.states = await self._states(account_limits)
                 blocked_by, smaller = await self._next(search, request, result.decision.limited_by)
+                if blocked_by is None and smaller is None and await self._has_corrected(search, request):
+                    smaller = search.sized()
                 if blocked_by is None and smaller is None:
                     error = self._refusal(code, search, request, result.decision)
                     raise Refusal(error, headers_of(result.decision))
@@ -186,11 +189,21 @@ class BudgetReserver:
             half = fitting_size(need, wanted, quote, free // 2, search.prompt)
         return None, half or fitting_size(need, wanted, quote, free, search.prompt)
 
-    def _refusal(self, code: str, search: _Search, request: ReservationRequest, decision: Decision) -> CallerError:
+    async def _has_corrected(self, search: _Search, request: ReservationRequest) -> bool:
+        """Whether to try once more, instead of refusing what the ledger says could be paid for."""
+        free = min([state.free for state in search.states], default=-1)
+        if search.is_rechecked or free < self._least(search, request):
+            return False
+        search.is_rechecked, search.lowered = True, 0
+        return await self._limiter.recheck([state.charge for state in search.states])
+
+    def _least(self, search: _Search, request: ReservationRequest) -> int:
+        """In nano-dollars."""
         size = smallest_size(search.need, search.wanted, search.prompt)
-        output = size.answer + search.need.extra_output
-        needed = request.quote.hold(size.prompt, output, request.service_tier) or 0
-        return budget_refusal(code, search.states, decision.limited_by, needed)
+        return request.quote.hold(size.prompt, size.answer + search.need.extra_output, request.service_tier) or 0
+
+    def _refusal(self, code: str, search: _Search, request: ReservationRequest, decision: Decision) -> CallerError:
+        return budget_refusal(code, search.states, decision.limited_by, self._least(search, request))
 
     def _apply_plan(self, reservation: Reservation, need: Need, decision: Decision, available: int | None) -> None:
         """The provider of an answer that can be cut gets a limit for what could be paid if nobody else were running; if

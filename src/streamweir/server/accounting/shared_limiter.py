@@ -143,6 +143,20 @@ class SharedLimiter:
             return [AccountState(charge, used, 0) for charge, used in found if used is not None]
         return []
 
+    async def recheck(self, charges: Sequence[BudgetCharge]) -> bool:
+        """Valkey's sums are too high if it missed what other processes released, or if they were seeded with what is
+        held by a request that began without the rule."""
+        shared, accounts, is_corrected = self._shared, [charge.account for charge in charges], False
+        if shared is None:
+            return False
+        with suppress(StoreUnavailable, SharedUnavailable):
+            booked = await self._store.read(lambda conn: used_of(conn, accounts), timeout_s=self._decision_s)
+            for account, amount in booked.items():
+                known = await shared.used(account)
+                if known is not None and known > amount:
+                    is_corrected |= await shared.adjust(account, amount)
+        return is_corrected
+
     async def extend(self, entry: Extend, request: LimitRequest) -> bool:
         """Where plans are counted it must fit, too: so it is counted there first, and taken back if the database
         refuses."""
