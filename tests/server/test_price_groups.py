@@ -3,14 +3,19 @@
 A token of `m` is sold for a thousandth of a dollar by its own price, and for another amount by each group.
 """
 
+import asyncio
 import json
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from streamweir.store.db.clock import now_ms
 from streamweir.store.keys.workspaces import WorkspaceChange, change_workspace
-from support.accounting_gateway import MILLI, MODEL, AccountingSetup, answers, error_of, keeping
+from support.accounting_gateway import MILLI, MODEL, AccountingSetup, answers, error_of, keeping, set_clock
+from support.answers import openai_frames
 from support.gateway import KEY, configured, providers
+from support.script import End, Head, Send, Step, Wait
 from support.stores import one_database
 
 
@@ -109,3 +114,32 @@ async def test_a_price_that_begins_later_and_a_markup(database: str, tmp_path: P
         row = await setup.row(2)
         assert row.cost is not None
         assert (row.price or 0) * 2 == row.cost * 3 > 0
+
+
+@one_database
+async def test_an_answer_that_runs_while_prices_change_is_sold_at_those_of_its_beginning(
+    database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A dated price begins, and a reload changes another."""
+    begins_ms, go_on = 4_070_908_800_000, asyncio.Event()  # 2099-01-01
+    dated = "price = [{ from = 2099-01-01, input = 5000.0, output = 5000.0 }, { input = 1000.0, output = 1000.0 }]\n"
+    toml = MODEL.partition("price =")[0] + dated
+    frames = openai_frames(["Hel", "lo"], (7, 5))
+    script: list[Step] = [Head(), *map(Send, frames[:2]), Wait(go_on), *map(Send, frames[2:]), End()]
+    set_clock(monkeypatch, begins_ms - 60_000)
+    async with keeping(script, tmp_path, toml, database=database) as setup:
+        secret = await setup.new_key(budget_nano=10_000_000 * MILLI)
+        running = asyncio.create_task(setup.gate.ask(key=secret, model="m", stream=True))
+        await setup.up.seen(1)
+        set_clock(monkeypatch, begins_ms + 60_000)
+        later = asyncio.create_task(setup.gate.ask(key=secret, model="m", stream=True))
+        await setup.up.seen(2)
+        store = f'[store]\nurl = "{setup.gate.gateway.runtime.config.store.url}"\nbudget_wait_s = 0\n'
+        changed = MODEL.replace("1000.0", "9000.0")
+        setup.gate.gateway.reload(configured(providers(up=setup.up.base_url) + store + changed))
+        last = asyncio.create_task(setup.gate.ask(key=secret, model="m", stream=True))
+        await setup.up.seen(3)
+        go_on.set()
+        assert [(await each).status for each in (running, later, last)] == [200] * 3
+        await setup.gate.settled(3)
+        assert sorted(row.price or 0 for row in await setup.rows()) == [price * 12 * MILLI for price in (1, 5, 9)]
