@@ -36,7 +36,7 @@ def test_one_answer_with_hidden_tokens_takes_all_of_that_away() -> None:
 
 
 def test_an_answer_is_expected_to_be_twice_the_longest_of_the_last_of_its_key() -> None:
-    memory = noted((500, 2000), *[(100, SHOWN)] * 7)
+    memory = noted((500, 2000), *[(100, SHOWN)] * 31)
     assert memory.expected_tokens("k", "m", reasons=False) == 1000
     memory.note("k", "m", 3, 12, reasons=False)
     assert memory.expected_tokens("k", "m", reasons=False) == 200

@@ -11,8 +11,11 @@ from collections import OrderedDict, deque
 
 from msgspec import Struct, field
 
-_ANSWERS = 8
-"""Of a key with a model, or of a model: so many of the last ones are remembered."""
+_LENGTHS = 32
+"""Of a key with a model, so many of the last answers are remembered: most of an agent's are short, and a long one that
+comes now and then must not be ended because of that."""
+_DENSITIES = 8
+"""Of a model."""
 _MIN_EVIDENCE = 32
 """Tokens: a shorter answer shows nothing about the model."""
 _SHOWN_ANSWERS, _SHOWN_TOKENS = 32, 32_768
@@ -30,7 +33,7 @@ class _Model(Struct):
     answers: int = 0
     """Shown completely, since the last one that was not."""
     tokens: int = 0
-    densities: deque[float] = field(default_factory=lambda: deque(maxlen=_ANSWERS))
+    densities: deque[float] = field(default_factory=lambda: deque(maxlen=_DENSITIES))
 
 
 class AnswerMemory:
@@ -53,7 +56,7 @@ class AnswerMemory:
             known.densities.append(shown_bytes / tokens)
         lengths = self._lengths.get((key_id, model, reasons))
         if lengths is None:
-            lengths = self._lengths[key_id, model, reasons] = deque(maxlen=_ANSWERS)
+            lengths = self._lengths[key_id, model, reasons] = deque(maxlen=_LENGTHS)
             _bound(self._lengths, _MAX_KEYS)
         else:
             self._lengths.move_to_end((key_id, model, reasons))
