@@ -167,6 +167,7 @@ async def test_the_local_gateways_own_key_is_used_for_it_alone(
     assert local.stdout == f"{HELLO}\n"
     elsewhere = await chat(gate, "sim/hello", "Hi", "--base-url", "http://example.invalid", key=None, status=1)
     assert "cannot be reached" in elsewhere.stderr
+    assert "Start `streamweir serve`, or name another endpoint with --base-url" in elsewhere.stderr
 
 
 def test_a_closed_standard_input_is_empty() -> None:

@@ -23,7 +23,7 @@ from streamweir.frontends.chat.table import DIALECTS
 
 if TYPE_CHECKING:
     from streamweir.cli.view.chat import Timing, View
-    from streamweir.client import Client, Completion
+    from streamweir.client import Client, ClientError, Completion
     from streamweir.policy.pricing.prices import Rates
 
 INTERRUPTED = 130
@@ -126,7 +126,7 @@ class Chat(Struct):
         try:
             self._ask(prompt)
         except ClientError as error:
-            raise click.ClickException(for_terminal(str(error))) from None
+            raise click.ClickException(_told(error)) from None
         except KeyboardInterrupt:
             click.echo(_CANCELLED, err=True)
             sys.exit(INTERRUPTED)
@@ -142,7 +142,7 @@ class Chat(Struct):
             try:
                 answer = self._ask(prompt)
             except ClientError as error:
-                click.echo(f"Error: {for_terminal(str(error))}", err=True)
+                click.echo(f"Error: {_told(error)}", err=True)
                 del self.messages[before:]
             except KeyboardInterrupt:
                 click.echo(_CANCELLED, err=True)
@@ -193,6 +193,13 @@ class Chat(Struct):
             self.rates, self.rates_loaded = load_rates(self.root, self.key, self.model), True
         line = summary(timing, answer.usage, cost_nanousd(answer.usage, self.rates), answer.request_id)
         click.secho(line, dim=True, err=True)
+
+
+def _told(error: "ClientError") -> str:
+    from streamweir.client import Unreachable
+
+    what_to_do = ". Start `streamweir serve`, or name another endpoint with --base-url"
+    return for_terminal(str(error)) + (what_to_do if isinstance(error, Unreachable) else "")
 
 
 def _root_of(base_url: str, dialect: str | None) -> str:
