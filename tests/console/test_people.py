@@ -270,7 +270,7 @@ def test_an_owner_sees_and_ends_the_sessions_of_the_secret_and_of_keys_too(
 
 
 def test_pages_about_people_are_in_nobodys_way(page: Page, console: Console) -> None:
-    console.invite("Eve", "viewer")
+    token = console.invite("Eve", "viewer")
     console.invite("Bob", "member", "default")
     console.join(page, "Ada", "owner")
     for size, check in ((LAPTOP, check_accessible), (PHONE, check_reach)):
@@ -293,3 +293,10 @@ def test_pages_about_people_are_in_nobodys_way(page: Page, console: Console) -> 
             expect(dialog.get_by_role("button", name=deed, exact=True)).to_be_visible()
         page.keyboard.press("Escape")
         expect(dialog).to_have_count(0)
+    page.context.clear_cookies()
+    page.goto("/console")
+    expect(page.get_by_role("button", name="Sign in", exact=True)).to_be_visible()
+    check_reach(page)
+    page.goto(f"/console/invitation#{token}")
+    expect(page.get_by_text("Welcome, Eve.")).to_be_visible()
+    check_reach(page)
