@@ -5,12 +5,18 @@ import re
 from typing import Any
 
 from playwright.sync_api import Page, expect
+from sqlalchemy import Connection
 
+from streamweir.store.db.clock import now_ms
+from streamweir.store.ledger.posting import apply
+from streamweir.store.requests.instances import write_heartbeat
 from support.accounting_gateway import EACH_DIALECT, path_of
 from support.answers import TEXTS, openai_frames
 from support.console_server import Console
+from support.console_session import storage_of
+from support.entries import hold
 from support.gateway import KEY, chat_request, frames_of
-from support.page_elements import figure, panel, visit
+from support.page_elements import figure, panel, row, visit
 from support.raw_client import RawClient, Reply
 from support.script import End, Head, Send, Wait
 
@@ -139,3 +145,30 @@ def test_a_request_that_runs_has_a_page_from_which_it_is_stopped(page: Page, con
     expect(page.get_by_role("heading", name="Outcome")).to_be_visible()
     expect(page.get_by_text("stopped_by_operator")).to_be_visible()
     console.soon(go_on.set)
+
+
+def test_a_stream_of_another_node_is_shown_and_stopped_with_its_node(page: Page, console: Console) -> None:
+    """How it is stopped there: tests/server/test_nodes.py."""
+    go_on, frames = asyncio.Event(), openai_frames()
+    console.play([Head(), *map(Send, frames[:3]), Wait(go_on), *map(Send, frames[3:]), End()])
+    key = console.ask("POST", "/api/keys", {"name": "elsewhere"})["id"]
+    at_ms, there = now_ms(), f"req_{7:028x}"
+
+    def write(conn: Connection) -> None:
+        write_heartbeat(conn, "of node b", "node b", at_ms + 600_000)
+        apply(conn, [hold(there, 7, workspace_id="default", key_id=key, instance="of node b", at_ms=at_ms)])
+
+    console.call(storage_of(console.gate).store.write(write))
+    caller = console.call(begin(console, "openai"))
+    console.sign_in(page, path="/live")
+    expect(page.get_by_role("columnheader", name="Node")).to_have_count(1)
+    other = row(page, "Running requests", there[-8:])
+    expect(other.get_by_role("cell", name="node b")).to_have_count(1)
+    expect(row(page, "Running requests", caller.request_id[-8:]).get_by_role("cell", name="node b")).to_have_count(0)
+    other.get_by_role("button", name=f"Stop {there}").click()
+    dialog = page.get_by_role("dialog", name="Stop this request?")
+    expect(figure(dialog, "Node")).to_have_text("node b")
+    dialog.get_by_role("button", name="Stop the request").click()
+    expect(other).to_contain_text("stopping")
+    console.soon(go_on.set)
+    console.call(caller.rest())
