@@ -346,6 +346,7 @@ def test_what_people_and_callers_call_themselves_is_text(page: Page, console: Co
     expect(page.get_by_role("dialog", name=names[0], exact=True)).to_be_visible()
     check_is_text(page)
     page.keyboard.press("Escape")
+    expect(page.get_by_role("dialog")).to_have_count(0)
     move(page, "/console")
     for kind in ("End users", "Tags", "Sessions"):
         page.get_by_role("group", name="Said by callers").get_by_role("button", name=kind).click()
