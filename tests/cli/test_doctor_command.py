@@ -15,7 +15,7 @@ import pytest
 from click.testing import CliRunner
 
 from streamweir.cli.commands.doctor.machine import check_machine
-from streamweir.cli.find import Place
+from streamweir.cli.find import LocalGateway
 from streamweir.cli.main import main
 from streamweir.config.load import parse_config
 from support.collector import HANG, Collector
@@ -152,7 +152,7 @@ def test_what_other_users_can_read(tmp_path: Path) -> None:
     data.mkdir(mode=0o700)
     file.write_text(f'[server]\nlisten = "127.0.0.1:0"\n[[keys]]\nname = "a"\nkey = "{CANARY}"\n')
     variables.write_text("A=b\n")
-    place = Place(data_dir=data, config_file=file, env_file=variables)
+    place = LocalGateway(data_dir=data, config_file=file, env_file=variables)
 
     def outcomes() -> list[str]:
         config = parse_config(file.read_text(), file, {"KEY": CANARY})
@@ -176,7 +176,9 @@ def test_files_that_root_has_left_in_the_data_directory(tmp_path: Path) -> None:
     tmp_path.chmod(0o700)
     os.chown(tmp_path, 54_321, -1)
     config = parse_config('[server]\nlisten = "127.0.0.1:0"\n', tmp_path / "x", {})
-    (found,) = [each for each in check_machine(config, Place(data_dir=tmp_path)) if each.subject == "data directory"]
+    (found,) = [
+        each for each in check_machine(config, LocalGateway(data_dir=tmp_path)) if each.subject == "data directory"
+    ]
     assert found.outcome == "fail"
     assert found.advice == f"chown -R 54321 {tmp_path}, and run commands as that user"
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
-from streamweir.cli.find import NotFound, Place, Surroundings, find_place
+from streamweir.cli.find import CommandEnvironment, LocalGateway, NotFound, find_gateway
 from streamweir.cli.local_key import development_key, gateway_url
 from streamweir.cli.probe import local_url
 from streamweir.server.process.run_file import RUNTIME_DIR, HeldRunFiles, RunFile
@@ -21,7 +21,7 @@ class Machine:
         self.work, self.runtime, self.home = folder / "work", folder / "runtime", folder / "home"
         for each in (self.work, self.runtime, self.home / "streamweir"):
             each.mkdir(mode=0o700, parents=True)
-        self.around = Surroundings(
+        self.around = CommandEnvironment(
             environ={"STREAMWEIR_RUNTIME_DIR": str(self.runtime), "XDG_DATA_HOME": str(self.home)},
             folder=self.work,
             uid=os.geteuid(),
@@ -54,8 +54,8 @@ class Machine:
         path.touch(mode=0o600)
         return path
 
-    def find(self, config: str | None = None, data: Path | None = None) -> Place:
-        return find_place(self.around, Path(config) if config is not None else None, data)
+    def find(self, config: str | None = None, data: Path | None = None) -> LocalGateway:
+        return find_gateway(self.around, Path(config) if config is not None else None, data)
 
 
 @pytest.fixture
@@ -68,26 +68,26 @@ def machine(tmp_path: Path) -> Iterator[Machine]:
 def test_the_order(machine: Machine) -> None:
     """From the last to the first: each comes before those that are there already."""
     own = machine.home / "streamweir"
-    assert machine.find() == Place(data_dir=own, is_named=False)
+    assert machine.find() == LocalGateway(data_dir=own, is_named=False)
     machine.file("home/streamweir/streamweir.db")
-    assert machine.find() == Place(data_dir=own)
+    assert machine.find() == LocalGateway(data_dir=own)
     machine.file("work/var/streamweir.db")
-    assert machine.find() == Place(data_dir=machine.work / "var")
+    assert machine.find() == LocalGateway(data_dir=machine.work / "var")
     machine.file("work/streamweir.toml")
-    assert machine.find() == Place(data_dir=machine.work / "var", config_file=Path("streamweir.toml"))
+    assert machine.find() == LocalGateway(data_dir=machine.work / "var", config_file=Path("streamweir.toml"))
     config, variables = machine.file("etc/c.toml"), machine.file("etc/env")
     data = machine.run("data", 1, config, variables)
     found = machine.find()
     assert found.running is not None
     assert (found.data_dir, found.config_file, found.env_file) == (data, config, variables)
-    assert machine.find(data=machine.folder / "other") == Place(data_dir=machine.folder / "other")
+    assert machine.find(data=machine.folder / "other") == LocalGateway(data_dir=machine.folder / "other")
 
 
 def test_a_configuration_alone_has_its_data_with_the_user(machine: Machine) -> None:
     machine.file("work/streamweir.toml")
     own = machine.home / "streamweir"
-    assert machine.find() == Place(data_dir=own, config_file=Path("streamweir.toml"))
-    assert machine.find("other.toml") == Place(data_dir=own, config_file=Path("other.toml"))
+    assert machine.find() == LocalGateway(data_dir=own, config_file=Path("streamweir.toml"))
+    assert machine.find("other.toml") == LocalGateway(data_dir=own, config_file=Path("other.toml"))
 
 
 def test_one_option_completes_what_the_other_leaves_open(machine: Machine) -> None:
@@ -100,7 +100,7 @@ def test_one_option_completes_what_the_other_leaves_open(machine: Machine) -> No
     assert (by_data.config_file, by_data.running and by_data.running.file.pid) == (config, 1)
     assert by_data.data_dir.samefile(data)
     both = machine.find("d.toml", data)
-    assert both == Place(data_dir=data, config_file=Path("d.toml")), "not what the gateway runs with"
+    assert both == LocalGateway(data_dir=data, config_file=Path("d.toml")), "not what the gateway runs with"
 
 
 def test_several_gateways_are_never_guessed(machine: Machine) -> None:
@@ -171,6 +171,6 @@ def test_where_a_wildcard_is_reached() -> None:
 
 def test_an_option_for_the_variables_wins(machine: Machine) -> None:
     machine.run("data", 1, machine.file("etc/c.toml"), machine.file("etc/env"))
-    found = find_place(machine.around, env_file=Path("mine"))
+    found = find_gateway(machine.around, env_file=Path("mine"))
     assert found.env_file == Path("mine")
     assert structs.replace(found, env_file=None).running is not None

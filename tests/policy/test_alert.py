@@ -20,9 +20,9 @@ from streamweir.policy.alert import (
     is_behind,
     is_down,
     is_given_up,
+    is_subscribed,
     join_signs,
     retry_s,
-    wants,
 )
 from streamweir.policy.webhook_signature import read_secret, signed_headers
 
@@ -105,7 +105,7 @@ def test_thresholds_are_exact() -> None:
 def test_who_wants_it(
     kind: str, workspace: str | None, events: tuple[str, ...], only: str | None, is_wanted: bool
 ) -> None:
-    assert wants(kind, workspace, events, only) is is_wanted
+    assert is_subscribed(kind, workspace, events, only) is is_wanted
 
 
 @pytest.mark.parametrize(

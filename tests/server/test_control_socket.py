@@ -84,8 +84,8 @@ async def test_either_end_may_ask_while_it_is_asked(tmp_path: Path) -> None:
 
 async def test_a_notification_has_no_answer(tmp_path: Path) -> None:
     async with line(tmp_path) as (far, channel, _):
-        channel.notify("stop", {"hurry": True})
-        assert await far.told.get() == ("stop", {"hurry": True})
+        channel.notify("stop", {"force": True})
+        assert await far.told.get() == ("stop", {"force": True})
 
 
 async def test_a_refusal_and_a_fault_are_no_silence(tmp_path: Path) -> None:

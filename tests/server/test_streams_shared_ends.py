@@ -198,7 +198,8 @@ async def test_a_stream_that_is_given_up_before_it_was_shared_is_known_as_such(
         here, there = ships.gates
         async with await here.connect() as client:
             id, _ = await begin(client, until=b"data:")
-            await until(lambda: not here.gateway._streams.table.own(id).is_kept)  # type: ignore[union-attr]
+            table = here.gateway._streams.table
+            await until(lambda: (own := table.own(id)) is None or not own.is_kept)
             await until_ended(there, id)
             assert (await send(there, id)).status == 410
             goes_on.set()

@@ -11,7 +11,7 @@ import pytest
 from streamweir.store.limits.errors import SharedUnavailable
 from streamweir.store.streams import follower
 from streamweir.store.streams.follower import StreamEnded
-from streamweir.store.streams.shared_frames import FoundStream, Lives, SharedState, idempotency_key
+from streamweir.store.streams.shared_frames import FoundStream, Lifetimes, SharedState, idempotency_key
 from support.deadlines import WAIT_TIMEOUT_S
 from support.shared_streams import LIVES, OwnStream, StreamNode, new_prefix, node
 from support.soak import SOAKS
@@ -384,9 +384,9 @@ def remaining_s(server: ValkeyServer, name: str) -> int:
 
 
 async def test_the_lease_and_the_lives_of_a_silent_stream_are_renewed(server: ValkeyServer) -> None:
-    prefix, lives = new_prefix(), Lives(lease_s=0.1, live_s=4.0)
+    prefix, lifetimes = new_prefix(), Lifetimes(lease_s=0.1, live_s=4.0)
     async with (
-        node(server, "a", prefix=prefix, lives=lives) as here,
+        node(server, "a", prefix=prefix, lifetimes=lifetimes) as here,
         node(server, "b", prefix=prefix) as there,
     ):
         assert await here.open("s").flushed()

@@ -6,13 +6,13 @@ from random import Random
 
 import pytest
 
-from streamweir.store.streams.shared_frames import Lives, SharedState
+from streamweir.store.streams.shared_frames import Lifetimes, SharedState
 from support.deadlines import WAIT_TIMEOUT_S
 from support.shared_streams import LIVES, OwnStream, StreamNode, new_prefix, node
 from support.soak import SOAKS
 from support.valkey import ValkeyServer
 
-SHORT = Lives(lease_s=LIVES.lease_s, keep_s=0.05, recovery_s=0.0)
+SHORT = Lifetimes(lease_s=LIVES.lease_s, keep_s=0.05, recovery_s=0.0)
 ENDS = (SharedState.COMPLETE, SharedState.CUT, SharedState.LEFT, SharedState.DELETED)
 
 
@@ -87,8 +87,8 @@ async def hurt(choose: Random, server: ValkeyServer, there: StreamNode, streams:
 async def test_nothing_is_counted_when_all_streams_have_ended_in_any_way(own_server: ValkeyServer, seed: int) -> None:
     choose = Random(seed)
     async with (
-        node(own_server, "a", lives=SHORT, total_bytes=60_000) as here,
-        node(own_server, "b", lives=SHORT) as there,
+        node(own_server, "a", lifetimes=SHORT, total_bytes=60_000) as here,
+        node(own_server, "b", lifetimes=SHORT) as there,
     ):
         streams: list[OwnStream] = []
         for number in range(150):

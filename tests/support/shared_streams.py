@@ -16,11 +16,11 @@ from streamweir.store.limits.valkey import Valkey
 from streamweir.store.streams.follower import FrameFollower, Message, StreamEnded
 from streamweir.store.streams.published_stream import PublishedStream
 from streamweir.store.streams.publisher import FramePublisher
-from streamweir.store.streams.shared_frames import Lives, SharedFrames, SharedState, script
+from streamweir.store.streams.shared_frames import Lifetimes, SharedFrames, SharedState, script
 from support.deadlines import PROGRAM_TIMEOUT_S
 from support.valkey import ValkeyServer
 
-LIVES = Lives(lease_s=4 * PROGRAM_TIMEOUT_S, recovery_s=0.0)
+LIVES = Lifetimes(lease_s=4 * PROGRAM_TIMEOUT_S, recovery_s=0.0)
 """A busy machine is not dead."""
 _prefixes = itertools.count()
 
@@ -99,13 +99,13 @@ async def node(
     instance: str,
     *,
     prefix: str = "streamweir",
-    lives: Lives = LIVES,
+    lifetimes: Lifetimes = LIVES,
     total_bytes: int = 2**30,
     linger_s: float = 0.0,
     deleted: list[str] | None = None,
 ) -> AsyncIterator[StreamNode]:
     valkey = Valkey(server.socket_url, script(), timeout_s=PROGRAM_TIMEOUT_S, breaker=Breaker(open_s=0.0))
-    shared = SharedFrames(valkey, instance=instance, prefix=prefix, lives=lives)
+    shared = SharedFrames(valkey, instance=instance, prefix=prefix, lifetimes=lifetimes)
     background = BackgroundTasks()
     publisher = FramePublisher(
         shared,

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from streamweir.cli.find import CONFIG_FILE, NotFound, find_place, surroundings
+from streamweir.cli.find import CONFIG_FILE, NotFound, command_environment, find_gateway
 
 
 def file_of(file: Path | None, env_file: Path | None) -> tuple[Path, Path | None]:
@@ -14,7 +14,7 @@ def file_of(file: Path | None, env_file: Path | None) -> tuple[Path, Path | None
     if (here := Path(CONFIG_FILE)).is_file():  # it may have just been written, beside another gateway that runs
         return here, env_file
     try:
-        place = find_place(surroundings(), env_file=env_file)
+        place = find_gateway(command_environment(), env_file=env_file)
     except NotFound as reason:
         raise click.ClickException(str(reason)) from None
     if place.config_file is None:

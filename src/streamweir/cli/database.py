@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 from msgspec import Struct
 
-from streamweir.cli.find import CONFIG_FILE, DATABASE, NotFound, Place, find_place, surroundings
+from streamweir.cli.find import CONFIG_FILE, DATABASE, LocalGateway, NotFound, command_environment, find_gateway
 from streamweir.store.db.clock import now_ms
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ CHECK_TIMEOUT_S = 600.0
 class StoreAccess(Struct):
     """The store of a gateway."""
 
-    place: Place
+    place: LocalGateway
     may_create: bool = False
     is_quiet: bool = False
     """The store is not named on standard error."""
@@ -161,7 +161,7 @@ def store_options(command: Callable[..., None]) -> Callable[..., None]:
         "--quiet", "is_quiet", is_flag=True, envvar="STREAMWEIR_QUIET", help="Do not name the store on standard error."
     )
     @functools.wraps(command)
-    def with_access(find: Callable[[], Place], may_create: bool, is_quiet: bool, **more: Any) -> None:
+    def with_access(find: Callable[[], LocalGateway], may_create: bool, is_quiet: bool, **more: Any) -> None:
         command(access=StoreAccess(find(), may_create, is_quiet, offers_create=True), **more)
 
     return with_access
@@ -180,9 +180,9 @@ def place_options(command: Callable[..., None]) -> Callable[..., None]:
     )
     @functools.wraps(command)
     def with_place(config_file: Path | None, env_file: Path | None, data_dir: Path | None, **more: Any) -> None:
-        def find() -> Place:
+        def find() -> LocalGateway:
             try:
-                return find_place(surroundings(), config_file, data_dir, env_file)
+                return find_gateway(command_environment(), config_file, data_dir, env_file)
             except NotFound as reason:
                 raise click.ClickException(str(reason)) from None
 

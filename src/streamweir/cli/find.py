@@ -31,8 +31,8 @@ class NotFound(Exception):
     """There is no gateway to act on, or it is not clear which. The text says what to do."""
 
 
-class Surroundings(Struct, frozen=True, kw_only=True):
-    """What a command finds around it."""
+class CommandEnvironment(Struct, frozen=True, kw_only=True):
+    """The environment, the working folder and the user of a command."""
 
     environ: Mapping[str, str]
     folder: Path
@@ -46,7 +46,7 @@ class Surroundings(Struct, frozen=True, kw_only=True):
         return user_data_dir(self.environ)
 
 
-class Place(Struct, frozen=True, kw_only=True):
+class LocalGateway(Struct, frozen=True, kw_only=True):
     """Where a gateway has its data and its configuration."""
 
     data_dir: Path
@@ -57,8 +57,8 @@ class Place(Struct, frozen=True, kw_only=True):
     """By an option, a run file or the working folder. False: nothing was found, and this is the default."""
 
 
-def surroundings() -> Surroundings:
-    return Surroundings(environ=os.environ, folder=Path.cwd(), uid=os.geteuid())
+def command_environment() -> CommandEnvironment:
+    return CommandEnvironment(environ=os.environ, folder=Path.cwd(), uid=os.geteuid())
 
 
 def user_data_dir(environ: Mapping[str, str] = os.environ) -> Path:
@@ -67,13 +67,16 @@ def user_data_dir(environ: Mapping[str, str] = os.environ) -> Path:
     return Path(environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share") / "streamweir"
 
 
-def find_place(
-    around: Surroundings, config_file: Path | None = None, data_dir: Path | None = None, env_file: Path | None = None
-) -> Place:
+def find_gateway(
+    environment: CommandEnvironment,
+    config_file: Path | None = None,
+    data_dir: Path | None = None,
+    env_file: Path | None = None,
+) -> LocalGateway:
     """Raises `NotFound` if several gateways run, and none of them is named."""
-    found = _find(around, config_file, data_dir)
-    return Place(
-        data_dir=around.folder / found.data_dir,
+    found = _find(environment, config_file, data_dir)
+    return LocalGateway(
+        data_dir=environment.folder / found.data_dir,
         config_file=found.config_file,
         env_file=env_file or found.env_file,
         running=found.running,
@@ -81,61 +84,61 @@ def find_place(
     )
 
 
-def _find(around: Surroundings, config_file: Path | None, data_dir: Path | None) -> Place:
+def _find(environment: CommandEnvironment, config_file: Path | None, data_dir: Path | None) -> LocalGateway:
     if data_dir is not None:
-        return _in_data_dir(around, data_dir, config_file)
-    running = around.running()
+        return _in_data_dir(environment, data_dir, config_file)
+    running = environment.running()
     if config_file is not None:
-        named = [each for each in running if _is_same(each.config_file, around.folder / config_file)]
+        named = [each for each in running if _is_same(each.config_file, environment.folder / config_file)]
         if not named:
-            return Place(data_dir=_data_dir_of(around), config_file=config_file)
-        return _of_running(around, _only(named), config_file)
+            return LocalGateway(data_dir=_data_dir_of(environment), config_file=config_file)
+        return _of_running(environment, _only(named), config_file)
     if running:
-        return _of_running(around, _only(nearest(around, running)), None)
-    file, var = around.folder / CONFIG_FILE, around.folder / _VAR
+        return _of_running(environment, _only(nearest(environment, running)), None)
+    file, var = environment.folder / CONFIG_FILE, environment.folder / _VAR
     if file.is_file():
-        return Place(data_dir=_data_dir_of(around), config_file=Path(CONFIG_FILE))
+        return LocalGateway(data_dir=_data_dir_of(environment), config_file=Path(CONFIG_FILE))
     if (var / DATABASE).is_file():
-        return Place(data_dir=var)
-    own = around.user_data_dir()
-    return Place(data_dir=own, is_named=(own / DATABASE).is_file())
+        return LocalGateway(data_dir=var)
+    own = environment.user_data_dir()
+    return LocalGateway(data_dir=own, is_named=(own / DATABASE).is_file())
 
 
-def nearest(around: Surroundings, running: list[Running]) -> list[Running]:
+def nearest(environment: CommandEnvironment, running: list[Running]) -> list[Running]:
     """Those that someone in the working folder means, else all."""
-    return [each for each in running if _is_in(each, around.folder)] or running
+    return [each for each in running if _is_in(each, environment.folder)] or running
 
 
-def _in_data_dir(around: Surroundings, data_dir: Path, config_file: Path | None) -> Place:
-    running = running_on(around.folder / data_dir, around.uid)
+def _in_data_dir(environment: CommandEnvironment, data_dir: Path, config_file: Path | None) -> LocalGateway:
+    running = running_on(environment.folder / data_dir, environment.uid)
     if config_file is not None:
-        running = [each for each in running if _is_same(each.config_file, around.folder / config_file)]
+        running = [each for each in running if _is_same(each.config_file, environment.folder / config_file)]
         if not running:
-            return Place(data_dir=data_dir, config_file=config_file)
+            return LocalGateway(data_dir=data_dir, config_file=config_file)
     if not running:
-        return Place(data_dir=data_dir)
-    found = _of_running(around, running[0], config_file)  # several with one directory share a database, too
-    return Place(data_dir=data_dir, config_file=found.config_file, env_file=found.env_file, running=running[0])
+        return LocalGateway(data_dir=data_dir)
+    found = _of_running(environment, running[0], config_file)  # several with one directory share a database, too
+    return LocalGateway(data_dir=data_dir, config_file=found.config_file, env_file=found.env_file, running=running[0])
 
 
-def _data_dir_of(around: Surroundings) -> Path:
+def _data_dir_of(environment: CommandEnvironment) -> Path:
     """For a configuration alone: `var` beside the Makefile, if a gateway has used it, else the user's."""
-    var = around.folder / _VAR
-    return var if (var / DATABASE).is_file() else around.user_data_dir()
+    var = environment.folder / _VAR
+    return var if (var / DATABASE).is_file() else environment.user_data_dir()
 
 
-def _of_running(around: Surroundings, running: Running, config_file: Path | None) -> Place:
+def _of_running(environment: CommandEnvironment, running: Running, config_file: Path | None) -> LocalGateway:
     """Raises `NotFound` if another user can change the configuration, which may run commands."""
     env_file = running.env_file
-    if running.owner != around.uid:
+    if running.owner != environment.uid:
         for file in (running.config_file if config_file is None else None, env_file):
-            if file is not None and not _is_ours(file, around.uid):
+            if file is not None and not _is_ours(file, environment.uid):
                 raise NotFound(
                     f"the gateway (pid {running.file.pid}) is configured by {file}, which another user can change: "
                     f"run this command as the user {running.owner}, or name --config and --data-dir"
                 )
     config_file = config_file or running.config_file
-    return Place(data_dir=running.data_dir, config_file=config_file, env_file=env_file, running=running)
+    return LocalGateway(data_dir=running.data_dir, config_file=config_file, env_file=env_file, running=running)
 
 
 def _is_ours(file: Path, uid: int) -> bool:

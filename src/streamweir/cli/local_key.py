@@ -8,7 +8,7 @@ from ipaddress import ip_address
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from streamweir.cli.find import NotFound, nearest, surroundings
+from streamweir.cli.find import NotFound, command_environment, nearest
 from streamweir.cli.probe import local_url
 from streamweir.server.process.run_file import Running
 
@@ -21,7 +21,7 @@ _VAR = Path("var")
 def gateway_url() -> str:
     """Of the gateway of this user, if one runs; else where one listens by default. Raises `NotFound` if several run and
     the working folder does not tell which one is meant."""
-    running = nearest(surroundings(), _running())
+    running = nearest(command_environment(), _running())
     if len(running) > 1:
         several = "; ".join(f"--base-url {local_url(each.file.urls[0])} (pid {each.file.pid})" for each in running)
         raise NotFound(f"{len(running)} gateways are running: choose one with {several}")
@@ -44,7 +44,7 @@ def development_key(url: str) -> str:
 
 def _running() -> list[Running]:
     """Root does not give the key of another user to what may listen there."""
-    around = surroundings()
+    around = command_environment()
     return [each for each in around.running() if each.owner == around.uid]
 
 

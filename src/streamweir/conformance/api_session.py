@@ -233,8 +233,8 @@ def request_ids(header: str, source: str) -> Rule[ProbeSession, Any]:
 
     def check(session: ProbeSession, _: object) -> Iterator[Violation]:
         ids = [each.recording.header(header) for each in session.exchanges if each.recording is not None]
-        told = [id for id in ids if id]
-        if len(set(told)) < len(told):
+        known = [id for id in ids if id]
+        if len(set(known)) < len(known):
             yield Violation(f"two answers have the same `{header}`")
 
     return Rule(

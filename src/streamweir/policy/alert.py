@@ -148,7 +148,7 @@ def group_of(kind: str) -> str:
     return kind.partition(".")[0]
 
 
-def wants(kind: str, workspace_id: str | None, events: Sequence[str], only_workspace: str | None) -> bool:
+def is_subscribed(kind: str, workspace_id: str | None, events: Sequence[str], only_workspace: str | None) -> bool:
     """Whether a webhook with these `events` (empty: all) gets such an alert; that of a workspace gets only its own."""
     if events and group_of(kind) not in events:
         return False

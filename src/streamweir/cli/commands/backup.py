@@ -6,13 +6,13 @@ from pathlib import Path
 import click
 
 from streamweir.cli.database import StoreAccess, place_options
-from streamweir.cli.find import Place
+from streamweir.cli.find import LocalGateway
 
 
 @click.command("backup", short_help="Copy the SQLite database beside the running server.")
 @click.argument("file", type=click.Path(path_type=Path))
 @place_options
-def command(find: Callable[[], Place], file: Path) -> None:
+def command(find: Callable[[], LocalGateway], file: Path) -> None:
     """Copy the SQLite database to FILE, which must not exist. The server may run meanwhile.
 
     For PostgreSQL use pg_dump.

@@ -14,7 +14,7 @@ from msgspec import Struct
 from streamweir.cli.commands.top import SECRET, reason_of
 from streamweir.cli.config_file import file_of, once
 from streamweir.cli.database import json_option
-from streamweir.cli.find import surroundings
+from streamweir.cli.find import command_environment
 from streamweir.cli.probe import Unreachable, get
 from streamweir.cli.view.table import for_terminal, show_json
 from streamweir.config.display.effective import Section, toml_of
@@ -85,7 +85,7 @@ def _find(file: Path | None, env_file: Path | None, url: str | None, secret: str
 
 def _running_with(file: Path) -> list[Running]:
     """Gateways of this user alone: another's is not given the secret."""
-    around = surroundings()
+    around = command_environment()
     at = str(file.absolute())
     return [each for each in around.running() if each.owner == around.uid and each.file.config_file == at]
 

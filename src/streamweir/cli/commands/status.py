@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from streamweir import __version__
 from streamweir.cli.database import StoreAccess, json_option
-from streamweir.cli.find import Place, surroundings
+from streamweir.cli.find import LocalGateway, command_environment
 from streamweir.cli.probe import Unreachable, get
 from streamweir.cli.view.table import NONE, moment, show_facts, show_json
 from streamweir.server.process.run_file import Running, running_on
@@ -57,7 +57,7 @@ def command(data_dir: Path | None, as_json: bool) -> None:
 
     The exit status is 0 if all are ready, 1 if one is not, and 3 if none is running.
     """
-    around = surroundings()
+    around = command_environment()
     running = around.running() if data_dir is None else running_on(data_dir.absolute(), around.uid)
     with ThreadPoolExecutor(_MAX_PARALLEL) as threads:
         found = list(threads.map(status_of, running))
@@ -126,7 +126,7 @@ def _open_requests(running: Running) -> tuple[int | None, str | None]:
 
     if running.file.store == "none":
         return None, "there is no database"
-    place = Place(
+    place = LocalGateway(
         data_dir=running.data_dir, config_file=running.config_file, env_file=running.env_file, running=running
     )
     alive = LiveInstances(own="", now_ms=now_ms(), silent_ms=round(DEFAULT_INTERVALS.hidden_after_s * 1000))

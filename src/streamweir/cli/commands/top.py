@@ -19,7 +19,7 @@ import click
 from msgspec import Struct
 
 from streamweir.cli.database import StoreAccess, json_option, place_options
-from streamweir.cli.find import Place
+from streamweir.cli.find import LocalGateway
 from streamweir.cli.view.live import COLUMNS, GAP, RIGHT, SHRINKING, SORTS, cells, columns_that_fit, in_order
 from streamweir.cli.view.table import for_terminal, show_json, show_table
 from streamweir.server.control.api.view import LiveView, view_live
@@ -59,7 +59,7 @@ Read = Callable[[], Awaitable[Snapshot]]
 @json_option
 @place_options
 def command(
-    find: Callable[[], Place],
+    find: Callable[[], LocalGateway],
     url: str | None,
     secret: str | None,
     workspace: str | None,

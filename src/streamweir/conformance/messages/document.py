@@ -119,10 +119,10 @@ def failure_object(answer: MessagesAnswer, _: MessagesApi) -> Iterator[Violation
     lacks="the status was not recorded, or there is no type",
 )
 def failure_type(answer: MessagesAnswer, api: MessagesApi) -> Iterator[Violation]:
-    status, told = answer.recording.status or 0, answer.document["error"]["type"]
+    status, reported = answer.recording.status or 0, answer.document["error"]["type"]
     types = api.error_types.get(status, api.error_types[500 if status >= 500 else 400])
-    if status >= 400 and told not in types:
-        yield _violation(answer, f"status {status} with {quote(told)}, not {quote_names(sorted(types))}")
+    if status >= 400 and reported not in types:
+        yield _violation(answer, f"status {status} with {quote(reported)}, not {quote_names(sorted(types))}")
 
 
 @FAILURE.rule(

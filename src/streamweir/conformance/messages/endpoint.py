@@ -102,9 +102,9 @@ def _both_headers(session: ProbeSession, _: MessagesApi) -> Iterator[Violation]:
 
 def _limit(session: ProbeSession, _: MessagesApi) -> Iterator[Violation]:
     answer, whole = _answer(session, "limited"), _answer(session, "streamed")
-    told = whole.usage.get("output_tokens")
-    if type(told) is int and told > TIGHT_LIMIT and answer.stop_reason == "end_turn":
-        message = f"the stop reason is `end_turn`, and the whole answer has {told} tokens"
+    reported = whole.usage.get("output_tokens")
+    if type(reported) is int and reported > TIGHT_LIMIT and answer.stop_reason == "end_turn":
+        message = f"the stop reason is `end_turn`, and the whole answer has {reported} tokens"
         yield Violation(message, answer.recording.body)
 
 

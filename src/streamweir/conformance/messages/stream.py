@@ -103,7 +103,7 @@ def start_once(answer: MessagesAnswer, _: MessagesApi) -> Iterator[Violation]:
     "end",
     "`message_stop` ends an answer",
     text="A stream ends with `message_stop`, or with `error`.",
-    why="Without it a cut answer cannot be told from a whole one: one SDK returns the part as if it were all.",
+    why="Without it a cut answer looks like a whole one: one SDK returns the part as if it were all.",
     needs=lambda answer: answer.events and not answer.parsed.was_cut,
     lacks="no event in it, or the recording was cut",
 )
@@ -244,7 +244,7 @@ def reason(answer: MessagesAnswer, api: MessagesApi) -> Iterator[Violation]:
 
 @STOP.rule(
     "sequence",
-    "The stop sequence is told with its reason",
+    "The stop sequence is sent with its reason",
     text="`stop_sequence` is a text if the stop reason is `stop_sequence`, and null otherwise.",
     why="Clients tell by it which of their sequences was hit.",
     severity=Severity.ODD,
@@ -253,9 +253,9 @@ def reason(answer: MessagesAnswer, api: MessagesApi) -> Iterator[Violation]:
 )
 def sequence(answer: MessagesAnswer, _: MessagesApi) -> Iterator[Violation]:
     event = _ends(answer)[-1]
-    told = event.member("delta").get("stop_sequence")
-    if isinstance(told, str) != (answer.stop_reason == "stop_sequence") or not isinstance(told, str | None):
-        yield violation_in(event.frame, f"`stop_sequence` is {quote(told)}", b"stop_sequence")
+    reported = event.member("delta").get("stop_sequence")
+    if isinstance(reported, str) != (answer.stop_reason == "stop_sequence") or not isinstance(reported, str | None):
+        yield violation_in(event.frame, f"`stop_sequence` is {quote(reported)}", b"stop_sequence")
 
 
 @STOP.rule(
@@ -297,7 +297,7 @@ def delta_usage(answer: MessagesAnswer, _: MessagesApi) -> Iterator[Violation]:
 @COUNT.rule(
     "counts",
     "Counts are counts",
-    text="Every count of `usage` that is told is a whole number, 0 or more; in `message_delta` it is the sum so far.",
+    text="Every count of `usage` that is sent is a whole number, 0 or more; in `message_delta` it is the sum so far.",
     why="Clients overwrite what `message_start` said, which may have been an estimate, and bill by it.",
     needs=lambda answer: answer.usage,
     lacks="no usage in it",
@@ -305,9 +305,10 @@ def delta_usage(answer: MessagesAnswer, _: MessagesApi) -> Iterator[Violation]:
 def counts(answer: MessagesAnswer, api: MessagesApi) -> Iterator[Violation]:
     for event in (*_starts(answer), *_ends(answer)):
         holder = event.member("message") if event.type == "message_start" else event.document
-        told = holder.get("usage")
-        told = told if isinstance(told, dict) else {}
-        wrong = [name for name in api.usage_counts if name not in _CORE and name in told and not _may_be(told[name])]
+        reported = holder.get("usage")
+        reported = reported if isinstance(reported, dict) else {}
+        others = [name for name in api.usage_counts if name not in _CORE and name in reported]
+        wrong = [name for name in others if not _may_be(reported[name])]
         if wrong:
             yield violation_in(event.frame, f"{quote_names(wrong)} no count", b"usage")
 

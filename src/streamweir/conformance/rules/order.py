@@ -163,7 +163,7 @@ def nothing_after_finish(answer: ParsedAnswer, _: Dialect) -> Iterator[Violation
     "present",
     "Every choice finishes",
     text="Every choice has a finish reason, unless an error ends the stream.",
-    why="Without it a whole answer cannot be told from one that was cut.",
+    why="Without it an answer that was cut looks like a whole one.",
     source="docs/spec/dialects.md A7",
     # bitseek's document allows the close of the connection as the end of an answer, too ("and/or").
     applies_to=_has_terminator,
@@ -262,7 +262,7 @@ def says_calls(answer: ParsedAnswer, _: Dialect) -> Iterator[Violation]:
     "done",
     "The terminator comes",
     text="The stream ends with `data: [DONE]`, also after an error.",
-    why="Without it a whole answer cannot be told from one whose connection broke.",
+    why="Without it an answer whose connection broke looks like a whole one.",
     source="docs/spec/dialects.md D25",
     applies_to=_has_terminator,
     value=lambda _: "`data: [DONE]`",

@@ -17,7 +17,7 @@ _MIN_PAUSE_S, _MAX_PAUSE_S = 0.02, 1.0
 
 
 class Turn:
-    """One that waits. `deadline`: of the monotonic clock; it may be changed while it waits (`BudgetLine.hurry`)."""
+    """One that waits. `deadline`: of the monotonic clock; `BudgetLine.limit_wait` may change it meanwhile."""
 
     __slots__ = ("account", "deadline", "is_running", "pause_s", "woken")
 
@@ -78,7 +78,7 @@ class BudgetLine:
                     line[0].pause_s = _MIN_PAUSE_S
                     line[0].woken.set()
 
-    def hurry(self, turn: Turn, deadline: float) -> None:
+    def limit_wait(self, turn: Turn, deadline: float) -> None:
         turn.deadline = min(turn.deadline, deadline)
         turn.woken.set()
 
@@ -87,7 +87,7 @@ class BudgetLine:
         self._is_closed = True
         for line in self._lines.values():
             for turn in line:
-                self.hurry(turn, 0.0)
+                self.limit_wait(turn, 0.0)
 
     async def wait(self, turn: Turn) -> bool:
         """Until it may try again. False: its time is over."""

@@ -255,10 +255,10 @@ class BudgetReserver:
                 self.line.leave(reservation.turn)
                 reservation.turn = None
 
-    def hurry(self, reservation: Reservation, wait_s: float) -> None:
+    def limit_wait(self, reservation: Reservation, wait_s: float) -> None:
         """Its output is paused, until its extension has waited for so long."""
         if reservation.turn is not None:
-            self.line.hurry(reservation.turn, time.monotonic() + wait_s)
+            self.line.limit_wait(reservation.turn, time.monotonic() + wait_s)
 
     async def _wait_for_others(self, reservation: Reservation, deadline: float) -> bool:
         """Whether to try again as before. False: nobody else holds anything, or the time is over."""

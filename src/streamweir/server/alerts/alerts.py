@@ -29,10 +29,10 @@ from streamweir.policy.alert import (
     ProviderSigns,
     changes_of,
     is_down,
+    is_subscribed,
     join_signs,
     moment_text,
     retry_s,
-    wants,
 )
 from streamweir.policy.limits.budget import nano_of
 from streamweir.policy.limits.limit_rule import LimitRule
@@ -156,7 +156,7 @@ class Alerts:
 
     async def _send_one(self, pending: Pending, webhook: Webhook) -> None:
         alert = pending.alert
-        is_wanted = webhook.workspace is None and wants(alert.kind, None, webhook.events, None)
+        is_wanted = webhook.workspace is None and is_subscribed(alert.kind, None, webhook.events, None)
         if not is_wanted or webhook.name in pending.delivered:
             return
         if await self._sender.send_directly(webhook.name, alert.id, alert.body):

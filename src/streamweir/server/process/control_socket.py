@@ -2,7 +2,7 @@
 
     {"ask": "metrics", "id": 7, "with": {}}      ->  {"answer": 7, "with": {"text": ...}}
                                                  or  {"failed": 7, "reason": ...}
-    {"tell": "stop", "with": {"hurry": false}}
+    {"tell": "stop", "with": {"force": false}}
 
 Only the user that runs the gateway can open the socket (mode 0600). The length of lines, the number of open requests
 and the data that waits to be read are bounded; an end that exceeds a bound is disconnected. This module does not

@@ -134,7 +134,7 @@ class _SupervisorLink:
 
     async def answer(self, _: Channel, what: str, details: Details) -> Details:
         if what == "stop":
-            if details.get("hurry"):
+            if details.get("force"):
                 self.stop.force()
             else:
                 self.stop.request_stop(lame_duck=details.get("lame_duck", True))

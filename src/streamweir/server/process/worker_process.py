@@ -42,7 +42,7 @@ class Worker:
         if self.process.returncode is not None:
             return
         if self.channel is not None and not self.channel.is_closed:
-            self.channel.notify("stop", {"hurry": force, "lame_duck": lame_duck})
+            self.channel.notify("stop", {"force": force, "lame_duck": lame_duck})
         elif force:
             self.process.kill()
         else:

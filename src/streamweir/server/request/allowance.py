@@ -83,7 +83,7 @@ class OutputAllowance:
     async def wait_extended(self) -> None:
         """After an attempt: waits for a running extension, so that it is settled with the rest."""
         if self._extending is not None:
-            self._accounting.budgets.hurry(self._reservation, 0.0)
+            self._accounting.budgets.limit_wait(self._reservation, 0.0)
             await asyncio.wait({self._extending})
 
     def _set_mark(self, relay: Relay) -> None:
@@ -129,7 +129,7 @@ class OutputAllowance:
         relay.pause_output()
         self._is_paused = True
         if is_running:
-            self._accounting.budgets.hurry(reservation, _PAUSE_S)
+            self._accounting.budgets.limit_wait(reservation, _PAUSE_S)
             return
         answer.is_over_limit = True
         self._start(relay, answer, _PAUSE_S)
@@ -147,7 +147,7 @@ class OutputAllowance:
             relay.pause_output()
             self._is_paused = True
         if is_running:
-            self._accounting.budgets.hurry(reservation, _PAUSE_S)
+            self._accounting.budgets.limit_wait(reservation, _PAUSE_S)
         else:
             self._start(relay, answer, _PAUSE_S)
 

@@ -164,7 +164,7 @@ class RemoteStreams:
                 raise unavailable() from None
             if found is not None:
                 return found
-        if not is_complete or time.monotonic() - self._follower.lost_at < self._shared.lives.recovery_s:
+        if not is_complete or time.monotonic() - self._follower.lost_at < self._shared.lifetimes.recovery_s:
             raise unavailable()
         return None
 

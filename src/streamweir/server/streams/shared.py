@@ -22,7 +22,7 @@ from streamweir.store.limits.errors import SharedUnavailable
 from streamweir.store.limits.shared import server_url
 from streamweir.store.streams.follower import FrameFollower, Message
 from streamweir.store.streams.publisher import FramePublisher
-from streamweir.store.streams.shared_frames import Lives, open_shared_frames
+from streamweir.store.streams.shared_frames import Lifetimes, open_shared_frames
 
 KNOWN_S = 600.0
 """How long after its frames the head of a stream is kept."""
@@ -37,13 +37,13 @@ _RECOVERY_LEASES = 2
 class SharedStreams:
     def __init__(self, url: str, process: Process, settings: StreamSettings, background: BackgroundTasks) -> None:
         """`url`: of Valkey, as it is configured. Does not connect yet."""
-        lives = Lives(
+        lifetimes = Lifetimes(
             lease_s=process.lease_s,
             keep_s=settings.keep_s,
             known_s=settings.keep_s + KNOWN_S,
             recovery_s=_RECOVERY_LEASES * process.lease_s,
         )
-        self._frames = open_shared_frames(url, process.instance, process.node, lives, process.timeout_s)
+        self._frames = open_shared_frames(url, process.instance, process.node, lifetimes, process.timeout_s)
         self._background = background
         self.publisher = FramePublisher(
             self._frames, total_bytes=settings.total_bytes, background=background, on_deleted=self._delete
@@ -122,7 +122,7 @@ class SharedStreams:
         while not self._is_draining:
             with suppress(SharedUnavailable):
                 await self._frames.serve()
-            await asyncio.sleep(self._frames.lives.lease_s / _RENEWALS)
+            await asyncio.sleep(self._frames.lifetimes.lease_s / _RENEWALS)
         await asyncio.Event().wait()
 
     async def _hand_over(self) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Sequence
 from msgspec import Struct
 from sqlalchemy import ColumnElement, Connection, Update, and_, func, insert, or_, select, update
 
-from streamweir.policy.alert import Alert, wants
+from streamweir.policy.alert import Alert, is_subscribed
 from streamweir.store.db.counter import ALERTS, advance, take_lease
 from streamweir.store.db.tables import alert_deliveries as deliveries
 from streamweir.store.db.tables import alerts, workspaces
@@ -104,7 +104,7 @@ def append(
                 "delivered_ms": alert.at_ms if each.name in delivered else None,
             }
             for each in subscriptions
-            if wants(alert.kind, alert.workspace_id, each.events, allowed[each.name])
+            if is_subscribed(alert.kind, alert.workspace_id, each.events, allowed[each.name])
         ]
         if rows:
             conn.execute(insert(deliveries), rows)

@@ -126,7 +126,7 @@ class FramePublisher:
                 self._dropped.popitem(last=False)
         elif stream.id not in self._ended:
             self._ended[stream.id] = stream
-            keep_s = self._shared.lives.keep_s
+            keep_s = self._shared.lifetimes.keep_s
             self._expiries[stream.id] = asyncio.get_running_loop().call_later(keep_s, self._expire, stream.id)
 
     def deleted_elsewhere(self, stream: PublishedStream, /) -> None:
@@ -219,10 +219,10 @@ class FramePublisher:
             max(self._live.values(), key=lambda stream: stream.sent_bytes).give_up()
 
     async def _renew(self) -> None:
-        """The lease of this process while it has streams, and now and then the lives of these."""
-        lives = self._shared.lives
-        wait_s = lives.lease_s / _RENEWALS
-        rounds = max(1, round(lives.live_s / wait_s / _RENEWALS))
+        """The lease of this process while it has streams, and now and then the lifetimes of these."""
+        lifetimes = self._shared.lifetimes
+        wait_s = lifetimes.lease_s / _RENEWALS
+        rounds = max(1, round(lifetimes.live_s / wait_s / _RENEWALS))
         number = 0
         while True:
             with suppress(TimeoutError):

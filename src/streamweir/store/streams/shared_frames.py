@@ -6,8 +6,8 @@ order. One process owns a stream, and only it appends. It has a lease, which eac
 stream whose owner has no lease is ended as `lost` by the first node that looks at it; the owner, if it was only
 delayed, is refused from then on. What is stored about a stream (`meta`) and its data are bytes to this package.
 
-Nothing is kept longer than `Lives` says. What was published is in the memory of Valkey, and on its disk if its operator
-has configured that.
+Nothing is kept longer than `Lifetimes` says. What was published is in the memory of Valkey, and on its disk if its
+operator has configured that.
 """
 
 from collections.abc import Sequence
@@ -44,7 +44,7 @@ class SharedState(StrEnum):
     """Its frames were dropped."""
 
 
-class Lives(Struct, frozen=True, kw_only=True):
+class Lifetimes(Struct, frozen=True, kw_only=True):
     """For how long something is kept, in seconds."""
 
     lease_s: float = 5.0
@@ -106,30 +106,36 @@ class SharedIncomplete(SharedUnavailable):
 
 class SharedFrames:
     def __init__(
-        self, valkey: "Valkey", *, instance: str, node: str = "", prefix: str = "streamweir", lives: Lives | None = None
+        self,
+        valkey: "Valkey",
+        *,
+        instance: str,
+        node: str = "",
+        prefix: str = "streamweir",
+        lifetimes: Lifetimes | None = None,
     ) -> None:
         """`instance`: the id of this process. `node`: the name that its workers share."""
         self._valkey = valkey
         self._node = node or instance
-        lives = lives or Lives()
+        lifetimes = lifetimes or Lifetimes()
         self.prefix = "{" + prefix + "}:st"
         self.instance = instance
-        self.lives = lives
-        self._ended = (_ms(lives.keep_s), _ms(lives.known_s))
+        self.lifetimes = lifetimes
+        self._ended = (_ms(lifetimes.keep_s), _ms(lifetimes.known_s))
 
     async def publish(self, steps: Sequence[str | bytes]) -> Published:
         """`steps`: the words of one step after the other, see `frames.lua`. Raises `SharedUnavailable`."""
-        lives = (_ms(self.lives.lease_s), _ms(self.lives.live_s), str(MAX_ENTRIES), *self._ended)
-        had_lease, *answers = (await self._call("publish", self.instance, *lives, *steps)).split()
+        lifetimes = (_ms(self.lifetimes.lease_s), _ms(self.lifetimes.live_s), str(MAX_ENTRIES), *self._ended)
+        had_lease, *answers = (await self._call("publish", self.instance, *lifetimes, *steps)).split()
         return Published(had_lease=had_lease == "1", answers=answers)
 
     async def find(self, stream_id: str) -> FoundStream | None:
         """Raises `SharedUnavailable`."""
-        return _found(await self._call("find", _ms(self.lives.recovery_s), stream_id))
+        return _found(await self._call("find", _ms(self.lifetimes.recovery_s), stream_id))
 
     async def find_idempotent(self, key: str) -> FoundStream | None:
         """The stream that was opened with this key of an Idempotency-Key. Raises `SharedUnavailable`."""
-        return _found(await self._call("find_idempotent", _ms(self.lives.recovery_s), key))
+        return _found(await self._call("find_idempotent", _ms(self.lifetimes.recovery_s), key))
 
     async def delete(self, stream_id: str) -> Deletion | None:
         """Drops its frames, and ends it for all who follow it. Its owner is to be told. None: it is unknown. Raises
@@ -158,12 +164,12 @@ class SharedFrames:
     async def tell(self, instance: str, **message: str) -> None:
         """A message to a process, which it reads soon (`store.streams.follower`). Raises `SharedUnavailable`."""
         words = [word for item in message.items() for word in item]
-        await self._call("tell", instance, _ms(self.lives.message_s), *words)
+        await self._call("tell", instance, _ms(self.lifetimes.message_s), *words)
 
     async def serve(self, *, serves: bool = True) -> None:
         """This process takes requests, or does not any longer. To be repeated within `lease_s`. Raises
         `SharedUnavailable`."""
-        await self._call("serve", self._node, self.instance, _ms(self.lives.lease_s) if serves else "0")
+        await self._call("serve", self._node, self.instance, _ms(self.lifetimes.lease_s) if serves else "0")
 
     async def is_other_serving(self) -> bool:
         """Whether another node takes requests. Raises `SharedUnavailable`."""
@@ -183,13 +189,13 @@ class SharedFrames:
         return await self._valkey.call([self.prefix, *words])
 
 
-def open_shared_frames(url: str, instance: str, node: str, lives: Lives, timeout_s: float) -> SharedFrames:
+def open_shared_frames(url: str, instance: str, node: str, lifetimes: Lifetimes, timeout_s: float) -> SharedFrames:
     """On a connection of its own, because frames are many bytes. Does not connect yet. The address was checked when
     that of the limits was opened."""
     from streamweir.store.limits.valkey import Valkey
 
     valkey = Valkey(server_url(url), script(), timeout_s=timeout_s, breaker=Breaker(open_s=PAUSE_S))
-    return SharedFrames(valkey, instance=instance, node=node, lives=lives)
+    return SharedFrames(valkey, instance=instance, node=node, lifetimes=lifetimes)
 
 
 def script() -> str:

@@ -14,7 +14,7 @@ from msgspec import structs
 
 from streamweir.cli.commands.doctor.finding import Finding, fail, ok
 from streamweir.cli.database import json_option, place_options
-from streamweir.cli.find import Place
+from streamweir.cli.find import LocalGateway
 from streamweir.cli.view.table import for_terminal, show_json
 from streamweir.config.error import ConfigError
 from streamweir.config.model import Config
@@ -33,7 +33,7 @@ _COLOURS = {"ok": "green", "warn": "yellow", "fail": "red"}
 )
 @json_option
 @place_options
-def command(find: Callable[[], Place], timeout_s: float, as_json: bool) -> None:
+def command(find: Callable[[], LocalGateway], timeout_s: float, as_json: bool) -> None:
     """Reach all providers, the identity provider, the collector and the stores, and check clock, open files, memory and
     permissions.
 
@@ -56,7 +56,7 @@ def _show(finding: Finding) -> None:
         click.echo(f"      {for_terminal(finding.advice)}")
 
 
-async def _diagnose(place: Place, timeout_s: float) -> list[Finding]:
+async def _diagnose(place: LocalGateway, timeout_s: float) -> list[Finding]:
     from streamweir.cli.commands.doctor.collector import check_collector
     from streamweir.cli.commands.doctor.identity import check_identity
     from streamweir.cli.commands.doctor.machine import check_machine
@@ -84,7 +84,7 @@ async def _diagnose(place: Place, timeout_s: float) -> list[Finding]:
     return [_masked(each, config) for each in findings]
 
 
-def _load(place: Place) -> Config:
+def _load(place: LocalGateway) -> Config:
     """Raises `ConfigError`."""
     from streamweir.config.file.env_file import with_variables
     from streamweir.config.load import default_config, load_config

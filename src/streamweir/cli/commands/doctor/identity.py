@@ -32,5 +32,5 @@ async def check_identity(config: Config, timeout_s: float) -> list[Finding]:
     if abs(skew_s) < _WARN_SKEW_S:
         return [ok(_SUBJECT, message)]
     message += f"; its clock is {abs(skew_s):.0f} s {'ahead of' if skew_s > 0 else 'behind'} ours"
-    judge = warn if abs(skew_s) < LEEWAY_S else fail
-    return [judge(_SUBJECT, message, f"set the clock: tokens are refused from {LEEWAY_S:.0f} s on")]
+    outcome = warn if abs(skew_s) < LEEWAY_S else fail
+    return [outcome(_SUBJECT, message, f"set the clock: tokens are refused from {LEEWAY_S:.0f} s on")]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from streamweir.cli.commands.doctor.finding import Finding, fail, ok, warn
 from streamweir.cli.commands.status import status_of
-from streamweir.cli.find import Place
+from streamweir.cli.find import LocalGateway
 from streamweir.config.address import split_listen
 from streamweir.config.model import Config
 from streamweir.config.secret import secrets_of
@@ -21,7 +21,7 @@ _OTHERS = stat.S_IRWXG | stat.S_IRWXO
 _BUSY = 0.8
 
 
-def check_machine(config: Config, place: Place) -> Iterator[Finding]:
+def check_machine(config: Config, place: LocalGateway) -> Iterator[Finding]:
     yield from _gateway(config, place)
     yield from _files(place)
     yield from _memory(config)
@@ -29,7 +29,7 @@ def check_machine(config: Config, place: Place) -> Iterator[Finding]:
     yield from _configuration(config, place)
 
 
-def _gateway(config: Config, place: Place) -> Iterator[Finding]:
+def _gateway(config: Config, place: LocalGateway) -> Iterator[Finding]:
     if place.running is None:
         yield _address(config.server.listen)
         return
@@ -56,7 +56,7 @@ def _address(listen: str) -> Finding:
     return ok("address", f"{listen} can be used; no gateway runs there")
 
 
-def _files(place: Place) -> Iterator[Finding]:
+def _files(place: LocalGateway) -> Iterator[Finding]:
     """Of the gateway, if it can be looked at; else what this shell would give it."""
     found = _files_of(place.running.file.pid) if place.running is not None else None
     _, limit = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -94,7 +94,7 @@ def _memory(config: Config) -> Iterator[Finding]:
         yield ok("memory", message)
 
 
-def _data_dir(place: Place) -> Iterator[Finding]:
+def _data_dir(place: LocalGateway) -> Iterator[Finding]:
     folder = place.data_dir
     try:
         status = folder.stat()
@@ -113,7 +113,7 @@ def _data_dir(place: Place) -> Iterator[Finding]:
         yield ok("data directory", f"{folder} belongs to one user alone")
 
 
-def _configuration(config: Config, place: Place) -> Iterator[Finding]:
+def _configuration(config: Config, place: LocalGateway) -> Iterator[Finding]:
     """Secrets that other users of the machine can read."""
     for file, is_secret in ((place.config_file, False), (place.env_file, True)):
         if file is None:

@@ -253,11 +253,11 @@ function drawn(line: Line, kind: "line" | "bars"): uPlot.Series {
   const stroke = colour(line.colour);
   const bars = uPlot.paths.bars?.({ size: [0.72, 40] });
   if (kind === "bars" && bars) return { label: line.label, fill: stroke, width: 0, points: { show: false }, paths: bars };
-  return { label: line.label, stroke, width: 1.75, points: { show: true, size: 5, fill: stroke, filter: lonely } };
+  return { label: line.label, stroke, width: 1.75, points: { show: true, size: 5, fill: stroke, filter: isolated } };
 }
 
 // A line needs two points beside each other; what stands alone is a dot.
-function lonely(plot: uPlot, place: number): number[] {
+function isolated(plot: uPlot, place: number): number[] {
   const values = plot.data[place] ?? [];
   const found: number[] = [];
   for (let at = 0; at < values.length; at++) {
