@@ -326,7 +326,7 @@ def test_tokens_are_for_the_wire_of_openai_alone() -> None:
     assert provider("gemini", asked(), target).refusal_of(asked(), "m") is None
 
 
-def test_keys_without_limits() -> None:
+def test_the_providers_without_embeddings_are_known() -> None:
     without = {name for name in provider_names() if embedding_service(name) is None}
     assert without == {"anthropic", "bedrock-mantle", "groq", "deepseek", "cerebras", "moonshot", "xai", "writer"}
     with pytest.raises(KeyError):
