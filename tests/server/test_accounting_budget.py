@@ -57,16 +57,16 @@ def request_of(chance: Random) -> dict[str, Any]:
 @pytest.mark.parametrize("seed", range(3))
 async def test_no_budget_is_overspent(seed: int, database: str, tmp_path: Path) -> None:
     chance = Random(seed)
-    async with fleet(dearest, tmp_path, database=database, toml=UNKNOWN) as ships:
-        (setup,) = ships.setups
+    async with fleet(dearest, tmp_path, database=database, toml=UNKNOWN) as nodes:
+        (setup,) = nodes.setups
         budget = chance.randrange(500, 20_000) * MILLI
-        secret = await ships.new_key(budget_nano=budget)
+        secret = await nodes.new_key(budget_nano=budget)
         for _ in range(2):
             asking = [setup.gate.ask(key=secret, model="m", **request_of(chance)) for _ in range(6)]
             statuses = {reply.status for reply in await asyncio.gather(*asking)}
             assert statuses <= {200, 429}
         await setup.gate.vacated()
-        spent, held = await ships.spent_and_held()
+        spent, held = await nodes.spent_and_held()
         assert held == 0
         assert 0 < spent <= budget
 

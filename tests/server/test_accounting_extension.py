@@ -53,9 +53,9 @@ ANSWERS = in_turn([Head(), Send(BEGUN), Hang()], stream(openai_stream(usage=(60_
 async def test_an_answer_outgrows_its_hold_on_an_overspent_account(
     leaves: bool, database: str, tmp_path: Path, extensions: list[int]
 ) -> None:
-    async with fleet(ANSWERS, tmp_path, database=database) as ships:
-        (setup,) = ships.setups
-        secret = await ships.new_key(budget_nano=10_000 * MILLI)
+    async with fleet(ANSWERS, tmp_path, database=database) as nodes:
+        (setup,) = nodes.setups
+        secret = await nodes.new_key(budget_nano=10_000 * MILLI)
         client: RawClient = await setup.gate.connect()
         await client.send(chat_request(key=secret, model="m", stream=True, max_tokens=1024))
         await client.read_until(b"data: ")
@@ -71,7 +71,7 @@ async def test_an_answer_outgrows_its_hold_on_an_overspent_account(
         async with asyncio.timeout(WAIT_TIMEOUT_S):
             await setup.gate.settled(2)
         client.close()
-        rows = {row.verdict: row for row in await ships.rows()}
+        rows = {row.verdict: row for row in await nodes.rows()}
         assert sorted(rows) == sorted(["completed", "client_gone" if leaves else "stopped"])
         assert len(extensions) <= 10
-        assert (await ships.spent_and_held())[1] == 0
+        assert (await nodes.spent_and_held())[1] == 0

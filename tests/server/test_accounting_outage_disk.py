@@ -75,8 +75,8 @@ async def until_ready(gate: Gate) -> None:
 async def test_g7_a_node_whose_disk_was_full_is_ready_again_by_itself(small_disk: Path) -> None:
     """No balancer sends it a request by which it could find out."""
     filler = small_disk / "filler"
-    async with fleet(answers(is_streamed=True), small_disk) as ships:
-        gate = ships.setups[0].gate
+    async with fleet(answers(is_streamed=True), small_disk) as nodes:
+        gate = nodes.setups[0].gate
         assert await ready(gate) == (200, [])
         async with asyncio.timeout(PROGRAM_TIMEOUT_S):
             while (reply := await ask(gate)).status == 200:
@@ -93,24 +93,24 @@ async def test_g7_a_node_whose_disk_was_full_is_ready_again_by_itself(small_disk
 async def test_g7_a_full_disk(small_disk: Path) -> None:
     stage = Stage()
     filler = small_disk / "filler"
-    async with fleet(stage.script, small_disk) as ships:
-        (setup,) = ships.setups
+    async with fleet(stage.script, small_disk) as nodes:
+        (setup,) = nodes.setups
         gate = setup.gate
-        secret = await ships.new_key(budget_nano=100 * HELD)
+        secret = await nodes.new_key(budget_nano=100 * HELD)
         async with await gate.connect() as client:
             running = await begin(client, key=secret, model="m", max_tokens=TOKENS)
             async with asyncio.timeout(PROGRAM_TIMEOUT_S):
                 while (reply := await ask(gate, secret)).status == 200:
                     fill(filler)
             assert_unavailable(reply)
-            asked = len(ships.up.requests)
+            asked = len(nodes.up.requests)
             async with heartbeat() as heart:
                 for _ in range(5):
                     assert_unavailable(await ask(gate))
                     assert_unavailable(await ask(gate, secret))
                     await asyncio.sleep(0.02)
                 assert heart.beats > 1
-            assert len(ships.up.requests) == asked
+            assert len(nodes.up.requests) == asked
             assert await ready(gate) == (503, ["the journal cannot be written: No space left on device"])
             stage.go_on.set()
             assert text_of((await running.rest()).body) == "".join(TEXTS)
@@ -118,12 +118,12 @@ async def test_g7_a_full_disk(small_disk: Path) -> None:
         await until_ready(gate)
         assert (await ask(gate, secret)).status == 200
         await gate.vacated()
-        rows = await ships.rows()
+        rows = await nodes.rows()
         completed = [row for row in rows if row.verdict == "completed"]
         assert sorted(row.request_id for row in completed) == sorted(each.id for each in gate.records if each.attempts)
-        assert len(completed) == len(ships.up.requests)
+        assert len(completed) == len(nodes.up.requests)
         assert all(row.error == "ledger_unavailable" and row.price is None for row in rows if row not in completed)
-        assert await ships.spent_and_held() == (sum(row.price or 0 for row in completed), 0)
+        assert await nodes.spent_and_held() == (sum(row.price or 0 for row in completed), 0)
 
 
 def may_write(pid: int, is_allowed: bool) -> None:
@@ -199,15 +199,15 @@ def locked_elsewhere(path: Path) -> Iterator[None]:
 async def test_g8_the_database_is_locked_by_another_process(tmp_path: Path) -> None:
     """Who is known goes on. Whose account nobody has looked at yet is refused in time: what others wrote may be his."""
     stage = Stage()
-    async with fleet(stage.script, tmp_path, intervals=LONG_INTERVALS) as ships:
-        (setup,) = ships.setups
+    async with fleet(stage.script, tmp_path, intervals=LONG_INTERVALS) as nodes:
+        (setup,) = nodes.setups
         gate = setup.gate
-        known = await ships.new_key("known", budget_nano=2 * HELD + 3 * COST)
-        unknown = await ships.new_key("unknown", budget_nano=HELD)
+        known = await nodes.new_key("known", budget_nano=2 * HELD + 3 * COST)
+        unknown = await nodes.new_key("unknown", budget_nano=HELD)
         async with await gate.connect() as client:
             running = await begin(client, key=known, model="m", max_tokens=TOKENS)
             with locked_elsewhere(tmp_path / "streamweir.db"):
-                allow_database(ships.setups, SHORT_S)
+                allow_database(nodes.setups, SHORT_S)
                 for _ in range(20):
                     assert (await ask(gate)).status == 200
                 served = [(await ask(gate, known)).status for _ in range(6)]
@@ -219,9 +219,9 @@ async def test_g8_the_database_is_locked_by_another_process(tmp_path: Path) -> N
                 assert metric(gate, "journal_oldest_seconds") > 0
                 stage.go_on.set()
                 assert text_of((await running.rest()).body) == "".join(TEXTS)
-        allow_database(ships.setups, PROGRAM_TIMEOUT_S)
+        allow_database(nodes.setups, PROGRAM_TIMEOUT_S)
         await gate.vacated()
-        rows = await ships.rows()
+        rows = await nodes.rows()
         assert sorted(row.request_id for row in rows) == sorted(record.id for record in gate.records)
         assert metric(gate, "journal_entries_waiting") == 0
         assert (await ask(gate, unknown)).status == 200

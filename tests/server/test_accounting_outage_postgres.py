@@ -76,14 +76,14 @@ async def test_g9_the_database_becomes_unavailable_under_load(
     with ExitStack() as stack:
         valkey = stack.enter_context(ValkeyServer()) if has_valkey else None
         url = server.make_database(template)
-        async with fleet(stage.script, tmp_path, database=url, valkey=valkey, intervals=BRISK) as ships:
-            (setup,) = ships.setups
+        async with fleet(stage.script, tmp_path, database=url, valkey=valkey, intervals=BRISK) as nodes:
+            (setup,) = nodes.setups
             gate = setup.gate
-            secret = await ships.new_key(budget_nano=2 * HELD + 3 * COST)
+            secret = await nodes.new_key(budget_nano=2 * HELD + 3 * COST)
             async with await gate.connect() as client:
                 running = await begin(client, key=secret, model="m", max_tokens=TOKENS)
                 assert (await ask(gate, secret)).status == 200
-                allow_database(ships.setups, SHORT_S)
+                allow_database(nodes.setups, SHORT_S)
                 await asyncio.to_thread(hurt, server)
                 async with heartbeat() as heart:
                     await is_unavailable(setup)
@@ -97,12 +97,12 @@ async def test_g9_the_database_becomes_unavailable_under_load(
                 stage.go_on.set()
                 assert text_of((await running.rest()).body) == "".join(TEXTS)
             await gate.vacated()
-            assert len(ships.up.requests) == sum(bool(record.attempts) for record in gate.records)
+            assert len(nodes.up.requests) == sum(bool(record.attempts) for record in gate.records)
             await asyncio.to_thread(heal, server)
-            allow_database(ships.setups, PROGRAM_TIMEOUT_S)
-            rows = await ships.rows()
+            allow_database(nodes.setups, PROGRAM_TIMEOUT_S)
+            rows = await nodes.rows()
             assert sorted(row.request_id for row in rows) == sorted(record.id for record in gate.records)
-            assert [row.verdict for row in rows].count("completed") == len(ships.up.requests)
+            assert [row.verdict for row in rows].count("completed") == len(nodes.up.requests)
             key_rows = [row for row in rows if row.key_id == setup.key_id(secret) and row.price]
             assert len(key_rows) == 2 + served
             assert metric(gate, "journal_entries_waiting") == metric(gate, "journal_oldest_seconds") == 0
@@ -129,8 +129,8 @@ async def test_g9_without_space_in_the_journal_no_request_is_admitted(
     tmp_path: Path, server: PrivatePostgres, template: str
 ) -> None:
     stage = Stage()
-    async with fleet(stage.script, tmp_path, database=server.make_database(template), intervals=BRISK) as ships:
-        (setup,) = ships.setups
+    async with fleet(stage.script, tmp_path, database=server.make_database(template), intervals=BRISK) as nodes:
+        (setup,) = nodes.setups
         gate = setup.gate
         setup.storage.journal._max_bytes = 20_000
         async with await gate.connect() as client:
@@ -150,10 +150,10 @@ async def test_g9_without_space_in_the_journal_no_request_is_admitted(
                 assert_unavailable(reply)
                 await setup.writer.flush(0.1)
         await gate.vacated()
-        rows = await ships.rows()
+        rows = await nodes.rows()
         settled = {row.request_id for row in rows if row.verdict == "completed"}
         assert settled == {record.id for record in gate.records if record.attempts}
-        assert len(settled) == len(ships.up.requests)
+        assert len(settled) == len(nodes.up.requests)
         assert metric(gate, "journal_bytes") == 0
 
 
@@ -161,9 +161,9 @@ async def test_g9_keys_of_the_store_are_good_for_a_while(
     tmp_path: Path, server: PrivatePostgres, template: str
 ) -> None:
     intervals = structs.replace(BRISK, key_max_age_s=1.0)
-    async with fleet(ANSWER, tmp_path, database=server.make_database(template), intervals=intervals) as ships:
-        (setup,) = ships.setups
-        secret = await ships.new_key()
+    async with fleet(ANSWER, tmp_path, database=server.make_database(template), intervals=intervals) as nodes:
+        (setup,) = nodes.setups
+        secret = await nodes.new_key()
         await asyncio.to_thread(server.stop)
         assert (await ask(setup.gate)).status == 200
         async with asyncio.timeout(PROGRAM_TIMEOUT_S):

@@ -37,16 +37,16 @@ OUTAGES: dict[str, tuple[Callable[[ValkeyServer], object], Callable[[ValkeyServe
 each_outage = pytest.mark.parametrize("outage", OUTAGES)
 
 
-def allow_valkey(ships: Fleet, seconds: float) -> None:
+def allow_valkey(nodes: Fleet, seconds: float) -> None:
     """How long it may take from now on: as usual while it is hurt, and long while it is whole, because a busy machine
     is no outage."""
-    for setup in ships.setups:
+    for setup in nodes.setups:
         shared_of(setup)._valkey._timeout_s = seconds
 
 
-async def ask_all(ships: Fleet, secret: str, count: int) -> Counter[int]:
+async def ask_all(nodes: Fleet, secret: str, count: int) -> Counter[int]:
     """So many of each gateway, at once: how often each status came."""
-    replies = await asyncio.gather(*(ask(gate, secret) for gate in ships.gates for _ in range(count)))
+    replies = await asyncio.gather(*(ask(gate, secret) for gate in nodes.gateways for _ in range(count)))
     return Counter(reply.status for reply in replies)
 
 
@@ -54,19 +54,19 @@ def is_degraded(gate: Gate) -> bool:
     return metric(gate, "shared_degraded") == 1
 
 
-async def is_left_alone(ships: Fleet, secret: str) -> None:
+async def is_left_alone(nodes: Fleet, secret: str) -> None:
     """Until nobody asks Valkey any more."""
-    allow_valkey(ships, DEFAULT_INTERVALS.shared_timeout_s)
-    for setup in ships.setups:
+    allow_valkey(nodes, DEFAULT_INTERVALS.shared_timeout_s)
+    for setup in nodes.setups:
         async with asyncio.timeout(PROGRAM_TIMEOUT_S):
             while not shared_of(setup).is_unavailable:
                 await ask(setup.gate, secret)
 
 
-async def is_asked_again(ships: Fleet) -> None:
+async def is_asked_again(nodes: Fleet) -> None:
     """Until Valkey answers everybody, without a request that would have to find out."""
-    allow_valkey(ships, PROGRAM_TIMEOUT_S)
-    for setup in ships.setups:
+    allow_valkey(nodes, PROGRAM_TIMEOUT_S)
+    for setup in nodes.setups:
         async with asyncio.timeout(PROGRAM_TIMEOUT_S):
             while is_degraded(setup.gate) or shared_of(setup).is_unavailable:
                 limiter_of(setup).renew([])
@@ -76,35 +76,35 @@ async def is_asked_again(ships: Fleet) -> None:
 
 async def test_requests_and_tokens_of_a_minute_are_counted_together(tmp_path: Path) -> None:
     with ValkeyServer() as valkey:
-        async with fleet(ANSWER, tmp_path, count=2, valkey=valkey) as ships:
-            assert await ask_all(ships, await ships.new_key("rpm", rpm=7), 10) == {200: 7, 429: 13}
-            for gate in ships.gates:
+        async with fleet(ANSWER, tmp_path, count=2, valkey=valkey) as nodes:
+            assert await ask_all(nodes, await nodes.new_key("rpm", rpm=7), 10) == {200: 7, 429: 13}
+            for gate in nodes.gateways:
                 await gate.vacated()
             tokens = PROMPT + TOKENS
-            secret = await ships.new_key("tpm", tpm=3 * tokens)
-            replies = [await ask(gate, secret) for gate in ships.gates]
+            secret = await nodes.new_key("tpm", tpm=3 * tokens)
+            replies = [await ask(gate, secret) for gate in nodes.gateways]
             left = [reply.header("x-ratelimit-remaining-tokens") for reply in replies]
             assert left == [str(2 * tokens), str(3 * tokens - sum(USED) - tokens)], "it knows of the other's"
-            assert not any(is_degraded(gate) for gate in ships.gates)
+            assert not any(is_degraded(gate) for gate in nodes.gateways)
 
 
 async def test_parallel_streams_are_counted_together(tmp_path: Path) -> None:
     go_on = asyncio.Event()
     script: list[Step] = [Head(), Wait(go_on), Send(openai_stream(usage=USED)), End()]
     with ValkeyServer() as valkey:
-        async with fleet(script, tmp_path, count=2, valkey=valkey) as ships:
-            secret = await ships.new_key(max_streams=4)
-            pending = {asyncio.create_task(ask(gate, secret)) for gate in ships.gates for _ in range(10)}
+        async with fleet(script, tmp_path, count=2, valkey=valkey) as nodes:
+            secret = await nodes.new_key(max_streams=4)
+            pending = {asyncio.create_task(ask(gate, secret)) for gate in nodes.gateways for _ in range(10)}
             while len(pending) > 4:
                 done, pending = await asyncio.wait(pending, return_when=asyncio.FIRST_COMPLETED)
                 assert {task.result().status for task in done} == {429}
-            await ships.up.seen(4)
+            await nodes.up.seen(4)
             go_on.set()
             assert [(await task).status for task in pending] == [200] * 4
-            for setup in ships.setups:
+            for setup in nodes.setups:
                 await setup.gate.vacated()
                 await wait_until_shared(setup)
-            assert await ask_all(ships, secret, 2) == {200: 4}
+            assert await ask_all(nodes, secret, 2) == {200: 4}
 
 
 def lease_of(valkey: ValkeyServer, request_id: str) -> float:
@@ -119,12 +119,12 @@ async def test_a_gateway_that_dies_leaves_no_slot_taken(tmp_path: Path) -> None:
     script: list[Step] = [Head(), Wait(go_on), Send(openai_stream(usage=USED)), End()]
     intervals = structs.replace(LONG_INTERVALS, lease_s=1.0)
     with ValkeyServer() as valkey:
-        async with fleet(script, tmp_path, count=2, valkey=valkey, intervals=intervals) as ships:
-            secret = await ships.new_key(max_streams=1, budget_nano=HELD)
-            dying, living = ships.setups
+        async with fleet(script, tmp_path, count=2, valkey=valkey, intervals=intervals) as nodes:
+            secret = await nodes.new_key(max_streams=1, budget_nano=HELD)
+            dying, living = nodes.setups
             async with await dying.gate.connect() as client:
                 await client.send(chat_request(key=secret, model="m", stream=True, max_tokens=TOKENS))
-                await ships.up.seen(1)
+                await nodes.up.seen(1)
                 (request_id,) = dying.storage.accounting._open
                 first = lease_of(valkey, request_id)
                 await until(lambda: lease_of(valkey, request_id) > first)  # by its upkeep
@@ -147,12 +147,12 @@ async def test_slots_of_a_killed_process_are_free_long_before_their_leases_end(t
     script: list[Step] = [Head(), Wait(go_on), Send(openai_stream(usage=USED)), End()]
     intervals = structs.replace(LONG_INTERVALS, tick_s=0.02, lease_s=3600.0, instance_s=3600.0 if is_known else 1.0)
     with ValkeyServer() as valkey:
-        async with fleet(script, tmp_path, count=2, valkey=valkey, intervals=intervals) as ships:
-            secret = await ships.new_key(max_streams=1, budget_nano=HELD)
-            dying, living = ships.setups
+        async with fleet(script, tmp_path, count=2, valkey=valkey, intervals=intervals) as nodes:
+            secret = await nodes.new_key(max_streams=1, budget_nano=HELD)
+            dying, living = nodes.setups
             async with await dying.gate.connect() as client:
                 await client.send(chat_request(key=secret, model="m", stream=True, max_tokens=TOKENS))
-                await ships.up.seen(1)
+                await nodes.up.seen(1)
                 assert error_of(await ask(living.gate, secret))["code"] == "concurrency_limit_exceeded"
                 await dying.maintenance.stop()
                 if is_known:
@@ -174,49 +174,49 @@ async def test_without_valkey_each_process_has_a_share(tmp_path: Path, outage: s
     log = io.StringIO()
     configure_log("json", log)
     with ValkeyServer() as valkey:
-        async with fleet(ANSWER, tmp_path, count=2, valkey=valkey, intervals=HASTY) as ships:
-            await ships.count_peers()
-            other = await ships.new_key("other", rpm=1_000_000)
-            by_requests = await ships.new_key("requests", rpm=7)
-            by_tokens = await ships.new_key("tokens", tpm=7 * (PROMPT + TOKENS))
-            afterwards = await ships.new_key("afterwards", rpm=7)
+        async with fleet(ANSWER, tmp_path, count=2, valkey=valkey, intervals=HASTY) as nodes:
+            await nodes.count_peers()
+            other = await nodes.new_key("other", rpm=1_000_000)
+            by_requests = await nodes.new_key("requests", rpm=7)
+            by_tokens = await nodes.new_key("tokens", tpm=7 * (PROMPT + TOKENS))
+            afterwards = await nodes.new_key("afterwards", rpm=7)
             hurt(valkey)
-            await is_left_alone(ships, other)
-            assert await ask_all(ships, by_requests, 10) == {200: 2 * 3, 429: 14}
-            served = (await ask_all(ships, by_tokens, 10))[200]
+            await is_left_alone(nodes, other)
+            assert await ask_all(nodes, by_requests, 10) == {200: 2 * 3, 429: 14}
+            served = (await ask_all(nodes, by_tokens, 10))[200]
             share, held, used = 7 * (PROMPT + TOKENS) // 2, PROMPT + TOKENS, sum(USED)
             most = 2 * (1 + (share - held) // used)  # what is settled for less gives room to another
             assert 2 <= served <= most
-            assert all(is_degraded(gate) for gate in ships.gates)
+            assert all(is_degraded(gate) for gate in nodes.gateways)
             heal(valkey)
-            await is_asked_again(ships)
-            assert await ask_all(ships, afterwards, 10) == {200: 7, 429: 13}
-            assert not any(is_degraded(gate) for gate in ships.gates)
+            await is_asked_again(nodes)
+            assert await ask_all(nodes, afterwards, 10) == {200: 7, 429: 13}
+            assert not any(is_degraded(gate) for gate in nodes.gateways)
     close_log()
     for event in ("away", "back"):
         assert log.getvalue().count(f'"accounting: valkey {event}"') == 2, "each process says it once"
 
 
 async def test_without_a_configured_valkey_each_process_has_a_share(tmp_path: Path) -> None:
-    async with fleet(ANSWER, tmp_path, count=2, database="postgres") as ships:
-        await ships.count_peers()
-        assert await ask_all(ships, await ships.new_key(rpm=7), 10) == {200: 2 * 3, 429: 14}
-        assert not any(is_degraded(gate) for gate in ships.gates), "it is as the operator wants it"
+    async with fleet(ANSWER, tmp_path, count=2, database="postgres") as nodes:
+        await nodes.count_peers()
+        assert await ask_all(nodes, await nodes.new_key(rpm=7), 10) == {200: 2 * 3, 429: 14}
+        assert not any(is_degraded(gate) for gate in nodes.gateways), "it is as the operator wants it"
 
 
 async def test_g14_a_frozen_one_is_waited_for_a_few_times_and_then_left_alone(tmp_path: Path) -> None:
     intervals = structs.replace(HASTY, shared_pause_s=DEFAULT_INTERVALS.shared_pause_s)
     with ValkeyServer() as valkey:
-        async with fleet(ANSWER, tmp_path, count=2, valkey=valkey, intervals=intervals) as ships:
-            secret = await ships.new_key(rpm=1_000_000, budget_nano=1000 * HELD)
+        async with fleet(ANSWER, tmp_path, count=2, valkey=valkey, intervals=intervals) as nodes:
+            secret = await nodes.new_key(rpm=1_000_000, budget_nano=1000 * HELD)
             valkey.pause()
-            await is_left_alone(ships, secret)
-            breakers = [shared_of(setup)._valkey._breaker for setup in ships.setups]
+            await is_left_alone(nodes, secret)
+            breakers = [shared_of(setup)._valkey._breaker for setup in nodes.setups]
             moments = [breaker._until for breaker in breakers]
-            assert await ask_all(ships, secret, 10) == {200: 20}
-            assert all(is_degraded(gate) for gate in ships.gates)
+            assert await ask_all(nodes, secret, 10) == {200: 20}
+            assert all(is_degraded(gate) for gate in nodes.gateways)
             assert [breaker._until for breaker in breakers] == moments, "nobody was sent to find out"
-            assert not any(shared_of(setup)._valkey._waiting for setup in ships.setups)
+            assert not any(shared_of(setup)._valkey._waiting for setup in nodes.setups)
             valkey.resume()
 
 
@@ -224,11 +224,11 @@ async def test_streams_have_a_share_too_while_valkey_is_unavailable(tmp_path: Pa
     go_on = asyncio.Event()
     script: list[Step] = [Head(), Wait(go_on), Send(openai_stream(usage=USED)), End()]
     with ValkeyServer() as valkey:
-        async with fleet(script, tmp_path, count=2, valkey=valkey, intervals=HASTY) as ships:
-            await ships.count_peers()
-            secret = await ships.new_key(max_streams=5)
+        async with fleet(script, tmp_path, count=2, valkey=valkey, intervals=HASTY) as nodes:
+            await nodes.count_peers()
+            secret = await nodes.new_key(max_streams=5)
             valkey.kill()
-            pending = {asyncio.create_task(ask(gate, secret)) for gate in ships.gates for _ in range(6)}
+            pending = {asyncio.create_task(ask(gate, secret)) for gate in nodes.gateways for _ in range(6)}
             while len(pending) > 4:
                 done, pending = await asyncio.wait(pending, return_when=asyncio.FIRST_COMPLETED)
                 assert {task.result().status for task in done} == {429}
@@ -252,29 +252,29 @@ async def ask_and_settle(setup: AccountingSetup, secret: str) -> int:
 async def test_money_is_never_overspent_without_valkey(tmp_path: Path, outage: str) -> None:
     hurt, heal = OUTAGES[outage]
     with ValkeyServer() as valkey:
-        async with fleet(ANSWER, tmp_path, count=2, database="postgres", valkey=valkey, intervals=HASTY) as ships:
-            secret = await ships.new_key(budget_nano=10 * COST + HELD - COST)
-            account = f"key:{ships.setups[0].key_id(secret)}:total"
-            for setup in ships.setups:
+        async with fleet(ANSWER, tmp_path, count=2, database="postgres", valkey=valkey, intervals=HASTY) as nodes:
+            secret = await nodes.new_key(budget_nano=10 * COST + HELD - COST)
+            account = f"key:{nodes.setups[0].key_id(secret)}:total"
+            for setup in nodes.setups:
                 assert await ask_and_settle(setup, secret) == 200
-            allow_valkey(ships, DEFAULT_INTERVALS.shared_timeout_s)
+            allow_valkey(nodes, DEFAULT_INTERVALS.shared_timeout_s)
             hurt(valkey)
-            for setup in ships.setups * 2:
+            for setup in nodes.setups * 2:
                 assert await ask_and_settle(setup, secret) == 200
             heal(valkey)
-            await is_asked_again(ships)
-            for gate in ships.gates:
+            await is_asked_again(nodes)
+            for gate in nodes.gateways:
                 await gate.vacated()
-            await ships.assert_sound()
-            for setup in ships.setups:
+            await nodes.assert_sound()
+            for setup in nodes.setups:
                 await setup.storage.accounting.correct()
-            known = await shared_of(ships.setups[0]).used(account)
+            known = await shared_of(nodes.setups[0]).used(account)
             assert known == (None if outage == "dead" else 6 * COST), "though it did not hear of all of them"
-            served = [await ask_and_settle(setup, secret) for setup in ships.setups * 4].count(200)
+            served = [await ask_and_settle(setup, secret) for setup in nodes.setups * 4].count(200)
             assert served == 4
-            for gate in ships.gates:
+            for gate in nodes.gateways:
                 await gate.vacated()
-            assert await ships.spent_and_held() == (10 * COST, 0)
+            assert await nodes.spent_and_held() == (10 * COST, 0)
 
 
 async def test_g15_after_a_flush_it_is_seeded_and_corrected(tmp_path: Path) -> None:
@@ -282,41 +282,41 @@ async def test_g15_after_a_flush_it_is_seeded_and_corrected(tmp_path: Path) -> N
     go_on = asyncio.Event()
     script: list[Step] = [Head(), Wait(go_on), Send(openai_stream(usage=USED)), End()]
     with ValkeyServer() as valkey:
-        async with fleet(script, tmp_path, count=2, valkey=valkey) as ships:
-            secret = await ships.new_key(budget_nano=2 * HELD)
-            account = f"key:{ships.setups[0].key_id(secret)}:total"
-            shared = shared_of(ships.setups[0])
-            pending = [asyncio.create_task(ask(gate, secret)) for gate in ships.gates]
-            await ships.up.seen(2)
+        async with fleet(script, tmp_path, count=2, valkey=valkey) as nodes:
+            secret = await nodes.new_key(budget_nano=2 * HELD)
+            account = f"key:{nodes.setups[0].key_id(secret)}:total"
+            shared = shared_of(nodes.setups[0])
+            pending = [asyncio.create_task(ask(gate, secret)) for gate in nodes.gateways]
+            await nodes.up.seen(2)
             valkey.flush()
-            assert (await ask(ships.gates[0], secret)).status == 429
+            assert (await ask(nodes.gateways[0], secret)).status == 429
             assert await shared.used(account) == 2 * HELD, "seeded with what is held"
             go_on.set()
             assert [(await task).status for task in pending] == [200, 200]
-            for setup in ships.setups:
+            for setup in nodes.setups:
                 await setup.gate.vacated()
                 await wait_until_shared(setup)
             assert await shared.used(account) == 2 * HELD, "it knows of no such requests"
-            assert await ships.spent_and_held() == (2 * COST, 0)
-            await ships.setups[0].storage.accounting.correct()
+            assert await nodes.spent_and_held() == (2 * COST, 0)
+            await nodes.setups[0].storage.accounting.correct()
             assert await shared.used(account) == 2 * COST
-            await ships.assert_shared_agrees()
+            await nodes.assert_shared_agrees()
 
 
 async def test_a_key_without_a_limit_needs_no_valkey(tmp_path: Path) -> None:
     with ValkeyServer() as valkey:
-        async with fleet(ANSWER, tmp_path, count=2, valkey=valkey, intervals=HASTY) as ships:
-            secret = await ships.new_key()
+        async with fleet(ANSWER, tmp_path, count=2, valkey=valkey, intervals=HASTY) as nodes:
+            secret = await nodes.new_key()
             valkey.pause()
-            assert await ask_all(ships, secret, 5) == {200: 10}
+            assert await ask_all(nodes, secret, 5) == {200: 10}
             valkey.resume()
 
 
 async def test_losing_valkey_and_its_return_are_noticed_without_traffic(tmp_path: Path) -> None:
     intervals = structs.replace(HASTY, tick_s=0.01, instance_s=0.04)
     with ValkeyServer() as valkey:
-        async with fleet(ANSWER, tmp_path, count=1, valkey=valkey, intervals=intervals) as ships:
-            (gate,) = ships.gates
+        async with fleet(ANSWER, tmp_path, count=1, valkey=valkey, intervals=intervals) as nodes:
+            (gate,) = nodes.gateways
             await asyncio.to_thread(valkey.kill)
             await until(lambda: is_degraded(gate))
             await asyncio.to_thread(valkey.start)
@@ -326,15 +326,15 @@ async def test_losing_valkey_and_its_return_are_noticed_without_traffic(tmp_path
 async def test_restarted_empty_in_mid_load(tmp_path: Path) -> None:
     """Nobody is without a limit, nothing is spent twice, and the books agree, whatever was asked when."""
     with ValkeyServer() as valkey:
-        async with fleet(ANSWER, tmp_path, count=2, valkey=valkey, intervals=HASTY) as ships:
-            await ships.count_peers()
-            secret = await ships.new_key(rpm=30, budget_nano=1000 * HELD)
+        async with fleet(ANSWER, tmp_path, count=2, valkey=valkey, intervals=HASTY) as nodes:
+            await nodes.count_peers()
+            secret = await nodes.new_key(rpm=30, budget_nano=1000 * HELD)
             is_over = asyncio.Event()
-            loads = [asyncio.create_task(_load(gate, secret, is_over)) for gate in ships.gates]
+            loads = [asyncio.create_task(_load(gate, secret, is_over)) for gate in nodes.gateways]
             for _ in range(3):
-                served = ships.up.served
+                served = nodes.up.served
                 await asyncio.to_thread(valkey.kill)
-                await ships.up.until(lambda served=served: ships.up.served > served or ships.up.served >= 30)  # type: ignore[misc]
+                await nodes.up.until(lambda served=served: nodes.up.served > served or nodes.up.served >= 30)  # type: ignore[misc]
                 await asyncio.to_thread(valkey.start)
             is_over.set()
             statuses = Counter[int]()
@@ -343,9 +343,9 @@ async def test_restarted_empty_in_mid_load(tmp_path: Path) -> None:
             assert set(statuses) <= {200, 429}
             # A minute has one limit in Valkey, once more for each time it forgot, and a share of each process.
             assert statuses[200] <= 30 * 5
-            for gate in ships.gates:
+            for gate in nodes.gateways:
                 await gate.vacated()
-            assert await ships.spent_and_held() == (statuses[200] * COST, 0)
+            assert await nodes.spent_and_held() == (statuses[200] * COST, 0)
 
 
 async def _load(gate: Gate, secret: str, is_over: asyncio.Event) -> Sequence[int]:

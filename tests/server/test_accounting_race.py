@@ -55,11 +55,11 @@ from support.variants import fleet_of
 @pytest.mark.parametrize("variant", part_of(["alone", "workers", "nodes", "database alone"], 2))
 async def test_c27_two_hundred_on_money_for_three(tmp_path: Path, variant: str, code: str) -> None:
     barrier, chance, times = Barrier(), Random(f"{variant} {code}"), 100 if SOAKS else 1
-    async with fleet_of(variant, barrier.script, tmp_path) as ships:
+    async with fleet_of(variant, barrier.script, tmp_path) as nodes:
         for number in range(times):
-            secret, workspace_id = await money_for_three(ships, f"w{number}", code)
-            await race_of(ships, barrier, chance, secret, code)
-            await assert_books(ships, secret, workspace_id, code)
+            secret, workspace_id = await money_for_three(nodes, f"w{number}", code)
+            await race_of(nodes, barrier, chance, secret, code)
+            await assert_books(nodes, secret, workspace_id, code)
 
 
 DISTURBANCES: dict[str, tuple[Callable[[ValkeyServer], object], ...]] = {
@@ -96,12 +96,12 @@ async def test_c27_while_valkey_comes_and_goes(tmp_path: Path, disturbance: str,
     with ValkeyServer() as valkey:
         async with fleet(
             barrier.script, tmp_path, count=2, database="postgres", valkey=valkey, intervals=intervals
-        ) as ships:
+        ) as nodes:
             for number in range(times):
-                secret, workspace_id = await money_for_three(ships, f"w{number}", code)
+                secret, workspace_id = await money_for_three(nodes, f"w{number}", code)
                 async with disturbed(valkey, disturbance):
-                    await race_of(ships, barrier, chance, secret, code)
-                await assert_books(ships, secret, workspace_id, code)
+                    await race_of(nodes, barrier, chance, secret, code)
+                await assert_books(nodes, secret, workspace_id, code)
 
 
 def furnish(conn: Connection) -> str:

@@ -247,17 +247,17 @@ async def test_g16_a_clock_change_does_not_make_a_process_dead(tmp_path: Path, m
     """By an hour: all signs of life are old then, until the next ones."""
     go_on = asyncio.Event()
     script: list[Step] = [Head(), Send(BEGUN), Wait(go_on), Send(openai_stream(TEXTS[2:], usage=USAGE)), End()]
-    async with fleet(script, tmp_path, count=2) as ships, await ships.gates[0].connect() as client:
+    async with fleet(script, tmp_path, count=2) as nodes, await nodes.gateways[0].connect() as client:
         await client.send(chat_request(model="m", stream=True, max_tokens=20))
         await client.head()
-        assert await ships.setups[0].writer.flush(PROGRAM_TIMEOUT_S)
+        assert await nodes.setups[0].writer.flush(PROGRAM_TIMEOUT_S)
         set_clock(monkeypatch, now_ms() + 3_600_000)
-        maintenance = ships.setups[1].maintenance
+        maintenance = nodes.setups[1].maintenance
         maintenance._connected_since = float("-inf")
         for _ in range(3):
             maintenance._reconciled_at = float("-inf")
             await maintenance._reconcile()
-        for setup in ships.setups:
+        for setup in nodes.setups:
             setup.maintenance._heartbeat_at = float("-inf")
             await setup.maintenance._send_heartbeat()
         maintenance._reconciled_at = float("-inf")
@@ -265,8 +265,8 @@ async def test_g16_a_clock_change_does_not_make_a_process_dead(tmp_path: Path, m
         assert maintenance._suspects == {}
         go_on.set()
         await client.read_until(b"[DONE]")
-        await ships.gates[0].settled()
-        (row,) = await ships.rows()
+        await nodes.gateways[0].settled()
+        (row,) = await nodes.rows()
         assert (row.verdict, row.usage_source, row.price) == ("completed", "provider", COST)
 
 

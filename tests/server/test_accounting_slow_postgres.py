@@ -57,14 +57,14 @@ async def test_g10_a_slow_database_delays_no_request(tmp_path: Path) -> None:
     stage = Stage()
     async with (
         proxied(tmp_path) as (proxy, url),
-        fleet(stage.script, tmp_path, database=proxy.url(name_of(url)), intervals=BRISK) as ships,
+        fleet(stage.script, tmp_path, database=proxy.url(name_of(url)), intervals=BRISK) as nodes,
     ):
-        (setup,) = ships.setups
+        (setup,) = nodes.setups
         gate = setup.gate
-        secret = await ships.new_key(budget_nano=100 * HELD)
+        secret = await nodes.new_key(budget_nano=100 * HELD)
         async with await gate.connect() as client:
             running = await begin(client, key=secret, model="m", max_tokens=TOKENS)
-            allow_database(ships.setups, SHORT_S)
+            allow_database(nodes.setups, SHORT_S)
             proxy.delay_s = 1.5 * SHORT_S
             async with heartbeat() as heart:
                 assert_unavailable(await ask(gate, secret))
@@ -74,13 +74,13 @@ async def test_g10_a_slow_database_delays_no_request(tmp_path: Path) -> None:
             stage.go_on.set()
             assert text_of((await running.rest()).body) == "".join(TEXTS)
         proxy.delay_s = 0.0
-        allow_database(ships.setups, PROGRAM_TIMEOUT_S)
+        allow_database(nodes.setups, PROGRAM_TIMEOUT_S)
         async with asyncio.timeout(PROGRAM_TIMEOUT_S):
             while (reply := await ask(gate, secret)).status != 200:
                 assert_unavailable(reply)
                 await setup.writer.flush(0.1)
         await gate.vacated()
-        rows = await ships.rows()
+        rows = await nodes.rows()
         assert sorted(row.request_id for row in rows) == sorted(record.id for record in gate.records)
 
 
@@ -97,9 +97,9 @@ async def test_a_node_that_alone_cannot_reach_the_database_overspends_nothing(tm
             lonely_url = proxy.url(name_of(url))
             async with fleet(
                 script, tmp_path, database=url, others=[lonely_url], valkey=valkey, intervals=BRISK
-            ) as ships:
-                central, lonely = ships.setups
-                secret = await ships.new_key(budget_nano=COST + 3 * HELD)
+            ) as nodes:
+                central, lonely = nodes.setups
+                secret = await nodes.new_key(budget_nano=COST + 3 * HELD)
                 account = f"key:{central.key_id(secret)}:total"
                 assert (await ask(central.gate, secret)).status == 200
                 await central.gate.vacated()
@@ -107,7 +107,7 @@ async def test_a_node_that_alone_cannot_reach_the_database_overspends_nothing(tm
                 allow_database([lonely], SHORT_S)
                 proxy.cut()
                 pending = [asyncio.create_task(ask(lonely.gate, secret)) for _ in range(3)]
-                await ships.up.seen(4)
+                await nodes.up.seen(4)
                 for _ in range(2):
                     valkey.execute("DEL", f"{{streamweir}}:t:{account}")  # as if a while had passed
                     await central.storage.accounting.correct()
@@ -120,13 +120,13 @@ async def test_a_node_that_alone_cannot_reach_the_database_overspends_nothing(tm
                 assert [(await task).status for task in pending] == [200] * 3
                 await lonely.gate.vacated()
                 await wait_until_shared(lonely)
-                await ships.assert_sound()
+                await nodes.assert_sound()
                 limiter_of(lonely).renew([])
                 assert limiter_of(lonely)._pinned == {}
                 valkey.execute("DEL", f"{{streamweir}}:t:{account}", f"{{streamweir}}:p:{account}")
                 await central.storage.accounting.correct()
-                await ships.assert_shared_agrees()
-                assert await ships.spent_and_held() == (4 * COST, 0)
+                await nodes.assert_shared_agrees()
+                assert await nodes.spent_and_held() == (4 * COST, 0)
 
 
 TOO_LITTLE = (max_prompt(model="m", stream=True) + 24) * MILLI
@@ -147,25 +147,25 @@ async def test_what_outgrows_its_hold_without_the_database_goes_by_valkey(tmp_pa
                 valkey=valkey,
                 intervals=BRISK,
                 store="hold_tokens = 10",
-            ) as ships,
+            ) as nodes,
         ):
-            (setup,) = ships.setups
-            secret = await ships.new_key(budget_nano=budget)
+            (setup,) = nodes.setups
+            secret = await nodes.new_key(budget_nano=budget)
             async with await setup.gate.connect() as client:
                 running = await begin(client, key=secret, model="m")
-                allow_database(ships.setups, SHORT_S)
+                allow_database(nodes.setups, SHORT_S)
                 proxy.cut()
                 go_on.set()
                 body = (await running.rest()).body
             assert (b"budget_exceeded" in body) == (budget == TOO_LITTLE)
             proxy.mend()
-            allow_database(ships.setups, PROGRAM_TIMEOUT_S)
+            allow_database(nodes.setups, PROGRAM_TIMEOUT_S)
             await setup.gate.vacated()
-            (row,) = await ships.rows()
+            (row,) = await nodes.rows()
             assert row.verdict == ("stopped" if budget == TOO_LITTLE else "completed")
             assert row.held is not None
             assert 13 * MILLI < row.held <= budget, "more than it began with, and no more than there is"
-            kinds = await ships.read(lambda conn: list(conn.scalars(select(ledger.c.kind).order_by(ledger.c.seq))))
+            kinds = await nodes.read(lambda conn: list(conn.scalars(select(ledger.c.kind).order_by(ledger.c.seq))))
             assert kinds[0] == "hold"
             assert kinds[-1] == "settle"
             assert any(kind.startswith("extend.") for kind in kinds) or budget == TOO_LITTLE
@@ -205,10 +205,10 @@ async def test_g11_a_deadlock_is_nobodys_business(tmp_path: Path) -> None:
     """Another takes the same locks the other way round; the server breaks it up, and no request notices."""
     url = await migrated_url("postgres", tmp_path)
     shared_postgres().execute(f"ALTER DATABASE {name_of(url)} SET deadlock_timeout = '500ms'")
-    async with fleet(ANSWER, tmp_path, database=url) as ships:
-        (setup,) = ships.setups
-        places = sorted([await ships.new_workspace(f"w{number}", 100 * HELD) for number in range(3)])
-        secrets = [await ships.new_key(f"k{place}", place) for place in places]
+    async with fleet(ANSWER, tmp_path, database=url) as nodes:
+        (setup,) = nodes.setups
+        places = sorted([await nodes.new_workspace(f"w{number}", 100 * HELD) for number in range(3)])
+        secrets = [await nodes.new_key(f"k{place}", place) for place in places]
         before = deadlocks()
         other = await open_store(url, tmp_path)
         try:
@@ -239,9 +239,9 @@ async def test_g11_a_deadlock_is_nobodys_business(tmp_path: Path) -> None:
 async def test_g24_contents_that_cannot_be_kept_are_dropped_and_counted(tmp_path: Path) -> None:
     """Their table is locked, and their queue is full: the ledger goes on, and what there was room for is kept."""
     url = await migrated_url("postgres", tmp_path)
-    async with fleet(ANSWER, tmp_path, database=url) as ships:
-        (setup,) = ships.setups
-        secret = await ships.new_key(log_content=True, budget_nano=100 * HELD)
+    async with fleet(ANSWER, tmp_path, database=url) as nodes:
+        (setup,) = nodes.setups
+        secret = await nodes.new_key(log_content=True, budget_nano=100 * HELD)
         assert (await ask(setup.gate, secret)).status == 200
         await setup.gate.vacated()
         await until(lambda: not setup.storage.contents._waiting)
@@ -264,14 +264,14 @@ async def test_g24_contents_that_cannot_be_kept_are_dropped_and_counted(tmp_path
             assert setup.storage.contents._bytes <= size
             dropped = metric(setup.gate, "content_dropped_total")
             assert 0 < dropped < 20
-            rows = await ships.rows()
+            rows = await nodes.rows()
             assert [row.verdict for row in rows] == ["completed"] * 21, "the ledger has all of them"
-            assert await ships.spent_and_held() == (21 * COST, 0)
+            assert await nodes.spent_and_held() == (21 * COST, 0)
             may_end.set()
             await locking
         finally:
             may_end.set()
             await other.close()
         await until(lambda: not setup.storage.contents._waiting)
-        kept = await ships.read(lambda conn: conn.execute(select(func.count()).select_from(contents)).scalar_one())
+        kept = await nodes.read(lambda conn: conn.execute(select(func.count()).select_from(contents)).scalar_one())
         assert kept == 21 - dropped

@@ -75,12 +75,12 @@ async def direct_share(seed: int) -> float:
 
 
 async def share_of(cache: PrefixCache, toml: str, seed: int) -> float:
-    async with pool(cache, toml) as gates:
-        turn = cycle(gates)
+    async with pool(cache, toml) as gateways:
+        turn = cycle(gateways)
         for body in interleaved(CONVERSATIONS, TURNS, Random(seed)):
             reply = await next(turn).ask(model="pool", **body)
             assert reply.status == 200, reply.body
-        records = [record for gate in gates for record in await gate.settled(len(gate.records))]
+        records = [record for gate in gateways for record in await gate.settled(len(gate.records))]
         assert len(records) == TOTAL
         usages = [record.usage for record in records if record.usage is not None]
         assert sum(usage.cache_read or 0 for usage in usages) == cache.cached_tokens
@@ -171,8 +171,8 @@ async def test_two_workers_read_caches_as_without_a_gateway(tmp_path: Path, requ
 async def test_the_requests_of_a_conversation_go_to_one_account(path: str, header: str, member: str) -> None:
     """Twelve conversations of two requests each, one through each gateway. All else is the same."""
     cache = PrefixCache()
-    async with pool(cache, TARGETS) as gates:
-        for gate in gates:
+    async with pool(cache, TARGETS) as gateways:
+        for gate in gateways:
             for name in map(str, range(12)):
                 named: Any = [{"role": "user", "content": name}] if member == "messages" else name
                 headers = ((header, name),) if header else ()

@@ -182,12 +182,12 @@ async def test_two_nodes_report_and_send_once(tmp_path: Path) -> None:
     script = stream(openai_stream(usage=(500, 300)))
     async with ScriptedUpstream(OK) as receiver:
         toml = MODEL + webhook(receiver)
-        async with fleet(script, tmp_path, count=2, database="postgres", toml=toml, intervals=BRISK) as ships:
-            secret = await ships.new_key("agent", budget_nano=1000 * MILLI)
-            assert (await ships.gates[1].ask(key=secret, model="m", stream=True, max_tokens=64)).status == 200
-            rows = await all_delivered(ships.setups[0].storage.store, 2)
+        async with fleet(script, tmp_path, count=2, database="postgres", toml=toml, intervals=BRISK) as nodes:
+            secret = await nodes.new_key("agent", budget_nano=1000 * MILLI)
+            assert (await nodes.gateways[1].ask(key=secret, model="m", stream=True, max_tokens=64)).status == 200
+            rows = await all_delivered(nodes.setups[0].storage.store, 2)
             assert len(rows) == 2
-            holders = [setup.gate.gateway._maintenance for setup in ships.setups]
+            holders = [setup.gate.gateway._maintenance for setup in nodes.setups]
             assert sum(each is not None and each.alerts._sender.has_lease for each in holders) == 1
         assert [verified(seen)["data"]["percent"] for seen in receiver.requests] == [50, 80]
 
@@ -241,15 +241,15 @@ async def test_thresholds_of_a_budget_reach_the_receiver_in_order(database: str,
     script = stream(openai_stream(usage=(200, 100)))
     async with ScriptedUpstream(OK) as receiver:
         toml = MODEL + webhook(receiver, more='events = ["budget"]')
-        async with fleet(script, tmp_path, database=database, toml=toml, intervals=BRISK) as ships:
-            (gate,) = ships.gates
-            secret = await ships.new_key("agent", budget_nano=1000 * MILLI, budget_period="month")
+        async with fleet(script, tmp_path, database=database, toml=toml, intervals=BRISK) as nodes:
+            (gate,) = nodes.gateways
+            secret = await nodes.new_key("agent", budget_nano=1000 * MILLI, budget_period="month")
             for count in (0, 1, 2):
                 assert (await gate.ask(key=secret, model="m", stream=True, max_tokens=64)).status == 200
                 await receiver.seen(count) if count else None
             assert (await gate.ask(key=secret, model="m", stream=True, max_tokens=64)).status == 429
             await receiver.seen(3)
-            rows = await all_delivered(ships.setups[0].storage.store, 3)
+            rows = await all_delivered(nodes.setups[0].storage.store, 3)
             assert [row.attempts for row in rows] == [1, 1, 1]
         found = [verified(seen) for seen in receiver.requests]
         assert [each["data"]["percent"] for each in found] == [50, 80, 100]
@@ -282,11 +282,11 @@ alert_percent = [40]
 """
     async with ScriptedUpstream(OK) as receiver:
         toml = MODEL + rules + webhook(receiver)
-        async with fleet(script, tmp_path, database=database, toml=toml, intervals=BRISK) as ships:
-            (gate,) = ships.gates
+        async with fleet(script, tmp_path, database=database, toml=toml, intervals=BRISK) as nodes:
+            (gate,) = nodes.gateways
             assert (await gate.ask(model="m", stream=True, max_tokens=64, user="ann")).status == 200
             await receiver.seen(3)
-            await all_delivered(ships.setups[0].storage.store, 3)
+            await all_delivered(nodes.setups[0].storage.store, 3)
         found = [verified(seen)["data"] for seen in receiver.requests]
         assert [(each["percent"], each["rule"], each["key"], each.get("end_user", "-")) for each in found] == [
             (50, "team-budget", None, "-"),
@@ -302,8 +302,8 @@ async def test_a_provider_that_fails_and_answers_again(database: str, tmp_path: 
     script = in_turn(*[whole(b"{}", status=500)] * 2, *[stream(openai_stream())] * 7)
     async with ScriptedUpstream(OK) as receiver:
         toml = FAILING + webhook(receiver)
-        async with fleet(script, tmp_path, database=database, toml=toml, intervals=BRISK) as ships:
-            (gate,) = ships.gates
+        async with fleet(script, tmp_path, database=database, toml=toml, intervals=BRISK) as nodes:
+            (gate,) = nodes.gateways
             assert (await gate.ask(model="m", stream=True)).status == 502
             first = verified(await receiver.seen(1))
             assert (first["type"], first["data"]["provider"]) == ("provider.down", "up")
@@ -325,10 +325,10 @@ async def test_credit_that_is_low_and_used_up_and_added(tmp_path: Path) -> None:
     script = stream(openai_stream(usage=(3000, 2000)))
     async with ScriptedUpstream(OK) as receiver:
         toml = MODEL + webhook(receiver, more='workspace = "team"')
-        async with fleet(script, tmp_path, toml=toml, intervals=BRISK) as ships:
-            (gate,) = ships.gates
-            team = await ships.new_workspace("team", 6000 * MILLI)
-            secret = await ships.new_key("bot", team)
+        async with fleet(script, tmp_path, toml=toml, intervals=BRISK) as nodes:
+            (gate,) = nodes.gateways
+            team = await nodes.new_workspace("team", 6000 * MILLI)
+            secret = await nodes.new_key("bot", team)
             assert (await gate.ask(key=secret, model="m", stream=True, max_tokens=64)).status == 200
             low = verified(await receiver.seen(1))
             assert (low["type"], low["data"]["left_usd"], low["data"]["workspace"]["name"]) == (

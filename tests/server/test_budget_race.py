@@ -65,8 +65,8 @@ class Answers:
         return [Head(), *(Send(frame) for frame in frames), End()]
 
 
-async def ask(ships: Fleet, place: int, secret: str) -> str:
-    reply = await ships.gates[place].ask(key=secret, **MEMBERS)
+async def ask(nodes: Fleet, place: int, secret: str) -> str:
+    reply = await nodes.gateways[place].ask(key=secret, **MEMBERS)
     if reply.status != 200:
         error = json.loads(reply.body)["error"]
         assert (reply.status, error["code"]) == (429, "budget_exceeded")
@@ -84,18 +84,18 @@ async def race(
 ) -> Counter[str]:
     """How many were served whole, cut and refused. `is_sliced`: the model is known to show its answers."""
     upstream = Answers(lengths)
-    async with fleet_of(setup, upstream.script, folder, store=WAIT) as ships:
-        secret = await ships.new_key(budget_nano=budget * MILLI)
-        for each in ships.setups if is_sliced else ():
+    async with fleet_of(setup, upstream.script, folder, store=WAIT) as nodes:
+        secret = await nodes.new_key(budget_nano=budget * MILLI)
+        for each in nodes.setups if is_sliced else ():
             for _ in range(32):
                 each.storage.accounting.budgets.memory.note("another", "m", 1024, 1024 * len(WORD), reasons=False)
         began_at = time.monotonic()
-        asking = [ask(ships, number % len(ships.gates), secret) for number in range(CALLERS)]
+        asking = [ask(nodes, number % len(nodes.gateways), secret) for number in range(CALLERS)]
         results = Counter(await asyncio.gather(*asking))
         took_s = time.monotonic() - began_at
-        for gate in ships.gates:
+        for gate in nodes.gateways:
             await gate.vacated()
-        spent, held = await ships.spent_and_held()
+        spent, held = await nodes.spent_and_held()
         print(f"{setup} {lengths} {dict(results)} spent {spent / MILLI:.0f} of {budget} in {took_s:.1f} s")  # noqa: T201
         assert held == 0
         assert spent <= budget * MILLI

@@ -268,14 +268,14 @@ async def test_the_limit_is_reserved_for_every_choice(tmp_path: Path, is_streame
 
 @one_database
 async def test_no_race_spends_more_than_the_budget(database: str, tmp_path: Path) -> None:
-    async with fleet(whole(openai_whole(usage=(10, 16))), tmp_path, database=database, toml=PRICED) as ships:
-        (setup,) = ships.setups
-        secret = await ships.new_key(budget_nano=1000 * MILLI)
+    async with fleet(whole(openai_whole(usage=(10, 16))), tmp_path, database=database, toml=PRICED) as nodes:
+        (setup,) = nodes.setups
+        secret = await nodes.new_key(budget_nano=1000 * MILLI)
         replies = await asyncio.gather(*[complete(setup.gate, "t", key=secret, prompt=["a", "b"]) for _ in range(12)])
         done = [reply for reply in replies if reply.status == 200]
         assert {reply.status for reply in replies} <= {200, 429}
         await setup.gate.vacated()
-        spent, held = await ships.spent_and_held()
+        spent, held = await nodes.spent_and_held()
         assert (spent, held) == (len(done) * 2 * 26 * MILLI, 0)
         assert 0 < spent <= 1000 * MILLI
 

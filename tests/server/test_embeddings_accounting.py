@@ -86,14 +86,14 @@ async def test_a_budget_that_is_too_small(tmp_path: Path) -> None:
 
 @one_database
 async def test_no_race_spends_more_than_the_budget(database: str, tmp_path: Path) -> None:
-    async with fleet(whole(openai_vectors(VECTORS, 100)), tmp_path, database=database, toml=MODEL) as ships:
-        (setup,) = ships.setups
-        secret = await ships.new_key(budget_nano=600 * MILLI)
+    async with fleet(whole(openai_vectors(VECTORS, 100)), tmp_path, database=database, toml=MODEL) as nodes:
+        (setup,) = nodes.setups
+        secret = await nodes.new_key(budget_nano=600 * MILLI)
         replies = await asyncio.gather(*[embed(setup.gate, "v", key=secret) for _ in range(12)])
         done = [reply for reply in replies if reply.status == 200]
         assert {error_of(reply)["code"] for reply in replies if reply.status != 200} == {"budget_exceeded"}
         await setup.gate.vacated()
-        spent, held = await ships.spent_and_held()
+        spent, held = await nodes.spent_and_held()
         assert (spent, held) == (len(done) * 100 * MILLI, 0)
         assert 0 < spent <= 600 * MILLI
 

@@ -51,18 +51,18 @@ async def test_a_model_that_hides_what_it_showed_before_overspends_nothing(
     members = {name: value for name, value in (MEMBERS | limit).items() if value is not None}
     upstream = Hiding(3)
     store = "hold_tokens = 1024\nbudget_wait_s = 600"
-    async with fleet(upstream.script, tmp_path, database=database, store=store) as ships:
-        (setup,) = ships.setups
-        secret = await ships.new_key(budget_nano=BUDGET * MILLI)
+    async with fleet(upstream.script, tmp_path, database=database, store=store) as nodes:
+        (setup,) = nodes.setups
+        secret = await nodes.new_key(budget_nano=BUDGET * MILLI)
         for number in range(upstream.shown):
             assert (await setup.gate.ask(key=secret, **members)).status == 200
             await setup.gate.settled(number + 1)
         replies = await asyncio.gather(*[setup.gate.ask(key=secret, **members) for _ in range(CALLERS)])
         assert [reply.status for reply in replies].count(200) >= 2, "they run at once, each with a part of the money"
         await setup.gate.vacated()
-        spent, held = await ships.spent_and_held()
+        spent, held = await nodes.spent_and_held()
         assert (spent <= BUDGET * MILLI, held) == (True, 0)
-        assert not [row for row in await ships.rows() if "over_reserved" in row.flags]
+        assert not [row for row in await nodes.rows() if "over_reserved" in row.flags]
 
 
 async def test_what_a_provider_bills_beyond_its_limit_is_marked(tmp_path: Path) -> None:
@@ -122,20 +122,20 @@ async def test_whatever_a_provider_does_within_its_limits_spends_no_more_than_th
 ) -> None:
     upstream = Moody()
     chance = upstream.chance
-    async with fleet_of(variant, upstream.script, tmp_path, store="hold_tokens = 64\nbudget_wait_s = 1") as ships:
+    async with fleet_of(variant, upstream.script, tmp_path, store="hold_tokens = 64\nbudget_wait_s = 1") as nodes:
         for number in range(20):
             budget = chance.randrange(500, 30_000)
-            secret = await ships.new_key(f"k{number}", budget_nano=budget * MILLI)
+            secret = await nodes.new_key(f"k{number}", budget_nano=budget * MILLI)
             asking = [
-                chance.choice(ships.gates).ask(
+                chance.choice(nodes.gateways).ask(
                     key=secret, model="m", stream=chance.random() < 0.7, **chance.choice(LIMITS)
                 )
                 for _ in range(40)
             ]
             statuses = {reply.status for reply in await asyncio.gather(*asking)}
             assert statuses <= {200, 429, 502}
-            for gate in ships.gates:
+            for gate in nodes.gateways:
                 await gate.vacated()
-            rows = await ships.rows(ships.setups[0].key_id(secret))
+            rows = await nodes.rows(nodes.setups[0].key_id(secret))
             assert sum(row.price or 0 for row in rows) <= budget * MILLI
             assert not [row for row in rows if "over_reserved" in (row.flags or ())]

@@ -159,10 +159,10 @@ async def test_the_cache_of_unknown_secrets_is_bounded() -> None:
 # At a gateway.
 
 
-async def made_elsewhere(ships: Fleet, **spec: object) -> str:
+async def made_elsewhere(nodes: Fleet, **spec: object) -> str:
     """By the first node; the second has not looked since."""
     wanted = KeySpec(name="new", **spec)  # type: ignore[arg-type]
-    made = await ships.setups[0].storage.store.write(
+    made = await nodes.setups[0].storage.store.write(
         lambda conn: create_key(conn, "default", wanted, actor="test", at_ms=now_ms())
     )
     return made.secret
@@ -171,58 +171,58 @@ async def made_elsewhere(ships: Fleet, **spec: object) -> str:
 Asking = Callable[[Fleet, str], Awaitable[int]]
 
 
-async def chat(ships: Fleet, secret: str) -> int:
-    return (await ships.gates[1].ask(model="m", key=secret)).status
+async def chat(nodes: Fleet, secret: str) -> int:
+    return (await nodes.gateways[1].ask(model="m", key=secret)).status
 
 
-async def chat_in_two_parts(ships: Fleet, secret: str) -> int:
+async def chat_in_two_parts(nodes: Fleet, secret: str) -> int:
     """The body is not asked for before the key is known."""
     request = chat_request(model="m", key=secret, headers=(("expect", "100-continue"),))
     head, _, body = request.partition(b"\r\n\r\n")
-    async with await ships.gates[1].connect() as client:
+    async with await nodes.gateways[1].connect() as client:
         await client.send(head + b"\r\n\r\n")
         first = await client.head()
         if first.status != 100:
             return first.status
-        assert ships.gates[1].gateway.accounting.directory.find(secret) is not None
+        assert nodes.gateways[1].gateway.accounting.directory.find(secret) is not None
         await client.send(body)
         return (await client.response()).status
 
 
-async def chat_in_chunks(ships: Fleet, secret: str) -> int:
+async def chat_in_chunks(nodes: Fleet, secret: str) -> int:
     request = chat_request(model="m", key=secret)
     head, _, body = request.partition(b"\r\n\r\n")
     head = b"\r\n".join(line for line in head.split(b"\r\n") if not line.startswith(b"content-length"))
     framed = b"".join(b"%x\r\n%b\r\n" % (len(body[at : at + 9]), body[at : at + 9]) for at in range(0, len(body), 9))
-    async with await ships.gates[1].connect() as client:
+    async with await nodes.gateways[1].connect() as client:
         await client.send(head + b"\r\ntransfer-encoding: chunked\r\n\r\n" + framed + b"0\r\n\r\n")
         return (await client.response()).status
 
 
-async def models(ships: Fleet, secret: str) -> int:
-    async with await ships.gates[1].connect() as client:
+async def models(nodes: Fleet, secret: str) -> int:
+    async with await nodes.gateways[1].connect() as client:
         await client.send(get("/v1/models", secret))
         return (await client.response()).status
 
 
-async def api(ships: Fleet, secret: str) -> int:
-    async with await ships.gates[1].connect() as client:
+async def api(nodes: Fleet, secret: str) -> int:
+    async with await nodes.gateways[1].connect() as client:
         await client.send(get("/api/requests", secret))
         return (await client.response()).status
 
 
 @pytest.mark.parametrize("ask", [chat, chat_in_two_parts, chat_in_chunks, models, api])
 async def test_it_is_good_on_every_node_at_once(ask: Asking, tmp_path: Path) -> None:
-    async with fleet(answers(False), tmp_path, count=2, database="postgres", toml=MODEL, intervals=STILL) as ships:
-        secret = await made_elsewhere(ships, scopes=("chat", "models", "admin"))
-        assert ships.gates[1].gateway.accounting.directory.find(secret) is None
-        assert await ask(ships, secret) == 200
-        assert await ask(ships, secret_of(7)) == 401
+    async with fleet(answers(False), tmp_path, count=2, database="postgres", toml=MODEL, intervals=STILL) as nodes:
+        secret = await made_elsewhere(nodes, scopes=("chat", "models", "admin"))
+        assert nodes.gateways[1].gateway.accounting.directory.find(secret) is None
+        assert await ask(nodes, secret) == 200
+        assert await ask(nodes, secret_of(7)) == 401
 
 
 async def test_a_caller_that_leaves_while_its_key_is_looked_for_leaves_nothing(tmp_path: Path) -> None:
-    async with fleet(answers(False), tmp_path, count=2, database="postgres", toml=MODEL, intervals=STILL) as ships:
-        gate, setup = ships.gates[1], ships.setups[1]
+    async with fleet(answers(False), tmp_path, count=2, database="postgres", toml=MODEL, intervals=STILL) as nodes:
+        gate, setup = nodes.gateways[1], nodes.setups[1]
         async with setup.maintenance._loading:  # somebody else looks, and takes his time
             async with await gate.connect() as client:
                 await client.send(get("/v1/models", secret_of(1)))

@@ -232,22 +232,22 @@ async def test_no_end_user_overspends_when_many_ask_at_once(variant: str, tmp_pa
     chance, limit = Random(variant), 1500
     rules = USERS.format(limit / 1000) + '[[limits]]\nname = "team"\nper = "workspace"\nbudget_usd = 3.5\n'
     toml = MODEL.replace("gpt-4o", "made-up") + rules
-    async with fleet_of(variant, dearest, tmp_path, toml=toml) as ships:
-        secret = await ships.new_key()
+    async with fleet_of(variant, dearest, tmp_path, toml=toml) as nodes:
+        secret = await nodes.new_key()
         users = [chance.choice(("ann", "bob", "cid")) for _ in range(30)]
         asked = [
-            chance.choice(ships.gates).ask(
+            chance.choice(nodes.gateways).ask(
                 model="m", key=secret, user=user, max_tokens=chance.choice((50, 300)), stream=chance.random() < 0.5
             )
             for user in users
         ]
         statuses = [reply.status for reply in await asyncio.gather(*asked)]
         assert set(statuses) == {200, 429}
-        for gate in ships.gates:
+        for gate in nodes.gateways:
             await gate.vacated()
-        spent = await ships.read(rule_accounts)
+        spent = await nodes.read(rule_accounts)
         team = spent.pop("rule:default:team:workspace:-:")
         assert team == sum(spent.values()) <= 3500 * MILLI
         assert all(0 < each <= limit * MILLI for each in spent.values())
         if VARIANTS[variant].has_valkey:
-            await ships.assert_shared_agrees()
+            await nodes.assert_shared_agrees()

@@ -56,8 +56,8 @@ async def stopped(page: Page, request_id: str) -> int:
 
 async def pages_of(nodes: Fleet) -> list[Page]:
     """The same session on each."""
-    first = await sign_in(nodes.gates[0])
-    return [Page(gate, first.token) for gate in nodes.gates]
+    first = await sign_in(nodes.gateways[0])
+    return [Page(gate, first.token) for gate in nodes.gateways]
 
 
 @one_database
@@ -66,7 +66,7 @@ async def test_a_node_shows_and_stops_the_streams_of_another(database: str, tmp_
     script: list[Step] = [Head(), Send(BEGUN), Wait(go_on), Send(REST), End()]
     async with fleet(script, tmp_path, count=2, database=database, intervals=QUICK, named=True) as nodes:
         secret, pages = await nodes.new_key(), await pages_of(nodes)
-        async with await nodes.gates[0].connect() as one, await nodes.gates[1].connect() as other:
+        async with await nodes.gateways[0].connect() as one, await nodes.gateways[1].connect() as other:
             for client in (one, other):
                 await client.send(chat_request(key=secret, model="m", stream=True))
                 await client.read_until(TEXTS[0].encode())
@@ -100,7 +100,7 @@ async def test_a_node_shows_the_health_that_another_has_seen(database: str, tmp_
         for page in pages:
             while (await closed(page))["processes"] != 2:
                 pass
-        assert (await nodes.gates[1].ask(key=secret, model="gone")).status == 502
+        assert (await nodes.gateways[1].ask(key=secret, model="gone")).status == 502
         for page in pages:
             while (found := await closed(page))["away"] != 1:
                 pass

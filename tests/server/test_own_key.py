@@ -289,9 +289,9 @@ async def test_a_running_request_is_shown(database: str, tmp_path: Path) -> None
 async def test_nodes_count_the_limits_of_a_key_together(tmp_path: Path) -> None:
     """And a request that one of them has answered is found on the other."""
     with ValkeyServer() as valkey:
-        async with fleet(ANSWER, tmp_path, count=2, database="postgres", valkey=valkey) as ships:
-            secret = await ships.new_key("both", rpm=10)
-            first, second = ships.setups
+        async with fleet(ANSWER, tmp_path, count=2, database="postgres", valkey=valkey) as nodes:
+            secret = await nodes.new_key("both", rpm=10)
+            first, second = nodes.setups
             for setup in (first, second, second):
                 reply = await ask(setup.gate, secret)
                 await setup.gate.vacated()

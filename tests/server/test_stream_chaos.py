@@ -61,9 +61,9 @@ def script(request: Seen) -> list[Step]:
 
 
 class Chaos:
-    def __init__(self, seed: int, ships: Fleet, valkey: ValkeyServer) -> None:
+    def __init__(self, seed: int, nodes: Fleet, valkey: ValkeyServer) -> None:
         self._random = Random(seed)
-        self._gates = ships.gates
+        self._gates = nodes.gateways
         self._valkey = valkey
         self.callers = [ResumingCaller(self._anywhere) for _ in range(STREAMS)]
         self._begun = 0
@@ -166,9 +166,9 @@ class Chaos:
         self._valkey.resume()
 
 
-async def assert_nothing_left(gates: list[Gate], callers: list[ResumingCaller]) -> None:
+async def assert_nothing_left(gateways: list[Gate], callers: list[ResumingCaller]) -> None:
     """After every stream was deleted."""
-    for gate in gates:
+    for gate in gateways:
         table = gate.gateway._streams.table
         for caller in callers:
             stream = table.own(caller.stream_id)
@@ -187,22 +187,22 @@ async def assert_nothing_left(gates: list[Gate], callers: list[ResumingCaller]) 
 async def test_every_caller_gets_its_stream_whatever_happens_to_valkey(
     seed: int, tmp_path: Path, valkey: ValkeyServer
 ) -> None:
-    async with fleet(script, tmp_path, count=2, valkey=valkey, toml=TOML, named=True) as ships:
-        chaos = Chaos(seed, ships, valkey)
+    async with fleet(script, tmp_path, count=2, valkey=valkey, toml=TOML, named=True) as nodes:
+        chaos = Chaos(seed, nodes, valkey)
         await chaos.run()
         for number, caller in enumerate(chaos.callers):
             assert caller.refusal is None, (number, caller.refusal, caller.counts)
             assert caller.body == b"".join(frames_of(number)), (number, caller.counts)
-        await until(lambda: sum(len(gate.records) for gate in ships.gates) >= STREAMS)
+        await until(lambda: sum(len(gate.records) for gate in nodes.gateways) >= STREAMS)
         assert STREAMS < 1000
-        rows = await ships.rows()
+        rows = await nodes.rows()
         refused = [row for row in rows if row.error == "streams_unavailable"]  # sent again while Valkey was away
         assert all(not row.price for row in refused), refused
         rows = [row for row in rows if row not in refused]
         assert len(rows) == STREAMS, [(row.verdict, row.error) for row in rows if row.verdict != Verdict.COMPLETED]
         assert {(row.verdict, row.price) for row in rows} == {(Verdict.COMPLETED.value, rows[0].price)}
-        assert (await ships.spent_and_held()) == (sum(row.price or 0 for row in rows), 0)
+        assert (await nodes.spent_and_held()) == (sum(row.price or 0 for row in rows), 0)
         counts = sum((caller.counts for caller in chaos.callers), Counter[str]())
         assert sum(row.resumed or 0 for row in rows) > STREAMS / 3
         print(f"\n{STREAMS} streams, seed {seed}: {dict(chaos.done)}, {dict(counts)}")  # noqa: T201
-        await assert_nothing_left(ships.gates, chaos.callers)
+        await assert_nothing_left(nodes.gateways, chaos.callers)

@@ -149,12 +149,12 @@ class Runs:
         self.asked[number] += 1
         return [head, self.cases[number].source, End()]
 
-    async def learn(self, ships: Fleet, kinds: Sequence[Kind]) -> None:
+    async def learn(self, nodes: Fleet, kinds: Sequence[Kind]) -> None:
         """What ordinary requests get."""
         for api, model in kinds:
             if (api, model) not in self.whole:
-                first, second = [await self._ask(ships.gates[0], api, model) for _ in range(2)]
-                row = await row_of(ships, first.headers["x-request-id"])
+                first, second = [await self._ask(nodes.gateways[0], api, model) for _ in range(2)]
+                row = await row_of(nodes, first.headers["x-request-id"])
                 if api.name == "completions" and model in TEXT_COMPLETIONS:
                     assert b'"text":""' not in first.events[0].replace(b" ", b""), "it was not asked as a chat"
                 if row.verdict != Verdict.COMPLETED:
@@ -170,8 +170,8 @@ class Runs:
         assert came.status == 200, came.body
         return came
 
-    async def run(self, ships: Fleet, kinds: Sequence[Numbered]) -> None:
-        addresses = [gate.address for gate in ships.gates]
+    async def run(self, nodes: Fleet, kinds: Sequence[Numbered]) -> None:
+        addresses = [gate.address for gate in nodes.gateways]
         slots = asyncio.Semaphore(AT_ONCE)
 
         async def run_one(number: str, api: Api, model: str) -> None:
@@ -199,15 +199,15 @@ class Runs:
                 assert_same(list(map(plain, reader.events)), list(map(plain, whole.events)))
             assert_same(reader.events, case.readers[0].events)
 
-    async def check_rows(self, ships: Fleet) -> None:
+    async def check_rows(self, nodes: Fleet) -> None:
         expected_rows = len(self.cases) + 2 * len(self.whole)
-        await until(lambda: sum(len(gate.records) for gate in ships.gates) >= expected_rows)
-        rows = await rows_of(ships)
+        await until(lambda: sum(len(gate.records) for gate in nodes.gateways) >= expected_rows)
+        rows = await rows_of(nodes)
         assert len(rows) == expected_rows, "one row for each"
         by_id = {row.request_id: row for row in rows}
         by_case = {
             record.client_id: (node, by_id[record.id])
-            for node, gate in enumerate(ships.gates)
+            for node, gate in enumerate(nodes.gateways)
             for record in gate.records
         }
         for case in self.cases.values():
@@ -223,20 +223,20 @@ class Runs:
             if row.verdict == Verdict.COMPLETED:  # else it ended before its provider's answer
                 assert row.resumed >= case.came_while_it_ran(node) >= case.holds_back, row
             assert all(until is not None for _, until in row.reader_gaps[:-1])
-        spent, held = await ships.spent_and_held()
+        spent, held = await nodes.spent_and_held()
         assert (spent, held) == (sum(row.price or 0 for row in rows), 0)
 
 
-async def rows_of(ships: Fleet) -> list[RequestRow]:
-    found = await ships.read(lambda conn: list_requests(conn, RequestFilter(), limit=1000).rows)
+async def rows_of(nodes: Fleet) -> list[RequestRow]:
+    found = await nodes.read(lambda conn: list_requests(conn, RequestFilter(), limit=1000).rows)
     assert len(found) < 1000
     return list(found)
 
 
-async def row_of(ships: Fleet, id: str) -> RequestRow:
-    gate = ships.gates[0]
+async def row_of(nodes: Fleet, id: str) -> RequestRow:
+    gate = nodes.gateways[0]
     await until(lambda: any(record.id == id for record in gate.records))
-    (row,) = await ships.read(lambda conn: list_requests(conn, RequestFilter(id=id), limit=2).rows)
+    (row,) = await nodes.read(lambda conn: list_requests(conn, RequestFilter(id=id), limit=2).rows)
     return row
 
 
@@ -258,17 +258,17 @@ def chosen(count: int, first: int = 0) -> list[Numbered]:
     return [(number, KINDS[number % len(KINDS)]) for number in range(first, first + count)]
 
 
-async def run_all(cases: Sequence[Numbered], folder: Path, nodes: int, valkey: ValkeyServer | None) -> None:
-    runs = Runs(nodes)
+async def run_all(cases: Sequence[Numbered], folder: Path, count: int, valkey: ValkeyServer | None) -> None:
+    runs = Runs(count)
     async with ScriptedUpstream(runs.script) as up:
         origin = up.base_url.removesuffix("/v1")
         async with fleet(
-            stream(openai_stream()), folder, count=nodes, valkey=valkey, toml=config_of(origin), named=nodes > 1
-        ) as ships:
-            await runs.learn(ships, [kind for _, kind in cases])
-            await runs.run(ships, cases)
+            stream(openai_stream()), folder, count=count, valkey=valkey, toml=config_of(origin), named=count > 1
+        ) as nodes:
+            await runs.learn(nodes, [kind for _, kind in cases])
+            await runs.run(nodes, cases)
             await up.idle()
-            await runs.check_rows(ships)
+            await runs.check_rows(nodes)
 
 
 @pytest.fixture(scope="module")

@@ -36,9 +36,9 @@ def own_valkey() -> Iterator[ValkeyServer]:
         yield server
 
 
-async def until_empty(*gates: Gate) -> None:
+async def until_empty(*gateways: Gate) -> None:
     """Nothing is held for any stream, in memory and in Valkey."""
-    for gate in gates:
+    for gate in gateways:
         table, shared = gate.gateway._streams.table, gate.gateway._streams.shared
         await until(lambda table=table: not table._streams)  # type: ignore[misc]
         assert table.store.held_bytes == 0

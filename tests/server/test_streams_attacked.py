@@ -113,22 +113,22 @@ async def test_the_same_first_request_at_both_nodes_at_once_is_charged_once(
     tmp_path: Path, valkey: ValkeyServer
 ) -> None:
     pause = Pause()
-    async with two_nodes(pause, tmp_path, valkey) as (ships, here, there):
+    async with two_nodes(pause, tmp_path, valkey) as (nodes, here, there):
         asked = [asyncio.create_task(ask(gate, once())) for gate in (here, there) * (MAX_READERS // 2)]
-        await ships.up.seen(1)
+        await nodes.up.seen(1)
         pause.goes_on.set()
         replies = await asyncio.gather(*asked)
         assert {reply.status for reply in replies} == {200}
         assert {text_of(reply.body) for reply in replies} == {"".join(TEXTS)}
         assert Counter(reply.header("idempotent-replayed") for reply in replies) == {None: 1, "true": len(replies) - 1}
-        assert len(ships.up.requests) == 1
-        (row,) = [row for row in await ships.rows() if row.price]
-        assert (await ships.spent_and_held()) == (row.price, 0)
+        assert len(nodes.up.requests) == 1
+        (row,) = [row for row in await nodes.rows() if row.price]
+        assert (await nodes.spent_and_held()) == (row.price, 0)
 
 
 async def test_requests_that_are_sent_again_are_bounded_at_another_node(tmp_path: Path, valkey: ValkeyServer) -> None:
     pause = Pause()
-    async with two_nodes(pause, tmp_path, valkey) as (ships, here, there):
+    async with two_nodes(pause, tmp_path, valkey) as (nodes, here, there):
         async with await here.connect() as client:
             await client.send(once())
             await client.head()
@@ -140,14 +140,14 @@ async def test_requests_that_are_sent_again_are_bounded_at_another_node(tmp_path
             pause.goes_on.set()
             await client.rest()
         await here.settled()
-        assert len(ships.up.requests) == 1
+        assert len(nodes.up.requests) == 1
 
 
 async def test_an_idempotency_key_with_another_request_is_refused_at_both_nodes(
     tmp_path: Path, valkey: ValkeyServer
 ) -> None:
     pause = Pause()
-    async with two_nodes(pause, tmp_path, valkey) as (ships, here, there):
+    async with two_nodes(pause, tmp_path, valkey) as (nodes, here, there):
         async with await here.connect() as client:
             await client.send(once())
             await client.head()
@@ -162,37 +162,37 @@ async def test_an_idempotency_key_with_another_request_is_refused_at_both_nodes(
                 if not is_over:
                     pause.goes_on.set()
                     await client.rest()
-        assert len(ships.up.requests) == 1
-        assert len([row for row in await ships.rows() if row.price]) == 1
+        assert len(nodes.up.requests) == 1
+        assert len([row for row in await nodes.rows() if row.price]) == 1
 
 
 async def test_a_body_that_is_cut_uses_no_idempotency_key(tmp_path: Path, valkey: ValkeyServer) -> None:
     pause = Pause()
     pause.goes_on.set()
-    async with two_nodes(pause, tmp_path, valkey) as (ships, here, there):
+    async with two_nodes(pause, tmp_path, valkey) as (nodes, here, there):
         for gate in (here, there):
             async with await gate.connect() as client:
                 await client.send(once()[:-10])
                 client.reset()
             await gate.has_read()
         assert text_of((await ask(there, once())).body) == "".join(TEXTS)
-        assert len(ships.up.requests) == 1
+        assert len(nodes.up.requests) == 1
 
 
 async def test_the_streams_of_a_revoked_key_end_for_their_readers_at_every_node(
     tmp_path: Path, valkey: ValkeyServer
 ) -> None:
     pause = Pause()
-    async with two_nodes(pause, tmp_path, valkey) as (ships, here, there):
-        secret = await ships.new_key()
+    async with two_nodes(pause, tmp_path, valkey) as (nodes, here, there):
+        secret = await nodes.new_key()
         async with await here.connect() as client, await there.connect() as reader:
             request = chat_request(key=secret, model="m", stream=True, headers=(("x-streamweir-resumable", "true"),))
             await client.send(request)
             id = (await client.head()).header("x-streamweir-stream") or ""
             assert (await come_back(reader, id, key=secret)).status == 200
             await until(lambda: len(readers_of(here, id)) == 2)
-            await ships.setups[1].revoke(secret)
-            await ships.look()
+            await nodes.setups[1].revoke(secret)
+            await nodes.look()
             for each in (client, reader):
                 assert b"key_revoked" in await each.rest()
             assert (await send(there, id, key=secret)).status == 401

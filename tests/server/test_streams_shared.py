@@ -48,7 +48,7 @@ def own_valkey() -> Iterator[ValkeyServer]:
 
 async def test_a_caller_continues_at_another_node_and_pays_once(tmp_path: Path, valkey: ValkeyServer) -> None:
     pause = Pause()
-    async with two_nodes(pause, tmp_path, valkey) as (ships, here, there):
+    async with two_nodes(pause, tmp_path, valkey) as (nodes, here, there):
         async with await here.connect() as client:
             id, first = await begin(client)
             client.reset()
@@ -74,7 +74,7 @@ async def test_a_caller_continues_at_another_node_and_pays_once(tmp_path: Path, 
         assert there.records == []
         assert (await send(there, id, "?after=2")).body == rest, "kept after its end"
         assert (await send(here, id)).body == whole
-        (row,) = await ships.rows()
+        (row,) = await nodes.rows()
         assert row.price is not None
 
 
@@ -133,14 +133,14 @@ async def test_the_stream_of_a_dead_node_ends_with_an_error_of_its_api(
 ) -> None:
     pause = Pause()
     async with (
-        two_nodes(pause, tmp_path, valkey) as (ships, here, there),
+        two_nodes(pause, tmp_path, valkey) as (nodes, here, there),
         await here.connect() as client,
         await there.connect() as reader,
     ):
         id, first = await begin(client, path)
         await come_back(reader, id)
         received = await read_to(reader, TEXTS[1].encode())
-        instance = ships.setups[0].storage.node.instance
+        instance = nodes.setups[0].storage.node.instance
         valkey.execute("DEL", f"{{streamweir}}:st:o:{instance}")  # as if it had expired
         error = await reader.rest()
         assert received == first
@@ -198,7 +198,7 @@ async def test_a_request_that_is_repeated_at_another_node_gets_the_same_stream(
     tmp_path: Path, valkey: ValkeyServer
 ) -> None:
     pause = Pause()
-    async with two_nodes(pause, tmp_path, valkey) as (ships, here, there):
+    async with two_nodes(pause, tmp_path, valkey) as (nodes, here, there):
         async with await here.connect() as client, await there.connect() as second:
             await client.send(once_request())
             head = await client.head()
@@ -215,7 +215,7 @@ async def test_a_request_that_is_repeated_at_another_node_gets_the_same_stream(
         later = await ask_once(there)
         assert (later.body, later.header("idempotent-replayed")) == (body, "true")
         assert (await ask_once(there, temperature=0.5)).status == 409
-        (row,) = [row for row in await ships.rows() if row.error is None]
+        (row,) = [row for row in await nodes.rows() if row.error is None]
         assert row.price is not None
 
 
@@ -224,15 +224,15 @@ async def test_a_whole_answer_is_waited_for_at_another_node_and_tried_there_if_i
 ) -> None:
     fails, goes_on = asyncio.Event(), asyncio.Event()
     scripts = in_turn([Wait(fails), *whole(error_body("no"), 400)], [Wait(goes_on), *whole(openai_whole())])
-    async with fleet(scripts, tmp_path, count=2, valkey=own_valkey, toml=KEYS, named=True) as ships:
-        here, there = ships.gates
+    async with fleet(scripts, tmp_path, count=2, valkey=own_valkey, toml=KEYS, named=True) as nodes:
+        here, there = nodes.gateways
         first = asyncio.ensure_future(ask_once(here, stream=False))
-        await ships.up.seen(1)
+        await nodes.up.seen(1)
         second = asyncio.ensure_future(ask_once(there, stream=False))
         await until(lambda: bool(there.gateway._requests))
         fails.set()
         assert (await first).status == 400
-        await ships.up.seen(2)  # it cost nothing, so the other node has tried it
+        await nodes.up.seen(2)  # it cost nothing, so the other node has tried it
         third = asyncio.ensure_future(ask_once(here, stream=False))
         await until(lambda: bool(here.gateway._requests))
         goes_on.set()
@@ -242,7 +242,7 @@ async def test_a_whole_answer_is_waited_for_at_another_node_and_tried_there_if_i
         assert len({reply.body for reply in replies}) == 1
         await here.settled(1)
         await there.settled(1)
-        assert sorted(str(row.error) for row in await ships.rows()) == ["None", "invalid_value"]
+        assert sorted(str(row.error) for row in await nodes.rows()) == ["None", "invalid_value"]
         own_valkey.kill()
         assert (await ask_once(here, stream=False)).status == 503, "not 409: it may be kept"
 
@@ -250,8 +250,8 @@ async def test_a_whole_answer_is_waited_for_at_another_node_and_tried_there_if_i
 async def test_an_answer_that_is_kept_is_not_denied_while_it_is_on_its_way_to_valkey(
     tmp_path: Path, own_valkey: ValkeyServer
 ) -> None:
-    async with fleet(whole(openai_whole()), tmp_path, count=2, valkey=own_valkey, toml=KEYS, named=True) as ships:
-        here, there = ships.gates
+    async with fleet(whole(openai_whole()), tmp_path, count=2, valkey=own_valkey, toml=KEYS, named=True) as nodes:
+        here, there = nodes.gateways
         first = await ask_once(here, stream=False)
         await here.settled()
         shared = there.gateway._streams.shared
@@ -378,8 +378,8 @@ async def test_answers_reach_the_disk_of_valkey_only_for_keys_that_store_content
         toml = KEYS.replace(name, name + more)
         folder = tmp_path / str(status)
         folder.mkdir()
-        async with fleet(pause.script, folder, count=2, valkey=own_valkey, toml=toml, named=True) as ships:
-            here, there = ships.gates
+        async with fleet(pause.script, folder, count=2, valkey=own_valkey, toml=toml, named=True) as nodes:
+            here, there = nodes.gateways
             async with await here.connect() as client:
                 id, _ = await begin(client)
                 assert (await peek(there, id)).status == status

@@ -32,9 +32,9 @@ def own_valkey() -> Iterator[ValkeyServer]:
         yield server
 
 
-async def statuses(id: str, *gates: Gate) -> list[int]:
+async def statuses(id: str, *gateways: Gate) -> list[int]:
     """What a `GET` and a `DELETE` are answered at each."""
-    return [(await send(gate, id, method=method)).status for gate in gates for method in ("GET", "DELETE")]
+    return [(await send(gate, id, method=method)).status for gate in gateways for method in ("GET", "DELETE")]
 
 
 def in_valkey(gate: Gate) -> int:
@@ -48,7 +48,7 @@ async def test_a_deletion_at_another_node_has_ended_the_stream_when_it_is_answer
     tmp_path: Path, valkey: ValkeyServer
 ) -> None:
     pause = Pause()
-    async with two_nodes(pause, tmp_path, valkey) as (ships, here, there):
+    async with two_nodes(pause, tmp_path, valkey) as (nodes, here, there):
         async with await here.connect() as client, await there.connect() as reader:
             id, _ = await begin(client)
             await come_back(reader, id)
@@ -57,9 +57,9 @@ async def test_a_deletion_at_another_node_has_ended_the_stream_when_it_is_answer
             assert await statuses(id, here, there) == [410] * 4
         (record,) = await here.settled()
         assert record.verdict is Verdict.CLIENT_GONE
-        await ships.up.idle()
-        (row,) = await ships.rows()
-        spent, held = await ships.spent_and_held()
+        await nodes.up.idle()
+        (row,) = await nodes.rows()
+        spent, held = await nodes.spent_and_held()
         assert (spent, held) == (row.price or 0, 0)
         await until(lambda: in_valkey(here) == 0)
 
@@ -102,14 +102,14 @@ async def test_a_deletion_that_the_owner_does_not_confirm_is_no_success_and_ends
 
 async def test_the_stream_of_a_dead_node_can_be_deleted(tmp_path: Path, valkey: ValkeyServer) -> None:
     pause = Pause()
-    async with two_nodes(pause, tmp_path, valkey) as (ships, here, there), await here.connect() as client:
+    async with two_nodes(pause, tmp_path, valkey) as (nodes, here, there), await here.connect() as client:
         id, _ = await begin(client)
         shared = here.gateway._streams.shared
         assert shared is not None
         for task in shared.publisher._tasks:
             task.cancel()
             await task.over()
-        valkey.execute("DEL", f"{{streamweir}}:st:o:{ships.setups[0].storage.node.instance}")
+        valkey.execute("DEL", f"{{streamweir}}:st:o:{nodes.setups[0].storage.node.instance}")
         assert (await send(there, id, method="DELETE")).status == 204
         assert await statuses(id, there) == [410, 410]
 
@@ -194,8 +194,8 @@ async def test_a_stream_that_is_given_up_before_it_was_shared_is_known_as_such(
 ) -> None:
     goes_on = asyncio.Event()
     script: list[Step] = [Head(), Send(b"".join(LARGE[:-1])), Wait(goes_on), Send(LARGE[-1]), End()]
-    async with fleet(script, tmp_path, count=2, valkey=valkey, toml=KEYS + SMALL_LIMIT, named=True) as ships:
-        here, there = ships.gates
+    async with fleet(script, tmp_path, count=2, valkey=valkey, toml=KEYS + SMALL_LIMIT, named=True) as nodes:
+        here, there = nodes.gateways
         async with await here.connect() as client:
             id, _ = await begin(client, until=b"data:")
             table = here.gateway._streams.table
@@ -210,7 +210,7 @@ async def test_a_stream_that_is_given_up_while_nobody_reads_it_is_ended_at_once(
     tmp_path: Path, valkey: ValkeyServer
 ) -> None:
     pause = Pause()
-    async with two_nodes(pause, tmp_path, valkey) as (ships, here, there):
+    async with two_nodes(pause, tmp_path, valkey) as (nodes, here, there):
         async with await here.connect() as client, await there.connect() as reader:
             id, _ = await begin(client)
             await come_back(reader, id)
@@ -221,4 +221,4 @@ async def test_a_stream_that_is_given_up_while_nobody_reads_it_is_ended_at_once(
             (record,) = await here.settled()
         assert record.verdict is Verdict.CLIENT_GONE
         assert record.flags == ("resume_given_up",)
-        await ships.up.idle()
+        await nodes.up.idle()

@@ -1,8 +1,8 @@
 """Several gateways with the same database, before one upstream.
 
-    async with fleet(script, tmp_path, count=2, database="postgres", valkey=server) as ships:
-        secret = await ships.new_key(budget_nano=39 * MILLI)
-        reply = await ships.gates[1].ask(model="m", key=secret)
+    async with fleet(script, tmp_path, count=2, database="postgres", valkey=server) as nodes:
+        secret = await nodes.new_key(budget_nano=39 * MILLI)
+        reply = await nodes.gateways[1].ask(model="m", key=secret)
 
 On SQLite they are workers on one file, in one folder; on PostgreSQL (or at a URL) nodes with a folder
 each. When the block is left, nothing may be open or held, and every sum must be that of its rows:
@@ -43,7 +43,7 @@ class Fleet:
         self.up = up
 
     @property
-    def gates(self) -> list[Gate]:
+    def gateways(self) -> list[Gate]:
         return [setup.gate for setup in self.setups]
 
     async def look(self) -> None:
@@ -174,9 +174,9 @@ async def fleet(
                     gateway(config, data_dir=data_dir, is_worker=is_worker, intervals=intervals)
                 )
                 setups.append(AccountingSetup(gate, up))
-            ships = Fleet(setups, up)
-            yield ships
-            for gate in ships.gates:
+            nodes = Fleet(setups, up)
+            yield nodes
+            for gate in nodes.gateways:
                 await gate.vacated()
-            await ships.assert_balanced()
+            await nodes.assert_balanced()
         await up.idle()

@@ -1,10 +1,10 @@
 """Two hundred requests at once on money for three, and what must come of it.
 
     barrier = Barrier()
-    async with fleet(barrier.script, tmp_path, count=2, ...) as ships:
-        secret, workspace_id = await money_for_three(ships, "k", "budget_exceeded")
-        await race_of(ships, barrier, Random(1), secret, "budget_exceeded")
-        await assert_books(ships, secret, workspace_id, "budget_exceeded")
+    async with fleet(barrier.script, tmp_path, count=2, ...) as nodes:
+        secret, workspace_id = await money_for_three(nodes, "k", "budget_exceeded")
+        await race_of(nodes, barrier, Random(1), secret, "budget_exceeded")
+        await assert_books(nodes, secret, workspace_id, "budget_exceeded")
 
 The upstream answers nobody before all the others are refused: so nothing of the three is given back
 meanwhile. A request costs less than it held.
@@ -110,11 +110,11 @@ async def race(lines: Sequence[Line], up: ScriptedUpstream, barrier: Barrier, se
     assert len(up.requests) == before + FITTING
 
 
-async def race_of(ships: Fleet, barrier: Barrier, chance: Random, secret: str, code: str) -> None:
-    wanted = callers(chance, len(ships.gates))
+async def race_of(nodes: Fleet, barrier: Barrier, chance: Random, secret: str, code: str) -> None:
+    wanted = callers(chance, len(nodes.gateways))
     async with AsyncExitStack() as stack:
-        clients = [await stack.enter_async_context(await ships.gates[caller.place].connect()) for caller in wanted]
-        await race(list(zip(clients, wanted, strict=True)), ships.up, barrier, secret, code)
+        clients = [await stack.enter_async_context(await nodes.gateways[caller.place].connect()) for caller in wanted]
+        await race(list(zip(clients, wanted, strict=True)), nodes.up, barrier, secret, code)
 
 
 def assert_settled(rows: Sequence[RequestRow], code: str) -> None:
@@ -126,16 +126,16 @@ def assert_settled(rows: Sequence[RequestRow], code: str) -> None:
     assert {(row.error, row.price, row.held) for row in refused} == {(code, None, None)}
 
 
-async def money_for_three(ships: Fleet, name: str, code: str) -> tuple[str, str]:
+async def money_for_three(nodes: Fleet, name: str, code: str) -> tuple[str, str]:
     """A new key in a new workspace of that name, whose money is its budget or its credit. Secret, and workspace."""
     credit, budget = (CALLERS * HELD, MONEY) if code == "budget_exceeded" else (MONEY, None)
-    workspace_id = await ships.new_workspace(name, credit)
-    return await ships.new_key(name, workspace_id, budget_nano=budget), workspace_id
+    workspace_id = await nodes.new_workspace(name, credit)
+    return await nodes.new_key(name, workspace_id, budget_nano=budget), workspace_id
 
 
-async def assert_books(ships: Fleet, secret: str, workspace_id: str, code: str) -> None:
-    for gate in ships.gates:
+async def assert_books(nodes: Fleet, secret: str, workspace_id: str, code: str) -> None:
+    for gate in nodes.gateways:
         await gate.vacated()
-    assert_settled(await ships.rows(ships.setups[0].key_id(secret)), code)
-    assert await ships.spent_and_held(workspace_id) == (FITTING * COST, 0)
-    await ships.assert_balanced()
+    assert_settled(await nodes.rows(nodes.setups[0].key_id(secret)), code)
+    assert await nodes.spent_and_held(workspace_id) == (FITTING * COST, 0)
+    await nodes.assert_balanced()

@@ -1,6 +1,6 @@
 """Two nodes with one Valkey, a stream that is paused in the middle, and callers of its resumable streams.
 
-async with two_nodes(pause, tmp_path, valkey) as (ships, here, there):
+async with two_nodes(pause, tmp_path, valkey) as (nodes, here, there):
     async with await here.connect() as client:
         id, first = await begin(client)
     assert (await send(there, id)).status == 200
@@ -59,9 +59,9 @@ async def two_nodes(
     pause: Pause, tmp_path: Path, valkey: ValkeyServer, more: str = ""
 ) -> AsyncIterator[tuple[Fleet, Gate, Gate]]:
     age(valkey)
-    async with fleet(pause.script, tmp_path, count=2, valkey=valkey, toml=KEYS + more, named=True) as ships:
-        here, there = ships.gates
-        yield ships, here, there
+    async with fleet(pause.script, tmp_path, count=2, valkey=valkey, toml=KEYS + more, named=True) as nodes:
+        here, there = nodes.gateways
+        yield nodes, here, there
         pause.goes_on.set()
 
 

@@ -1,6 +1,6 @@
 """The setups in which money is decided about: one process, or several, with and without a Valkey that they share.
 
-async with fleet_of("nodes", script, tmp_path) as ships: ...
+async with fleet_of("nodes", script, tmp_path) as nodes: ...
 """
 
 from collections.abc import AsyncIterator
@@ -34,5 +34,5 @@ async def fleet_of(variant: str, script: Script, folder: Path, **more: Any) -> A
     count, database, has_valkey = VARIANTS[variant]
     with ExitStack() as stack:
         valkey = stack.enter_context(ValkeyServer()) if has_valkey else None
-        async with fleet(script, folder, count=count, database=database, valkey=valkey, **more) as ships:
-            yield ships
+        async with fleet(script, folder, count=count, database=database, valkey=valkey, **more) as nodes:
+            yield nodes
