@@ -34,7 +34,7 @@ import uvloop
 
 import streamweir
 from bench.lockstep import Caller, Lockstep, lockstep
-from bench.system import BEDROCK_ROUTES, PASSED, RESPONSES_ROUTES, TRANSLATED, Route
+from bench.system import BEDROCK_ROUTES, PASSED, RESPONSES_ROUTES, RESUMABLE, TRANSLATED, Route
 from streamweir.server.telemetry.otel import exporter
 
 FILE = Path(__file__).with_name("count.json")
@@ -47,7 +47,7 @@ WARMING, REPEATS, REQUESTS = 2, 5, 15
 OPEN = 64
 
 PLAIN = PASSED["passed"]
-ROUTES = {**PASSED, **TRANSLATED, **RESPONSES_ROUTES, **BEDROCK_ROUTES}
+ROUTES = {**PASSED, **TRANSLATED, **RESPONSES_ROUTES, **BEDROCK_ROUTES, **RESUMABLE}
 CHUNKS = {f"calls, chunk {name}": route for name, route in ROUTES.items()}
 STREAM, SHORT, HELD = "calls, stream without chunks", "calls, short request", "bytes, open stream"
 TRACED_CHUNK, TRACED_SHORT = "calls, chunk passed, traced", "calls, short request, traced"

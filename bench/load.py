@@ -13,7 +13,7 @@ from time import monotonic
 from typing import Any, NamedTuple
 
 from bench.process import BenchError, busy_s, spawn
-from bench.system import KEY, Route, Setting, System
+from bench.system import Route, Setting, System
 
 Figures = dict[str, float]
 
@@ -60,12 +60,12 @@ class Bench:
         """The file in which the mock writes down who left before the end."""
         return self.folder / "closes"
 
-    def spawn_load(self, system: System | None, *options: object, route: Route | None = None, key: str = KEY) -> "Load":
-        """Without a system the mock itself is asked: the floor of what can be measured."""
+    def spawn_load(self, system: System | None, *options: object, route: Route | None = None, key: str = "") -> "Load":
+        """Without a system the mock itself is asked: the floor of what can be measured. `key`: not the route's."""
         route = route or (Route() if system is None else system.routes["passed"])
         port = self.mock_port if system is None else system.port
-        command = [self.folder / "load", "--port", port, "--key", key, "--path", route.path, "--model", route.model]
-        return Load([str(word) for word in (*command, *options)], self.load_core)
+        command = ["--port", port, "--key", key or route.key, "--path", route.path, "--model", route.model]
+        return Load([str(word) for word in (self.folder / "load", *command, *options)], self.load_core)
 
     def load(self, system: System | None, *options: object, route: Route | None = None) -> dict[str, Any]:
         with self.spawn_load(system, *options, route=route) as load:

@@ -20,7 +20,7 @@ from functools import partial
 from pathlib import Path
 from typing import cast
 
-from bench.system import CHAT, HERE, KEY, LIMITS, QUIET_KEY, RESPONSES, UPSTREAM_KEY, Route, filled
+from bench.system import CHAT, HERE, KEY, LIMITS, QUIET_KEY, RESPONSES, UPSTREAM_KEY, Route, filled, resumable
 from bench.wire import MARK, WHOLE, wires
 from streamweir.config.load import load_config
 from streamweir.config.model import Provider as ProviderConfig
@@ -206,7 +206,7 @@ def request_of(route: Route, *, is_stream: bool) -> bytes:
     options = {"stream": True, **usage} if is_stream else {}
     conversation = "input" if route.path.endswith(RESPONSES) else "messages"
     body = json.dumps({"model": route.model, conversation: messages, **options}).encode()
-    head = f"POST {route.path} HTTP/1.1\r\nhost: gateway\r\nauthorization: Bearer {KEY}\r\n"
+    head = f"POST {route.path} HTTP/1.1\r\nhost: gateway\r\nauthorization: Bearer {route.key}\r\n"
     return f"{head}content-type: application/json\r\ncontent-length: {len(body)}\r\n\r\n".encode() + body
 
 
@@ -216,6 +216,7 @@ def _configuration(port: int, upstream_port: int, telemetry: str) -> str:
     known = {"port": port, "key": KEY, "limits": LIMITS, "store": "sqlite:///streamweir.db", "ca_file": ""}
     upstream = {"scheme": "http", "upstream_port": upstream_port, "upstream_key": UPSTREAM_KEY}
     more = {"quiet_key": QUIET_KEY, "server_limits": server_limits, "telemetry": telemetry}
+    more["resumable"] = resumable(LIMITS)
     return filled((HERE / "streamweir.toml").read_text(), {**known, **upstream, **more})
 
 

@@ -54,12 +54,14 @@ CHUNKS = (
     chunk("Bedrock's Converse to openai", "converse", to_passed=True),
     chunk("Claude on Bedrock passed", "invoke_passed", to_passed=True),
     chunk("Claude on Bedrock to openai", "invoke", to_passed=True),
+    chunk("passed, resumable", "resumable", to_passed=True),
     chunk("TLS to the provider", "tls"),
     chunk("two workers", "workers_2"),
 )
 STREAM = Row("memory per open stream", "KiB", "memory.stream_kib")
 COSTS = (
     *CHUNKS,
+    Row("CPU per chunk, resumable to not resumable", "", "resumable.ratio", 2, has_ratio=False),
     Row("CPU per short buffered request", "us", SHORT),
     Row("added time to first token", "us", ADDED, 0, has_ratio=False),
     STREAM,

@@ -23,6 +23,7 @@ from bench.process import BenchError, Process, free_port
 HERE = Path(__file__).parent
 KEY = f"sk-{secrets.token_hex(16)}"
 QUIET_KEY = f"sk-{secrets.token_hex(16)}"
+RESUMABLE_KEY = f"sk-{secrets.token_hex(16)}"
 UPSTREAM_KEY = f"sk-{secrets.token_hex(16)}"
 CHAT, MESSAGES, RESPONSES = "/v1/chat/completions", "/v1/messages", "/v1/responses"
 STREAMWEIR, WITHOUT_BOOKS, BEFORE, TRACED = "streamweir", "without accounting", "before", "traced"
@@ -36,15 +37,24 @@ budget_usd = 1000000000
 """All that a key can have, and never reached: what is measured is that they are kept."""
 
 
+def resumable(limits: str) -> str:
+    """The key whose streams are kept for callers who come back, and room for all that are open."""
+    key = f'[[keys]]\nname = "resumable"\nkey = "{RESUMABLE_KEY}"\nresumable = true\n{limits}'
+    return f"[streams]\nmax_per_key = 10000\n\n{key}"
+
+
 class Route(NamedTuple):
     """How a caller asks for an answer that the system makes in some way."""
 
     path: str = CHAT
     model: str = "gpt-4o-mini"
+    key: str = KEY
 
 
 PASSED = {"passed": Route()}
 """A relay as such: the only way that every system has."""
+RESUMABLE = {"resumable": Route(key=RESUMABLE_KEY)}
+"""As `passed`, but its callers can come back."""
 TRANSLATED = {
     "translated": Route(model="translated"),
     "opentoken": Route(f"/opentoken{CHAT}", "translated"),
@@ -198,7 +208,7 @@ def own_program() -> str | None:
 def before(setting: Setting) -> System | None:
     """Another build of it, with everything on, from BEFORE=...: what a change has brought, seen in one run."""
     program = os.environ.get("BEFORE")
-    return None if program is None else replace(build(program, setting, has_books=True), name=BEFORE)
+    return None if program is None else replace(build(program, setting, has_books=True, resumes=False), name=BEFORE)
 
 
 def traced(setting: Setting) -> System | None:
@@ -207,7 +217,9 @@ def traced(setting: Setting) -> System | None:
     return None if program is None else replace(build(program, setting, has_books=True, traces=True), name=TRACED)
 
 
-def build(program: str, setting: Setting, *, has_books: bool, traces: bool = False) -> System:
+def build(program: str, setting: Setting, *, has_books: bool, traces: bool = False, resumes: bool = True) -> System:
+    """`resumes`: it knows streams that can be resumed."""
+
     def command(where: Setting, port: int) -> Sequence[str]:
         # What counts for several workers is a Valkey: limits are measured in one worker alone.
         limits = LIMITS if has_books and where.workers == 1 else ""
@@ -217,7 +229,7 @@ def build(program: str, setting: Setting, *, has_books: bool, traces: bool = Fal
         collector = f"http://127.0.0.1:{where.upstream_port}/collector"
         telemetry = f'[telemetry]\nendpoint = "{collector}"' if traces else ""
         more = {"limits": limits, "store": store, "ca_file": ca_file, "server_limits": server_limits}
-        more["telemetry"] = telemetry
+        more |= {"telemetry": telemetry, "resumable": resumable(limits) if resumes else ""}
         config = write_config("streamweir.toml", where, port, more)
         place = ["--listen", f"127.0.0.1:{port}", "--data-dir", str(where.folder / "data")]
         return [program, "serve", "--config", str(config), *place, "--workers", str(where.workers)]
@@ -225,7 +237,7 @@ def build(program: str, setting: Setting, *, has_books: bool, traces: bool = Fal
     version = f"{version_of([program, '--version'])}, Python {sys.version.split()[0]}"
     if not has_books:
         return System(WITHOUT_BOOKS, "", setting, command, scenarios=PLAIN_SCENARIOS)
-    routes = {**PASSED, **TRANSLATED, **RESPONSES_ROUTES, **BEDROCK_ROUTES}
+    routes = {**PASSED, **TRANSLATED, **RESPONSES_ROUTES, **BEDROCK_ROUTES, **(RESUMABLE if resumes else {})}
     return System(STREAMWEIR, version, setting, command, routes, has_workers=True, has_tls=True)
 
 

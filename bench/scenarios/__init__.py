@@ -39,6 +39,7 @@ SCENARIOS = {
     "converse": Scenario(relay.converse),
     "invoke_passed": Scenario(relay.invoke_passed),
     "invoke": Scenario(relay.invoke),
+    "resumable": Scenario(relay.resumable),
     "short": Scenario(whole.short),
     "first_text": Scenario(delay.first_text, direct=delay.first_text),
     "cancel": Scenario(delay.cancel, direct=delay.cancel),

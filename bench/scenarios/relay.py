@@ -98,6 +98,19 @@ def invoke(bench: Bench, system: System) -> Figures:
     return lockstep(bench, system, "invoke")
 
 
+def resumable(bench: Bench, system: System) -> Figures:
+    """As `passed`, with streams that callers can come back to, so that all frames are kept in memory. `ratio`: to those
+    of streams that are not kept, measured just before."""
+    if "resumable" not in system.routes:
+        return {}
+    plain, kept = lockstep(bench, system, "passed"), lockstep(bench, system, "resumable")
+    return {
+        **kept,
+        "ratio": kept["chunk_cpu_us"] / plain["chunk_cpu_us"],
+        "others": max(plain["others"], kept["others"]),
+    }
+
+
 def tls(bench: Bench, system: System) -> Figures:
     """As `passed`, with TLS to the provider, whose certificate is checked."""
     if bench.tls is None or not system.has_tls:
