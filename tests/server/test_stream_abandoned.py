@@ -100,6 +100,8 @@ async def test_memory_is_bounded_and_streams_that_are_read_go_on(seed: int, tmp_
         await until(lambda: all(reader.events for reader in readers))
         upstream.goes_on.set()
         await until(lambda: all(len(reader.events) == len(FRAMES) - 4 for reader in readers))
+        running = streams.table._of_request.values()
+        await until(lambda: all(each.frames is None or each.frames.events == len(FRAMES) - 4 for each in running))
         given_up = dict(streams._given_up)
         assert given_up["total_bytes"] > COUNT // 2, "there was not enough memory"  # type: ignore[index]
         longest = max(map(len, FRAMES)) + FRAME_BYTES

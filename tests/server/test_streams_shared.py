@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from streamweir.core.errors import GatewayFault
 from streamweir.core.verdict import Verdict
 from support.answers import TEXTS, error_body, openai_whole
 from support.fleet import fleet
@@ -283,6 +284,28 @@ async def test_a_draining_node_sends_its_callers_to_another_and_reads_on(tmp_pat
         records = await here.settled(2)
         assert [record.verdict for record in records] == [Verdict.COMPLETED] * 2
         assert sorted(record.resumed or 0 for record in records) == [0, 1]
+
+
+async def test_a_stream_that_is_left_after_the_drain_ends_with_an_error_at_other_nodes(
+    tmp_path: Path, valkey: ValkeyServer
+) -> None:
+    """Its provider never ends. The reader is at another node by then."""
+    pause = Pause()
+    async with two_nodes(pause, tmp_path, valkey) as (_, here, there):
+        async with await here.connect() as client, await there.connect() as reader:
+            id, first = await begin(client)
+            here.gateway.stop_admitting()
+            assert await client.rest() == b""
+            assert (await come_back(reader, id)).status == 200
+            assert await read_to(reader, TEXTS[1].encode()) == first
+            await until(lambda: len(readers_of(here, id)) == 1)
+            here.gateway.end_streams(GatewayFault("server_shutting_down", "The gateway is stopping."))
+            rest = await reader.rest()
+            assert b"server_shutting_down" in rest
+            assert rest.endswith(b"data: [DONE]\n\n")
+        (record,) = await here.settled()
+        assert (record.verdict, record.resumed) == (Verdict.SHUTDOWN, 1)
+        assert (await send(there, id)).body == first + rest
 
 
 async def test_a_draining_node_keeps_its_callers_if_nobody_else_serves(tmp_path: Path, valkey: ValkeyServer) -> None:
