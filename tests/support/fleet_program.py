@@ -8,8 +8,12 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from support.serve_process import PROGRAM, Program
+from streamweir.server.accounting.intervals import Intervals
+from support.serve_process import Program, program
 from support.valkey import free_port
+
+NODE = program(stream_lease_s=Intervals().stream_lease_s)
+"""With the deadlines of tests, but for the time after which a node counts as dead: what that costs is measured."""
 
 
 class FleetNode:
@@ -24,7 +28,7 @@ class FleetNode:
     async def start(self) -> None:
         listen = f"{self.address[0]}:{self.address[1]}"
         process = await asyncio.create_subprocess_exec(
-            *PROGRAM,
+            *NODE,
             *self.words,
             "--listen",
             listen,

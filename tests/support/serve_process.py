@@ -34,12 +34,14 @@ BEGUN = openai_stream(TEXTS[:2], usage=None, finish=None, done=False)
 BEGUN_TEXT = "".join(TEXTS[:2])
 REST = openai_stream(TEXTS[2:])
 
-PROGRAM = [
-    *(sys.executable, "-P", "-c"),
-    "from support.program_deadlines import use_long_deadlines as f; f(); from streamweir.cli.main import main; main()",
-    "serve",
-]
-"""With the deadlines of tests, but for workers: these are processes of their own."""
+
+def program(**intervals: float) -> list[str]:
+    """With the deadlines of tests, but for `intervals`, and for workers: these are processes of their own."""
+    deadlines = f"from support.program_deadlines import use_long_deadlines; use_long_deadlines(**{intervals})"
+    return [sys.executable, "-P", "-c", f"{deadlines}; from streamweir.cli.main import main; main()", "serve"]
+
+
+PROGRAM = program()
 Event = dict[str, Any]
 
 
