@@ -127,6 +127,7 @@ CLAIMS = (
             against("invoke.chunk_cpu_us", theirs=PASSED),
         ),
     ),
+    Claim("CPU per chunk of a resumable stream against another", 1.2, "x", (own("resumable.ratio"),)),
     Claim("CPU per short buffered request", 7, "x nginx", (against(SHORT),)),
     Claim("added time to first token, one stream at a time, median", 0.5, "ms", (own(ADDED, 1e-3),)),
     Claim("memory per open idle stream", 12, "KiB", (own("memory.stream_kib"),)),

@@ -43,6 +43,7 @@ def full_record(**changed: float) -> Record:
         "converse.chunk_cpu_us": 12.0,
         "invoke_passed.chunk_cpu_us": 11.0,
         "invoke.chunk_cpu_us": 13.0,
+        "resumable.ratio": 1.1,
         "short.request_cpu_us": 100.0,
         "first_text.first_text_us": 50_500.0,
         "memory.stream_kib": 11.0,
@@ -126,8 +127,8 @@ def test_a_noisy_machine_is_reported() -> None:
     assert "Other programs took up to 30% of the measured core" in markdown(record)
 
 
-def test_there_are_twenty_two_claims_and_all_can_be_kept() -> None:
-    assert verdicts(full_record()) == [Verdict.KEPT] * len(CLAIMS) == [Verdict.KEPT] * 22
+def test_there_are_twenty_three_claims_and_all_can_be_kept() -> None:
+    assert verdicts(full_record()) == [Verdict.KEPT] * len(CLAIMS) == [Verdict.KEPT] * 23
 
 
 @pytest.mark.parametrize(
@@ -147,6 +148,7 @@ def test_there_are_twenty_two_claims_and_all_can_be_kept() -> None:
         ),
         ("responses__chunk_cpu_us", 17.6, "CPU per chunk, lockstep, Responses to openai or openai to Responses"),
         *((f"{scenario}__chunk_cpu_us", 15.1, BEDROCK) for scenario in ("converse", "invoke_passed", "invoke")),
+        ("resumable__ratio", 1.21, "CPU per chunk of a resumable stream against another"),
         ("short__request_cpu_us", 140.1, "CPU per short buffered request"),
         ("first_text__first_text_us", 50_601, "added time to first token, one stream at a time, median"),
         ("memory__stream_kib", 12.1, "memory per open idle stream"),
