@@ -24,7 +24,7 @@ from support.accounting_gateway import (
     set_clock,
 )
 from support.answers import TEXTS, error_body, openai_frames, openai_stream, openai_whole
-from support.gateway import chat_request, text_of, until
+from support.gateway import chat_request, gateway_to, text_of, until
 from support.raw_client import Reply
 from support.script import End, Fin, Hang, Head, Script, Send, Step, Wait, in_turn, stream, whole
 
@@ -169,6 +169,29 @@ async def test_the_same_body_in_another_api_is_another_request(tmp_path: Path) -
         assert (await ask(setup, secret, dialect="openai")).status == 200
         other = await ask(setup, secret, dialect="opentoken")
         assert (other.status, error_of(other)["message"]) == (409, REUSED)
+
+
+@pytest.mark.parametrize("dialect", ["openai", "opentoken"])
+async def test_without_a_database_another_request_is_refused_while_the_first_one_is_known(dialect: str) -> None:
+    go_on = asyncio.Event()
+    body = b'{"model": "up/m", "messages": [{"role": "user", "content": "Hello"}]}'
+    async with gateway_to([Wait(go_on), *whole(openai_whole())]) as (gate, up):
+
+        async def ask_with(body: bytes, dialect: str = "openai") -> Reply:
+            async with await gate.connect() as client:
+                await client.send(chat_request(path=path_of(dialect), body=body, headers=(("idempotency-key", ONCE),)))
+                return await client.response()
+
+        first = asyncio.ensure_future(ask_with(body))
+        await up.seen(1)
+        other = body.replace(b" ", b"") if dialect == "openai" else body
+        for _ in range(2):
+            reply = await ask_with(other, dialect)
+            assert (reply.status, error_of(reply)["message"]) == (409, REUSED)
+            go_on.set()
+            assert (await first).status == 200
+        assert (await ask_with(body)).header("idempotent-replayed") == "true"
+        assert len(up.requests) == 1
 
 
 @pytest.mark.parametrize("is_stream", [False, True])

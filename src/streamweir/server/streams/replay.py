@@ -76,6 +76,9 @@ class Replay:
     ) -> _Opened:
         """Reserves money for it. Raises `AnsweredElsewhere`, `Refusal`, or `GatewayFault` if it is not known whether an
         answer is kept. `max_s`: how long the caller waits."""
+        if self._stream is not None and self._table.is_reused(self._stream.head.key_id, self.idempotency):
+            message = "This Idempotency-Key was used for another request."  # known without a database, too
+            raise Refusal(CallerError("idempotency_key_reused", message))
         until, wait_s = time.monotonic() + min(self._longest_s, max_s or self._longest_s), _FIRST_WAIT_S
         while True:
             await self._find()

@@ -76,6 +76,7 @@ class ResumableStream:
         "gaps",
         "gone",
         "head",
+        "is_admitted",
         "is_replayable",
         "more_headers",
         "on_drained",
@@ -104,8 +105,8 @@ class ResumableStream:
         """When nobody read it, by the loop's clock."""
         self.resumed = 0
         """How often somebody came back, or came in addition."""
-        self.is_replayable = False
-        """A repeat with the same `Idempotency-Key` gets it."""
+        self.is_replayable = self.is_admitted = False
+        """A repeat with the same `Idempotency-Key` gets it; and it is certain that it is the first one."""
         self.started = self.over = self.full = self._is_stream = False
         self.gone = response.gone
         self.more_headers: Headers = ()

@@ -98,6 +98,7 @@ class StreamTable:
 
     def admitted(self, stream: ResumableStream) -> None:
         """No other request has used its `Idempotency-Key`."""
+        stream.is_admitted = True
         if (idempotency := stream.head.idempotency) is not None and stream.is_replayable:
             self._replayed[stream.head.key_id, idempotency.key] = stream
 
@@ -113,6 +114,11 @@ class StreamTable:
             stream.attach(Reader(response, has_ids=_wants_ids(request, stream), is_replay=True), 0)
             return True
         return False
+
+    def is_reused(self, key_id: str, idempotency: Idempotency) -> bool:
+        """Whether another request was sent with this `Idempotency-Key`, and its answer is kept or still to come."""
+        stream = self._replayed.get((key_id, idempotency.key))
+        return stream is not None and stream.is_admitted and stream.head.idempotency != idempotency
 
     def why_not_replayed(self, key_id: str, idempotency: Idempotency) -> str:
         """Why the answer to a request that is repeated is not kept. Empty: that is not known here."""
