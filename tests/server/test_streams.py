@@ -4,10 +4,13 @@ Cuts at every place, in every API, are in `test_stream_cuts`; hostile callers in
 """
 
 import asyncio
+from pathlib import Path
 
 import pytest
 
 from streamweir.core.verdict import Verdict
+from streamweir.pipeline.settlement import UsageSource
+from support.accounting_gateway import MILLI, keeping
 from support.answers import TEXTS, openai_frames, openai_stream
 from support.gateway import KEY, Gate, chat_request, gateway_to, text_of, until
 from support.raw_client import RawClient, Reply
@@ -140,6 +143,44 @@ async def test_a_caller_that_does_not_come_back_in_time_has_left() -> None:
         reply = await read(gate, id, "?after=3")
         assert reply.status == 410
         assert b"stream_not_resumable" in reply.body
+
+
+async def test_a_provider_that_bills_on_is_read_to_its_end_after_the_time_to_come_back() -> None:
+    pause = Pause()
+    bills_on = "cancel_stops_billing = false"
+    async with gateway_to(pause.script, SHORT_GRACE + KEYS, provider=bills_on) as (gate, up):
+        async with await gate.connect() as client:
+            id = await begin(client)
+            await read_events(client, 3)
+            client.close()
+        await until(lambda: gate.gateway.abandoned == 1)
+        assert (await read(gate, id)).status == 410, "its events are not kept for anybody"
+        pause.goes_on.set()
+        (record,) = await gate.settled()
+        assert (record.verdict, record.usage_source) == (Verdict.CLIENT_GONE, UsageSource.PROVIDER)
+        assert up.aborts == []
+
+
+async def test_a_budget_that_is_used_up_while_nobody_reads_ends_the_stream_with_its_error(tmp_path: Path) -> None:
+    go_on = asyncio.Event()
+    frames = openai_frames(["word "] * 400, usage=(7, 400))
+    script: list[Step] = [Head(), Send(b"".join(frames[:3])), Wait(go_on), *map(Send, frames[3:]), End()]
+    async with keeping(script, tmp_path) as setup:
+        gate, secret = setup.gate, await setup.new_key(budget_nano=400 * MILLI)
+        async with await gate.connect() as client:
+            await client.send(chat_request(model="m", key=secret, stream=True, headers=ASKS))
+            id = (await client.head()).header("x-streamweir-stream") or ""
+            await read_events(client, 2)
+            client.close()
+        await until(lambda: gate.gateway._streams.table.counts().away == 1)
+        go_on.set()
+        row = await setup.row()
+        assert (row.error, row.resumed, row.reader_gap_count) == ("budget_exceeded", 0, 1)
+        reply = await read(gate, id, key=secret)
+        assert b"budget_exceeded" in reply.body
+        assert reply.body.endswith(b"data: [DONE]\n\n")
+        spent, held = await setup.spent_and_held()
+        assert (spent, held) == (row.price, 0)
 
 
 async def test_two_readers_follow_one_stream() -> None:
