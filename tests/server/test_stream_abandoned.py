@@ -156,6 +156,8 @@ class Watched:
 PROGRAM_TOML = """
 [store]
 url = "sqlite:///streamweir.db"
+[server]
+metrics_public = true
 [server.limits]  # of a machine that may be busy with something else
 turn_s = 60
 lag_s = 60
@@ -224,7 +226,7 @@ async def test_a_process_stays_within_its_bound_and_settles_a_thousand_abandoned
 
 def settled(folder: Path) -> list[tuple[str, bool]]:
     """Of each request the verdict, and whether its resumability was given up."""
-    with sqlite3.connect(f"file:{folder / 'streamweir.db'}?mode=ro", uri=True) as database:
+    with sqlite3.connect(f"file:{folder / 'data' / 'streamweir.db'}?mode=ro", uri=True) as database:
         rows = database.execute("SELECT verdict, flags FROM requests").fetchall()
     database.close()
     return [(verdict, "resume_given_up" in (flags or "")) for verdict, flags in rows]
