@@ -13,6 +13,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from streamweir.store.db.postgres import PostgresStore
 
 _first: list[Engine] = []
+_initialized: list[Any] = []
 _dialect: Any = asyncpg.dialect
 _make_engine = PostgresStore._make_engine
 _initialize = _dialect.initialize
@@ -34,7 +35,9 @@ def _make_sharing_engine(store: PostgresStore, settings: dict[str, str], size: i
 
 
 def _initialize_once(dialect: Any, connection: Any) -> None:
-    """It is called for the dialect that an engine was made with."""
+    """It is called for the dialect that an engine was made with. Stores that are opened at the same time all do it, for
+    the first of them may not be done."""
     shared = _first[0].dialect if _first else dialect
-    if shared.server_version_info is None:
+    if shared not in _initialized:
         _initialize(shared, connection)
+        _initialized.append(shared)
