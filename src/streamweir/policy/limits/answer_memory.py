@@ -22,7 +22,8 @@ _SHOWN_ANSWERS, _SHOWN_TOKENS = 32, 32_768
 """So many in a row, with so many tokens together, before the next may be cut by what is seen of it."""
 _MIN_BYTES_PER_TOKEN = 2
 """An answer with less text for each token that was billed was not shown completely."""
-_UNCOUNTED_TOKENS = 16
+UNCOUNTED_TOKENS = 16
+"""So many of an answer need not be seen: they may be of its form, and not of its text."""
 _SAFE_PART = 0.75
 """Of the fewest bytes per token that were seen: so many are expected of the next answer."""
 _GROWTH = 2
@@ -44,23 +45,29 @@ class AnswerMemory:
         self._lengths: OrderedDict[tuple[str, str, bool], deque[int]] = OrderedDict()
 
     def note(self, key_id: str, model: str, tokens: int, shown_bytes: int, *, reasons: bool) -> None:
-        """An answer is complete. `tokens`: as the provider has reported them."""
-        known = self._models.get((model, reasons))
+        """An answer is complete. `tokens`: as the provider has reported them. `shown_bytes`: not used if it has at most
+        `UNCOUNTED_TOKENS`."""
+        if tokens > UNCOUNTED_TOKENS:
+            self._note_shown((model, reasons), tokens, shown_bytes)
+        key = key_id, model, reasons
+        lengths = self._lengths.get(key)
+        if lengths is None:
+            lengths = self._lengths[key] = deque(maxlen=_LENGTHS)
+            _bound(self._lengths, _MAX_KEYS)
+        else:
+            self._lengths.move_to_end(key)
+        lengths.append(tokens)
+
+    def _note_shown(self, key: tuple[str, bool], tokens: int, shown_bytes: int) -> None:
+        known = self._models.get(key)
         if known is None:
-            known = self._models[model, reasons] = _Model()
+            known = self._models[key] = _Model()
             _bound(self._models, _MAX_MODELS)
-        if tokens > shown_bytes // _MIN_BYTES_PER_TOKEN + _UNCOUNTED_TOKENS:
+        if tokens > shown_bytes // _MIN_BYTES_PER_TOKEN + UNCOUNTED_TOKENS:
             known.answers = known.tokens = 0
         elif tokens >= _MIN_EVIDENCE:
             known.answers, known.tokens = known.answers + 1, known.tokens + tokens
             known.densities.append(shown_bytes / tokens)
-        lengths = self._lengths.get((key_id, model, reasons))
-        if lengths is None:
-            lengths = self._lengths[key_id, model, reasons] = deque(maxlen=_LENGTHS)
-            _bound(self._lengths, _MAX_KEYS)
-        else:
-            self._lengths.move_to_end((key_id, model, reasons))
-        lengths.append(tokens)
 
     def is_shown(self, model: str, *, reasons: bool) -> bool:
         """Whether everything that the last answers cost was seen, of so many that the next is expected to be alike."""

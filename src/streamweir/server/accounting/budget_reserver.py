@@ -23,7 +23,7 @@ from streamweir.core.errors import CallerError, GatewayFault
 from streamweir.core.verdict import Verdict
 from streamweir.pipeline.answer_count import MAX_BYTES_PER_TOKEN
 from streamweir.pipeline.settlement import UsageSource
-from streamweir.policy.limits.answer_memory import AnswerMemory
+from streamweir.policy.limits.answer_memory import UNCOUNTED_TOKENS, AnswerMemory
 from streamweir.policy.limits.limit_request import Decision, LimitRequest, headers_of
 from streamweir.policy.limits.reserve import (
     Need,
@@ -173,6 +173,7 @@ class BudgetReserver:
         tightest = min(search.states, key=lambda state: state.free)
         if not search.is_shortened and not need.is_cuttable:
             search.is_shortened = True
+            need = search.need = structs.replace(need, expected=self._expected(need, request))
             shortened = shortened_size(need, quote, tightest.free, search.prompt)
             if shortened is not None:
                 search.wanted = shortened
@@ -312,9 +313,12 @@ class BudgetReserver:
             or record.verdict not in _COMPLETE
         ):
             return
-        key_id, model = reservation.hold.key_id, reservation.request.model
-        seen_in_time = 0 if reservation.came_at_once or "over_reserved" in record.flags else shown_bytes()
-        self.memory.note(key_id, model, usage.completion_tokens, seen_in_time, reasons=reservation.reasons)
+        key_id, model, tokens = reservation.hold.key_id, reservation.request.model, usage.completion_tokens
+        if tokens <= UNCOUNTED_TOKENS or reservation.came_at_once or "over_reserved" in record.flags:
+            seen_in_time = 0
+        else:
+            seen_in_time = shown_bytes()
+        self.memory.note(key_id, model, tokens, seen_in_time, reasons=reservation.reasons)
 
     def _measured(self, request: ReservationRequest) -> Need:
         if request.measure is None:
@@ -327,13 +331,16 @@ class BudgetReserver:
         return request.measure.need(self._hold_tokens)
 
     def _informed(self, need: Need, request: ReservationRequest) -> Need:
-        """With what the last answers say about the next. `need`: as measured."""
-        memory = self.memory
-        expected = memory.expected_tokens(request.key.id, request.model, reasons=need.reasons)
+        """With what the last answers say about the next, if it can be cut. `need`: as measured."""
         may_cut = request.stream and need.never_hides and not need.extra_output
-        if may_cut and memory.is_shown(request.model, reasons=need.reasons):
-            return structs.replace(need, is_cuttable=True, first=self._hold_tokens, expected=expected)
-        return need if expected is None else structs.replace(need, expected=expected)
+        if may_cut and self.memory.is_shown(request.model, reasons=need.reasons):
+            return structs.replace(
+                need, is_cuttable=True, first=self._hold_tokens, expected=self._expected(need, request)
+            )
+        return need
+
+    def _expected(self, need: Need, request: ReservationRequest) -> int | None:
+        return self.memory.expected_tokens(request.key.id, request.model, reasons=need.reasons)
 
     def bytes_per_token(self, model: str, *, reasons: bool) -> float:
         return self.memory.bytes_per_token(model, reasons=reasons)

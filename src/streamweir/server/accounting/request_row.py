@@ -52,7 +52,7 @@ def row_of(record: RequestRecord, instance: str) -> Row:
         at_ms=record.at_ms,
         instance=instance,
         status=record.status,
-        verdict=record.verdict.value if record.verdict is not None else "",
+        verdict=record.verdict._value_ if record.verdict is not None else "",  # `value` is a call in Python
         duration_ms=round(record.duration_s * 1000),
         stream=record.stream,
         attempts=_attempts(record),
@@ -84,7 +84,7 @@ def _add_money(row: Row, record: RequestRecord) -> None:
         row.prompt_tokens, row.completion_tokens = usage.prompt_tokens, usage.completion_tokens
         row.usage = _buckets(usage)
     if record.usage_source is not None:
-        row.usage_source = record.usage_source.value
+        row.usage_source = record.usage_source._value_
     if record.service_tier is not None:
         row.service_tier = clean(record.service_tier, MAX_NAME_LENGTH)
 

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from email.utils import formatdate
 from functools import lru_cache
 from http import HTTPStatus
+from operator import itemgetter
 from typing import Protocol
 
 from streamweir.core.errors import StreamweirError
@@ -26,6 +27,7 @@ _MAX_JOINED_BYTES = 64 * 1024
 """A larger body is written separately, to avoid a copy."""
 _NOT_TOKEN = re.compile(r"[^!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _NOT_VALUE = re.compile(r"[^\t -~\x80-\xff]+")
+_value_of: Callable[[tuple[str, str]], str] = itemgetter(1)
 _STATUS_LINES = {int(status): f"HTTP/1.1 {int(status)} {status.phrase}\r\n" for status in HTTPStatus}
 _STATUS_LINES[426] += "upgrade: HTTP/1.1\r\n"
 """Such an answer must name the protocol to use (RFC 9110, 15.5.22)."""
@@ -209,14 +211,17 @@ class HttpResponse:
         return len(answer.body)
 
     def _head(self, status: int, headers: Headers, framing: str) -> bytes:
-        lines = [_STATUS_LINES.get(status) or f"HTTP/1.1 {status} \r\n"]
-        for name, value in headers + self.more_headers:
+        if self.more_headers:
+            headers += self.more_headers
+        values = "".join(map(_value_of, headers))
+        is_clean = values.isascii() and values.isprintable()  # nearly always, so not each by itself
+        head = _STATUS_LINES.get(status) or f"HTTP/1.1 {status} \r\n"
+        for name, value in headers:
             if clean_name := _clean_name(name):
-                clean_value = value if value.isascii() and value.isprintable() else _NOT_VALUE.sub("", value)
-                lines.append(f"{clean_name}: {clean_value}\r\n")
+                head += f"{clean_name}: {value if is_clean else _NOT_VALUE.sub('', value)}\r\n"
         closing = "connection: close\r\n" if self._transport.before_head() else ""
-        lines.append(f"date: {_date(int(time.time()))}\r\nx-request-id: {self._id}\r\n{closing}{framing}\r\n")
-        return "".join(lines).encode("latin-1")
+        head += f"date: {_date(int(time.time()))}\r\nx-request-id: {self._id}\r\n{closing}{framing}\r\n"
+        return head.encode("latin-1")
 
 
 @lru_cache(maxsize=256)

@@ -105,7 +105,8 @@ class Downstream:
 
     def finish(self, out: bytes, now: float) -> None:
         """Writes what was kept, then the last bytes. A whole answer is written here only."""
-        response, last = self._response, b"".join([*self.take(), out])
+        response, kept = self._response, self.take()
+        last = b"".join([*kept, out]) if kept else out
         self.wrote_at = now
         self.bytes_out += len(last)
         if not self._is_stream:

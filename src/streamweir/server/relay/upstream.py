@@ -129,5 +129,7 @@ def _unreadable(code: str, message: str, headers: Mapping[str, str], name: str) 
 
 
 def _is_readable(content_type: str) -> bool:
+    if content_type in _READABLE:  # nearly always
+        return True
     kind = content_type.partition(";")[0].strip().lower()
     return not kind or kind in _READABLE or kind.endswith("+json")

@@ -70,7 +70,8 @@ class OutputAllowance:
         if reservation.allowance is not None or reservation.rate_tokens is not None:
             count = self._vocabularies.counter(target.model) if reservation.choices == 1 else None
             answer = AnswerCount(meter.record, count, reservation.bytes_per_token)
-            answer.is_over_limit = answer.is_rough = reservation.is_sliced
+            if reservation.is_sliced:
+                answer.is_over_limit = answer.is_rough = True
             relay.exceeds = answer.exceeds
             relay.on_overrun = partial(self._overrun, relay, answer)
             if reservation.allowance is not None:
@@ -88,8 +89,11 @@ class OutputAllowance:
 
     def _set_mark(self, relay: Relay) -> None:
         """The length at which the relay calls back."""
-        mark, rate_tokens = self._money_mark(), self._reservation.rate_tokens
-        slack = self._early_tokens() // 2 if self._reservation.is_sliced and not self._has_asked else 0
+        reservation = self._reservation
+        mark, slack, rate_tokens = reservation.allowance, 0, reservation.rate_tokens
+        if reservation.is_sliced:
+            mark = self._money_mark()
+            slack = 0 if self._has_asked else self._early_tokens() // 2
         if rate_tokens is not None and (mark is None or rate_tokens < mark):
             mark, slack = rate_tokens, rate_tokens // 2
         relay.set_allowance(mark, slack)

@@ -301,7 +301,7 @@ class RequestHandler:
             quote=cover_searches(quote, chat),
             quote_text=quote_text,
             prompt_tokens=estimate_prompt(chat),
-            output_tokens=max_output_tokens(chat, runtime.model_limits.of(route).longest),
+            output_tokens=max_output_tokens(chat, measure.limits.longest),
             service_tier=chat.service_tier,
             idempotency=None if self.replay is None else self.replay.idempotency.digests,
             attribution=self.record.attribution,

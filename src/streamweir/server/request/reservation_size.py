@@ -28,7 +28,17 @@ _USUAL_MEDIA_DIVISOR = 8
 class ReservationSize:
     """The size for one request. Nothing is measured before it is needed."""
 
-    __slots__ = ("_answers", "_body_bytes", "_bound", "_chat", "_parser", "_route", "_runtime", "_vocabularies")
+    __slots__ = (
+        "_answers",
+        "_body_bytes",
+        "_bound",
+        "_chat",
+        "_parser",
+        "_route",
+        "_runtime",
+        "_vocabularies",
+        "limits",
+    )
 
     def __init__(
         self,
@@ -44,6 +54,7 @@ class ReservationSize:
         self._vocabularies = vocabularies
         self._parser = parser
         self._route = route
+        self.limits = runtime.model_limits.of(route)
         self._chat = chat
         self._body_bytes = body_bytes
         self._bound: PromptBound | None = None
@@ -51,7 +62,7 @@ class ReservationSize:
 
     def need(self, hold_tokens: int) -> Need:
         """`hold_tokens`: for an answer without a limit, if the remaining budget is not known."""
-        chat, limits, store = self._chat, self._runtime.model_limits.of(self._route), self._runtime.config.store
+        chat, limits, store = self._chat, self.limits, self._runtime.config.store
         bound = bound_of(chat, self._body_bytes, limits.image_tokens, links_are_images=limits.links_are_images)
         self._bound = bound
         choices, limit, budget = choices_of(chat), chat.max_output_tokens, thinking_budget(chat)
@@ -89,11 +100,7 @@ class ReservationSize:
             return None
         loop = asyncio.get_running_loop()
         tokens = await loop.run_in_executor(self._parser, self._count, models)
-        return (
-            None
-            if tokens is None
-            else bound.by_count(tokens, self._runtime.model_limits.of(self._route).largest_window)
-        )
+        return None if tokens is None else bound.by_count(tokens, self.limits.largest_window)
 
     def _models(self) -> list[str]:
         routes = (self._route, *self._route.reachable)

@@ -4,6 +4,7 @@ Never what was said: numbers, modes and names alone, and of a refusal the gatewa
 they are sanitized, shortened, and at most so many.
 """
 
+from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -36,6 +37,8 @@ _AS_SENT = frozenset(
         "seed",
     }
 )
+_NO_PARAMETERS = frozenset({"model", "messages", "stream", "stream_options", "user"})
+"""The members of a body of chat completions that are not parameters."""
 
 
 class _Sent(Struct):
@@ -66,6 +69,8 @@ def refusal_of(error: StreamweirError, *, has_content: bool) -> str:
 
 
 def parameters_of(chat: ChatRequest) -> str:
+    if chat.api == "chat" and chat.native is None and _NO_PARAMETERS.issuperset(chat.body):
+        return _only_messages(len(chat.messages))  # most requests, and as good as always with the same number
     found: dict[str, Any] = {}
     for name in _AS_SENT.intersection(chat.body):  # a request has only a few of them
         value = getattr(chat, name)
@@ -95,6 +100,11 @@ def parameters_of(chat: ChatRequest) -> str:
         found["dimensions"] = embedding.dimensions
     messages = len(embedding.inputs) if embedding is not None else len(chat.messages)
     return jsonio.encode(ParametersView(messages=messages, **found)).decode()
+
+
+@lru_cache(maxsize=256)
+def _only_messages(count: int) -> str:
+    return jsonio.encode(ParametersView(messages=count)).decode()
 
 
 def _add_reasoning(found: dict[str, Any], reasoning: Reasoning) -> None:
