@@ -113,6 +113,8 @@ class Record(Struct):
     finish_inferred: bool = False
     """A choice has no finish, but the answer is complete."""
     bounds: UsageBounds | None = None
+    plausible: Usage | None = None
+    """The last report that was plausible. It remains so: what is received only becomes more."""
     secrets: Collection[str] = ()
     price_of: Callable[[Usage], float | None] | None = None
     """What the caller pays for a usage, in dollars, if it is shown that."""
@@ -131,8 +133,12 @@ class Record(Struct):
 
     def is_plausible(self, usage: Usage, pending: int = 0) -> bool:
         """`pending`: the number of characters of the answer that are not in this record yet."""
-        written = self.written + pending
-        return self.bounds is None or is_possible(usage, self.bounds, _MAX_BYTES_PER_CHARACTER * written)
+        if self.bounds is None or usage is self.plausible:
+            return True
+        if not is_possible(usage, self.bounds, _MAX_BYTES_PER_CHARACTER * (self.written + pending)):
+            return False
+        self.plausible = usage
+        return True
 
     def flags(self) -> tuple[str, ...]:
         if not (self.anomaly or self.missing_done or self.junk_after_done or self.finish_inferred):

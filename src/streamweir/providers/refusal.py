@@ -30,6 +30,7 @@ _ID_HEADERS = (
     "x-trace-id",
     "cf-ray",  # Cloudflare, in front of many of them
 )
+_IS_ID_HEADER = frozenset(_ID_HEADERS)
 _NOT_IN_IDS = re.compile(r"[^\x21-\x7e]+")
 _MAX_TEXT_BYTES = 8192
 _TITLE = re.compile(r"<title[^<>]*>([^<]+)</title", re.IGNORECASE)
@@ -37,6 +38,8 @@ _TAG = re.compile(r"<(?:script|style)\b[^<>]*>[^<]*|<[^<>]*>", re.IGNORECASE)
 
 
 def request_id_in(headers: Mapping[str, str]) -> str | None:
+    if _IS_ID_HEADER.isdisjoint(headers):
+        return None
     for name in _ID_HEADERS:
         if name in headers:
             return _NOT_IN_IDS.sub("", headers[name])[:MAX_ID_LENGTH] or None

@@ -147,13 +147,17 @@ def _outside_strings(data: bytes) -> bytes:
     return b"".join(data.split(b'"')[::2])
 
 
-def _count_keys(value: dict[str, Any] | list[Any], levels: int) -> int:
-    """The keys of `value` and of everything inside it. Raises if that is too deep, or if an object has too many."""
-    count = len(value) if type(value) is dict else 0
+def _count_keys(value: Any, levels: int) -> int:
+    """The keys of `value` (an object or a list) and of everything inside it. Raises if that is too deep, or if an
+    object has too many."""
+    count, elements = 0, value
+    if type(value) is dict:
+        count, elements = len(value), value.values()
     if count > MAX_KEYS or not levels:
         raise RecursionError
-    for inner in value.values() if type(value) is dict else value:
-        if type(inner) is dict or type(inner) is list:
+    for inner in elements:
+        kind = type(inner)
+        if kind is dict or kind is list:
             count += _count_keys(inner, levels - 1)
     return count
 

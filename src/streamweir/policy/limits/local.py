@@ -362,7 +362,8 @@ class LocalLimits:
                 account.used = used if (used := account.used + amount) > 0 else 0
                 account.open_reservations = count if (count := account.open_reservations + open_reservations) > 0 else 0
                 account.held = rest if (rest := account.held + held) > 0 else 0
-                account.planned = plan if (plan := account.planned + planned) > 0 else 0
+                if planned:  # of answers that can be cut only
+                    account.planned = plan if (plan := account.planned + planned) > 0 else 0
             elif name in self._missed:
                 self._missed[name] += 1
 

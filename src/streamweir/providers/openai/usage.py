@@ -119,15 +119,24 @@ def read_usage(report: Report) -> Usage | None:
     written_1h = (
         reported_usage.cache_creation.ephemeral_1h_input_tokens if reported_usage.cache_creation is not None else None
     )
-    written_1h, prompt_left = take_at_most(written_1h, prompt_left)
-    written_5m, prompt_left = take_at_most(_written(reported_usage, in_prompt, written_1h), prompt_left)
-    audio_input, prompt_left = take_at_most(_audio_input(in_prompt), prompt_left)
+    if written_1h is not None:
+        written_1h, prompt_left = take_at_most(written_1h, prompt_left)
+    written_5m = _written(reported_usage, in_prompt, written_1h)
+    if written_5m is not None:
+        written_5m, prompt_left = take_at_most(written_5m, prompt_left)
+    audio_input = _audio_input(in_prompt) if in_prompt.audio_tokens is not None else None
+    if audio_input is not None:
+        audio_input, prompt_left = take_at_most(audio_input, prompt_left)
     image_input = in_prompt.image_tokens
     if image_input is not None:
         image_input, prompt_left = take_at_most(image_input, prompt_left)
 
-    reasoning, completion_left = take_at_most(reasoning, completion)
-    audio_output, completion_left = take_at_most(in_completion.audio_tokens, completion_left)
+    completion_left = completion
+    if reasoning is not None:
+        reasoning, completion_left = take_at_most(reasoning, completion_left)
+    audio_output = in_completion.audio_tokens
+    if audio_output is not None:
+        audio_output, completion_left = take_at_most(audio_output, completion_left)
     image_output = in_completion.image_tokens
     if image_output is not None:
         image_output, completion_left = take_at_most(image_output, completion_left)

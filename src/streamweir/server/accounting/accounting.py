@@ -184,9 +184,7 @@ class Accounting:
             record.flags += ("over_reserved",)  # the provider has billed more than it was allowed to
         record.settled_s = time.monotonic() - record.arrived_s
         record.workspace_id = reservation.workspace_id
-        self._limiter.settle(
-            reservation.hold.request_id, usage.total_tokens if usage is not None else 0, record.price or 0
-        )
+        self._limiter.settle(reservation.hold.request_id, sum(record.tokens), record.price or 0)
         if self.writer is not None:
             self.writer.put(self._settlement(reservation, record, usage), required=True)
         if reservation.shown_bytes is not None:

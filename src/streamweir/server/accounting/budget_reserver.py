@@ -313,7 +313,7 @@ class BudgetReserver:
             or record.verdict not in _COMPLETE
         ):
             return
-        key_id, model, tokens = reservation.hold.key_id, reservation.request.model, usage.completion_tokens
+        key_id, model, tokens = reservation.hold.key_id, reservation.request.model, record.tokens[1]
         if tokens <= UNCOUNTED_TOKENS or reservation.came_at_once or "over_reserved" in record.flags:
             seen_in_time = 0
         else:

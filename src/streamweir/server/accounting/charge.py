@@ -14,7 +14,9 @@ def charge(reservation: Reservation, record: RequestRecord) -> None:
     if record.service_tier is None and "service_tier" not in record.dropped:
         record.service_tier = reservation.request.service_tier
     quote, usage = reservation.request.quote, record.usage
-    found = charge_of(quote, record.target, usage, record.service_tier, record.credential)
+    last = record.attempts[-1] if record.attempts else None
+    target, credential = (last.target, last.credential) if last is not None else (None, "")
+    found = charge_of(quote, target, usage, record.service_tier, credential)
     case = case_of(record.verdict, record.ttft_s is not None)
     if case is not None:
         found = by_rule(found, quote, case, usage, record.service_tier, record.delivered)

@@ -81,7 +81,7 @@ def _add_money(row: Row, record: RequestRecord) -> None:
     row.held, row.cost, row.price, row.charge_rule = record.held, record.cost, record.price, record.charge_rule
     row.rates, row.cost_rates, row.price_version = record.rates, record.cost_rates, record.price_version
     if (usage := record.usage) is not None:
-        row.prompt_tokens, row.completion_tokens = usage.prompt_tokens, usage.completion_tokens
+        row.prompt_tokens, row.completion_tokens = record.tokens
         row.usage = _buckets(usage)
     if record.usage_source is not None:
         row.usage_source = record.usage_source._value_

@@ -136,7 +136,7 @@ def line_of(record: RequestRecord, level: str, now: float, node: str | None, wor
     if record.ttft_s is not None:
         line.ttft_s = round(record.ttft_s, 6)
     if record.usage is not None:
-        line.usage = _usage(record.usage)
+        line.usage = _usage(record.usage, record.tokens)
     if record.dropped:
         line.dropped = [clean(name) for name in record.dropped[:MAX_ITEMS]]
     _add_caller(line, record)
@@ -182,10 +182,11 @@ def _attempt(attempt: AttemptRecord) -> AttemptPart:
     )
 
 
-def _usage(usage: Usage) -> UsagePart:
+def _usage(usage: Usage, tokens: tuple[int, int]) -> UsagePart:
+    prompt, completion = tokens
     return UsagePart(
-        prompt_tokens=usage.prompt_tokens,
-        completion_tokens=usage.completion_tokens,
+        prompt_tokens=prompt,
+        completion_tokens=completion,
         cache_read=usage.cache_read,
         cache_write=usage.cache_write,
         reasoning=usage.reasoning,

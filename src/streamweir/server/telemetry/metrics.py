@@ -158,18 +158,24 @@ class Metrics:
         if usage is not None:
             tally.input_uncached += usage.input_uncached
             tally.output += usage.output
-            tally.cache_read += usage.cache_read or 0
-            tally.cache_write += (usage.cache_write_5m or 0) + (usage.cache_write_1h or 0)
-            tally.reasoning += usage.reasoning or 0
-            tally.audio_input += usage.audio_input or 0
-            tally.audio_output += usage.audio_output or 0
-            tally.image_input += usage.image_input or 0
-            tally.image_output += usage.image_output or 0
+            if usage.cache_read:
+                tally.cache_read += usage.cache_read
+            if usage.cache_write_5m:
+                tally.cache_write += usage.cache_write_5m
+            if usage.cache_write_1h:
+                tally.cache_write += usage.cache_write_1h
+            if usage.reasoning:
+                tally.reasoning += usage.reasoning
+            if usage.audio_input:
+                tally.audio_input += usage.audio_input
+            if usage.audio_output:
+                tally.audio_output += usage.audio_output
+            if usage.image_input:
+                tally.image_input += usage.image_input
+            if usage.image_output:
+                tally.image_output += usage.image_output
         if record.price_version is not None:  # it was settled
-            tally.price += record.price or 0
-            tally.cost += record.cost or 0
-            tally.unpriced += record.price is None
-            tally.uncosted += record.cost is None
+            tally.add_money(record.price, record.cost)
         if record.key_id is not None:
             self.keys.count(record.key_id, record)
 
@@ -324,6 +330,16 @@ class _Tally(Struct):
     cost: int = 0
     unpriced: int = 0
     uncosted: int = 0
+
+    def add_money(self, price: int | None, cost: int | None) -> None:
+        if price is None:
+            self.unpriced += 1
+        else:
+            self.price += price
+        if cost is None:
+            self.uncosted += 1
+        else:
+            self.cost += cost
 
 
 class _Readings(Collector):

@@ -108,6 +108,9 @@ class RequestRecord(Struct, kw_only=True, gc=False):
     reader_gap_count: int = 0
     """`reader_gaps` has the first of them."""
     usage: Usage | None = None
+    """Does not change any more once `tokens` was read."""
+    known_tokens: tuple[int, int] | None = None
+    """See `tokens`."""
     usage_source: UsageSource | None = None
     flags: tuple[str, ...] = ()
     """Anomalies: `usage_anomaly`, `usage_cut`, `missing_done`, `junk_after_done`, `finish_inferred`. Changes of the
@@ -143,6 +146,14 @@ class RequestRecord(Struct, kw_only=True, gc=False):
     """If requests are traced, and the caller has a valid key."""
     has_row: bool = True
     """In the request log of the database. Not for requests of the console, of probes, and for lists of models."""
+
+    @property
+    def tokens(self) -> tuple[int, int]:
+        """Of the prompt and of the completion: summed up once, for the settlement, the row and the log line."""
+        if self.known_tokens is None:
+            usage = self.usage
+            self.known_tokens = (usage.prompt_tokens, usage.completion_tokens) if usage is not None else (0, 0)
+        return self.known_tokens
 
     @property
     def target(self) -> str | None:
