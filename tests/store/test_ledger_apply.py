@@ -42,6 +42,7 @@ from support.entries import (
     open_ids,
     progress,
     refused,
+    row,
     settle,
     snapshot,
     sums,
@@ -420,6 +421,23 @@ async def test_every_column_of_a_row_is_stored(database: str, tmp_path: Path) ->
     async with books_on(database, tmp_path) as store:
         await applied(store, [Settle(row=Row(**fields), has_price=True)])
         assert await store.read(look) == fields
+
+
+@each_database
+async def test_a_column_is_stored_if_no_other_request_of_its_batch_has_it(database: str, tmp_path: Path) -> None:
+    optional = [column for column in COLUMNS if getattr(row("a"), column.name) is None]
+    batches = [
+        [refused(column.name, **{column.name: {str: "x", int: 7, bool: True}[column.type]})] for column in optional
+    ]
+
+    def look(conn: Connection) -> dict[str, list[str]]:
+        rows = conn.execute(select(requests)).mappings()
+        known = [column.name for column in optional]
+        return {each["request_id"]: [name for name in known if each[name] in ("x", 7, True)] for each in rows}
+
+    async with books_on(database, tmp_path) as store:
+        await applied(store, *batches)
+        assert await store.read(look) == {column.name: [column.name] for column in optional}
 
 
 @each_database

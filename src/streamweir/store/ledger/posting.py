@@ -83,6 +83,12 @@ def _spender_of(entry: Row | Hold) -> _Spender:
     return entry.workspace_id or "", entry.key_id or "", digest_of_user(entry.end_user), entry.at_ms // HOUR_MS
 
 
+def _spenders(entries: Sequence[Entry]) -> set[_Spender]:
+    """Who reserves or has spent: the existing accounts of rules for them are updated."""
+    held = {_spender_of(entry) for entry in entries if isinstance(entry, Hold)}
+    return held | {_spender_of(entry.row) for entry in entries if isinstance(entry, Settle)}
+
+
 class _Plan(Struct):
     """What must be locked and looked up before a batch is applied."""
 
@@ -91,8 +97,6 @@ class _Plan(Struct):
     """Accounts of keys and rules that are charged, and their workspaces."""
     keys: set[tuple[str, int]] = set()
     """Keys, each with the hour of one of its requests: its existing accounts are updated."""
-    spenders: set[_Spender] = set()
-    """Who reserves or has spent: the existing accounts of rules for them are updated."""
     held: set[str] = set()
     others: dict[str, None] = {}
     """Requests that the batch refers to without having opened them before."""
@@ -109,17 +113,16 @@ def _plan(entries: Sequence[Entry]) -> _Plan:
             workspaces.add(row.workspace_id or "")
             if row.key_id is not None:
                 plan.keys.add((row.key_id, row.at_ms // HOUR_MS))
-            plan.spenders.add(_spender_of(row))
             if row.request_id not in held:
                 others[row.request_id] = None
             logged.append(row.request_id)
         elif isinstance(entry, Hold):
             workspaces.add(entry.workspace_id)
             plan.keys.add((entry.key_id, entry.at_ms // HOUR_MS))
-            plan.spenders.add(_spender_of(entry))
             if entry.account is not None:
                 plan.owners[entry.account] = entry.workspace_id
-            plan.owners.update(dict.fromkeys(entry.accounts, entry.workspace_id))
+            if entry.accounts:
+                plan.owners.update(dict.fromkeys(entry.accounts, entry.workspace_id))
             held.add(entry.request_id)
         elif isinstance(entry, Extend):
             if entry.request_id not in held:
@@ -154,10 +157,11 @@ class _Batch:
         if plan.extended:
             plan.workspaces.update(state.workspace_id for state in find_open(conn, plan.extended).values())
         self._accounts.update(accounts.lock(conn, plan.workspaces, plan.owners, _possible_accounts(plan.keys)))
-        if plan.spenders:  # under the locks: another transaction may have created the first account of a rule meanwhile
+        if plan.held or plan.logged:
+            # Under the locks: another transaction may have created the first account of a rule meanwhile.
             self._scopes = rule_accounts.find_scopes(conn, sorted(plan.workspaces))
             if self._scopes:
-                of_rules = rule_accounts.possible_accounts(self._scopes, plan.spenders)
+                of_rules = rule_accounts.possible_accounts(self._scopes, _spenders(self._entries))
                 self._accounts.update(accounts.lock(conn, (), others=of_rules))
         others = plan.others
         if check_existing:
@@ -331,7 +335,7 @@ class _Batch:
 
     def write(self, conn: Connection) -> None:
         rows = self._rows_to_write
-        rows.requests = [structs.astuple(row) for row in self._rows.values()]
+        rows.requests = list(self._rows.values())
         self._usage.put_into(rows)
         for id, state in self._states.items():
             if state.hold is not None and state.settlement is None:

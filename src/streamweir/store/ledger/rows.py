@@ -1,8 +1,9 @@
 """The rows of a batch as they are written, table by table, and their statements."""
 
+from operator import attrgetter
 from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, structs
 from sqlalchemy import (
     BigInteger,
     Connection,
@@ -99,6 +100,15 @@ _is_idempotency_row = (
 )
 _ledger = BatchStatement(lambda _: insert_columns(ledger, _LEDGER), _LEDGER)
 _requests = BatchStatement(lambda _: insert_columns(requests, Row.__struct_fields__), Row.__struct_fields__)
+_SELDOM = (
+    *("error", "refusal", "charge_rule", "cost_rates", "flags", "dropped", "end_user", "session", "tags", "client_id"),
+    *("resumed", "reader_gap_count", "reader_gaps"),
+)
+"""Columns that are NULL for most requests. Each column of an insert takes a fifth of a microsecond."""
+_USUAL = tuple([name for name in Row.__struct_fields__ if name not in _SELDOM])
+_usual_requests = BatchStatement(lambda _: insert_columns(requests, _USUAL), _USUAL)
+_seldom_of, _usual_of = attrgetter(*_SELDOM), attrgetter(*_USUAL)
+_NOTHING_SELDOM = (None,) * len(_SELDOM)
 _replaced = BatchStatement(lambda _: delete(requests).where(requests.c.request_id == _REQUEST), ("request",))
 _opened = BatchStatement(lambda _: insert_columns(open_requests, _OPEN), _OPEN)
 _closed = BatchStatement(lambda _: delete(open_requests).where(open_requests.c.request_id == _REQUEST), ("request",))
@@ -155,7 +165,7 @@ _idempotency_freed = BatchStatement(
 
 
 class RowBatch(Struct):
-    """What a batch writes: the rows of each table, in the order of the column names above."""
+    """What a batch writes: the rows of each table, in the order of the column names above; of requests as they are."""
 
     ledger: Rows = []
     opened: Rows = []
@@ -163,7 +173,7 @@ class RowBatch(Struct):
     progressed: Rows = []
     closed: Rows = []
     replaced: Rows = []
-    requests: Rows = []
+    requests: list[Row] = []
     minutes: Rows = []
     quarters: Rows = []
     hours: Rows = []
@@ -181,7 +191,7 @@ class RowBatch(Struct):
         _progressed.run(conn, sorted(self.progressed, key=_last))
         _closed.run(conn, sorted(self.closed))
         _replaced.run(conn, self.replaced)
-        _requests.run(conn, self.requests)
+        _insert_requests(conn, self.requests)
         _minutes.run(conn, sorted(self.minutes))
         _quarters.run(conn, sorted(self.quarters))
         _hours.run(conn, sorted(self.hours))
@@ -191,6 +201,14 @@ class RowBatch(Struct):
         _idempotency_opened.run(conn, self.idempotency_opened)
         _idempotency_completed.run(conn, self.idempotency_completed)
         _idempotency_freed.run(conn, self.idempotency_freed)
+
+
+def _insert_requests(conn: Connection, rows: list[Row]) -> None:
+    """In one statement, because they are numbered in their order."""
+    if set(map(_seldom_of, rows)) <= {_NOTHING_SELDOM}:
+        _usual_requests.run(conn, list(map(_usual_of, rows)))
+    else:
+        _requests.run(conn, list(map(structs.astuple, rows)))
 
 
 def _first_five(row: tuple[Any, ...]) -> Any:
