@@ -190,7 +190,8 @@ class Accounting:
         if reservation.shown_bytes is not None:
             self.budgets.note_answer(reservation, record)
             reservation.shown_bytes = None  # it holds the attempt
-        self._wake_waiting(reservation)
+        if self.budgets.line.waiting:
+            self._wake_waiting(reservation)
 
     def refused(self, record: RequestRecord) -> None:
         """A request without a reservation. Without a valid key its row is in no workspace: only operators see it."""
@@ -297,13 +298,16 @@ class Accounting:
             prices=request.quote_text,
             prompt_tokens=request.prompt_tokens,
         )
-        hold.idempotency, hold.body_digest = request.idempotency or (None, None)
-        hold.accounts = account_limits.rule_accounts
+        if request.idempotency is not None:
+            hold.idempotency, hold.body_digest = request.idempotency
+        if account_limits.rules:
+            hold.accounts = account_limits.rule_accounts
         if (said := request.attribution) is not NOTHING:
             hold.end_user, hold.session, hold.tags = said.end_user, said.session, tags_text(said.tags)
-        planned = (
-            request.quote.hold(size.prompt, output_tokens + size.planned, request.service_tier) if size.planned else 0
-        )
+        planned = 0
+        if size.planned:
+            whole = request.quote.hold(size.prompt, output_tokens + size.planned, request.service_tier)
+            planned = max(0, (whole or 0) - hold.amount)
         wanted = request.output_tokens if request.output_tokens is not None else self._hold_tokens
         first = min(wanted, self._hold_tokens, output_tokens)
         limit_request = structs.replace(
@@ -311,7 +315,7 @@ class Accounting:
             request_id=request.request_id,
             tokens=request.prompt_tokens + first,
             amount=hold.amount,
-            planned=max(0, (planned or 0) - hold.amount),
+            planned=planned,
             takes_rest=takes_rest,
         )
         reservation = Reservation(

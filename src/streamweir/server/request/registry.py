@@ -90,7 +90,8 @@ class RequestRegistry:
         if idempotency is not None:
             longest_s = admission.runtime.timeouts.total_s
             handler.replay = self._make_replay(idempotency, stream, partial(self.run, request), longest_s)
-        task = asyncio.get_running_loop().create_task(handler.run())
+        loop = asyncio.get_running_loop()
+        task = loop.create_task(handler.run(loop))
         self._tasks[handler] = task
         self._all_over.clear()
         self._metrics.stream_opened()

@@ -145,14 +145,14 @@ class RequestHandler:
         self.replay: Replay | None = None
         """Set before it runs: the response, if the caller can come back to it, and its `Idempotency-Key`, if any."""
 
-    async def run(self) -> None:
+    async def run(self, loop: asyncio.AbstractEventLoop) -> None:
         if self._response.gone:  # it disconnected before this task was started
             self._settle_early(Verdict.CLIENT_GONE, 499)
             return
         if self._stop_reason is not None:  # likewise
             self._refuse(self._stop_reason)
             return
-        self._task = asyncio.current_task()
+        self._task = asyncio.current_task(loop)
         self._response.on_gone = self._caller_gone
         try:
             await self._try_candidates(await self._admit())
