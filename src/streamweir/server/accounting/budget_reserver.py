@@ -112,13 +112,11 @@ class BudgetReserver:
         if self.line.waiting:
             blocked_by = self.line.has_waiting([charge.account for charge in account_limits.charges])
         turn: Turn | None = None
-        max_s = request.wait.max_s if request.wait is not None else None
-        wait_s = self._wait_s if max_s is None else min(self._wait_s, max_s)
-        deadline = time.monotonic() + wait_s
+        began_at = time.monotonic()
         try:
             while True:
                 if blocked_by is not None and not search.is_last:
-                    turn = self._take_turn(turn, blocked_by, deadline, request)
+                    turn = self._take_turn(turn, blocked_by, began_at, request)
                     search.is_last = turn is None or not await self.line.wait(turn)
                     account_limits = limits(request)
                     need = search.need = self._informed(measured, request)  # answers have ended meanwhile
@@ -143,14 +141,16 @@ class BudgetReserver:
             if turn is not None:
                 self.line.leave(turn)
 
-    def _take_turn(self, turn: Turn | None, account: str, deadline: float, request: ReservationRequest) -> Turn | None:
+    def _take_turn(self, turn: Turn | None, account: str, began_at: float, request: ReservationRequest) -> Turn | None:
         if turn is not None:
             if turn.account == account:
                 return turn
             self.line.leave(turn)
         elif request.wait is not None:
             request.wait.begins()
-        return self.line.join(account, deadline)
+        max_s = request.wait.max_s if request.wait is not None else None
+        wait_s = self._wait_s if max_s is None else min(self._wait_s, max_s)
+        return self.line.join(account, began_at + wait_s)
 
     async def _next(
         self, search: _Search, request: ReservationRequest, limited_by: str | None

@@ -67,19 +67,18 @@ class OutputAllowance:
         if handle is not None and not handle.is_durable:
             relay.pause_output()
             handle.when_durable(relay.resume_output)
-        if reservation.allowance is not None or reservation.rate_tokens is not None:
+        has_money = reservation.allowance is not None
+        if has_money or reservation.rate_tokens is not None:
             count = self._vocabularies.counter(target.model) if reservation.choices == 1 else None
             answer = AnswerCount(meter.record, count, reservation.bytes_per_token)
             if reservation.is_sliced:
                 answer.is_over_limit = answer.is_rough = True
             relay.exceeds = answer.exceeds
             relay.on_overrun = partial(self._overrun, relay, answer)
-            if reservation.allowance is not None:
-                relay.on_end = partial(self._end, relay, answer)
+            if has_money:
+                relay.on_end, reservation.shown_bytes = partial(self._end, relay, answer), meter.shown_bytes
             self._has_asked = self._is_paused = False
             self._set_mark(relay)
-        if reservation.allowance is not None:
-            reservation.shown_bytes = meter.shown_bytes
 
     async def wait_extended(self) -> None:
         """After an attempt: waits for a running extension, so that it is settled with the rest."""
