@@ -14,7 +14,7 @@ from support.axe import obstacles
 from support.console_server import PASSWORD, Console
 from support.console_session import storage_of
 from support.console_traffic import open_page
-from support.page_elements import column, figure, log_in, panel, row, visit
+from support.page_elements import column, figure, log_in, panel, row, sign_out, visit
 from support.page_monitor import PageWatch
 from support.web import needs_web
 
@@ -65,7 +65,7 @@ def test_from_the_invitation_to_the_end_of_a_session(
     link = take_link(page, "Ada Lovelace")
     expect(row(page, "People", "Ada Lovelace")).to_contain_text("Operator")
     expect(row(page, "People", "Ada Lovelace")).to_contain_text("Invited")
-    page.get_by_role("button", name="Sign out").click()
+    sign_out(page)
 
     asked = []
     page.on("request", lambda request: asked.append(request.url))
@@ -79,7 +79,7 @@ def test_from_the_invitation_to_the_end_of_a_session(
     assert page.url == f"{console.base_url}/console"
     assert not [url for url in asked if "sw-invite" in url.partition("#")[0]], "the token is in no address"
 
-    page.get_by_role("button", name="Sign out").click()
+    sign_out(page)
     log_in(page, "Ada Lovelace", PASSWORD)
     visit(page, "Account")
     expect(figure(panel(page, "You"), "Role")).to_have_text("Operator")
@@ -137,7 +137,9 @@ def test_an_invitation_that_is_not_valid_says_what_to_do(page: Page, console: Co
     page.goto("/console/invitation")
     expect(page.get_by_text("This link is not complete.")).to_be_visible()
     for guess in range(5):
-        page.goto(f"/console/invitation#sw-invite-{guess}")
+        with page.expect_response("**/api/invitation/show"):  # the page loads anew for another fragment
+            page.goto(f"/console/invitation#sw-invite-{guess}")
+        page.wait_for_load_state()
         expect(page.get_by_role("alert")).to_be_visible()
     expect(page.get_by_role("alert")).to_contain_text("Too many wrong secrets from this address.")
     expect(page.get_by_role("button", name="Try again")).to_be_visible()

@@ -9,7 +9,7 @@ from streamweir.server.control.identity_failure import SENTENCES, SignInFailure
 from support.axe import obstacles
 from support.console_server import PASSWORD, Console
 from support.oidc_provider import identity_provider
-from support.page_elements import figure, panel, row, visit
+from support.page_elements import figure, panel, row, sign_out, visit
 from support.page_monitor import PageWatch
 from support.web import needs_web
 
@@ -56,7 +56,7 @@ def test_an_invited_person_signs_in_and_comes_back_to_where_it_was(
     page.get_by_role("dialog").get_by_role("button", name="Invite", exact=True).click()
     link = page.get_by_label("Link", exact=True).input_value()
     page.get_by_role("button", name="I have it").click()
-    page.get_by_role("button", name="Sign out").click()
+    sign_out(page)
 
     page.goto(link)
     expect(
@@ -137,7 +137,7 @@ def test_who_may_not_come_in_is_told_why_and_can_try_another_way(
     page.get_by_label("Password", exact=True).fill(PASSWORD)
     page.get_by_role("button", name="Sign in", exact=True).click()
     expect(page.get_by_role("heading", name="Live", level=1)).to_be_visible()  # where it wanted to go
-    page.get_by_role("button", name="Sign out").click()
+    sign_out(page)
     expect(page.get_by_label("Name", exact=True)).to_be_visible()
     expect(alert).to_have_count(0)
 

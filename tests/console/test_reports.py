@@ -17,7 +17,7 @@ from support.answers import error_body
 from support.axe import obstacles
 from support.console_server import Console
 from support.console_session import storage_of
-from support.page_elements import column, row, visit
+from support.page_elements import column, row, sign_out, visit
 from support.script import whole
 
 ACTIONS = ["session.create", "key.create", "key.create", "secret.create", "workspace.create"]
@@ -84,7 +84,7 @@ def test_cost_and_margin_are_the_operators(page: Page, console: Console) -> None
         page.goto(f"/console/requests/{request}")
         expect(page.get_by_role("heading", name="Price", exact=True)).to_be_visible()
         expect(page.get_by_role("heading", name="Cost and margin")).to_have_count(count)
-        page.get_by_role("button", name="Sign out").click()
+        sign_out(page)
 
 
 def test_models_show_what_is_configured(page: Page, console: Console) -> None:
@@ -134,7 +134,7 @@ def test_the_health_of_targets_in_every_process(page: Page, console: Console) ->
     assert not obstacles(page)
     page.keyboard.press("Escape")
     expect(dialog).to_have_count(0)
-    page.get_by_role("button", name="Sign out").click()
+    sign_out(page)
 
     console.sign_in(page, warden, path="/models?tab=providers")
     expect(row(page, "Targets", "up/gpt-4o-mini")).to_contain_text("ejected in 1 of 2")

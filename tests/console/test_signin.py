@@ -13,7 +13,7 @@ from support.axe import obstacles
 from support.console_server import PASSWORD, Console
 from support.console_session import storage_of
 from support.gateway import KEY
-from support.page_elements import column, log_in, visit
+from support.page_elements import column, log_in, sign_out, visit
 from support.page_monitor import PageWatch
 from support.web import needs_web
 
@@ -84,7 +84,7 @@ def test_a_session_lasts_until_it_ends_and_leads_back_to_where_one_was(
     enter(page, console.secret)
     expect(page.get_by_text("No running requests")).to_be_visible()
 
-    page.get_by_role("button", name="Sign out").click()
+    sign_out(page)
     expect(page.get_by_label(BOX)).to_be_focused()
     expect(page.get_by_text("The session has ended.")).to_have_count(0)
     assert page.context.cookies() == []
@@ -127,7 +127,7 @@ def test_a_person_signs_in_by_name_and_the_browser_offers_that_first_from_then_o
     log_in(page, "ada lovelace ", PASSWORD)
     expect(page.get_by_role("heading", name="Keys", level=1)).to_be_visible()
     expect(page.get_by_text("Ada Lovelace", exact=True)).to_be_visible()
-    page.get_by_role("button", name="Sign out").click()
+    sign_out(page)
     expect(page.get_by_label("Name", exact=True)).to_be_focused()
     assert page.evaluate("localStorage.length") == 1
     assert obstacles(page) == []

@@ -232,7 +232,7 @@ async def test_g11_a_deadlock_is_nobodys_business(tmp_path: Path) -> None:
             assert [(await reply).status for reply in replies] == [200] * 3
         finally:
             await other.close()
-        assert deadlocks() == before + 1
+        assert deadlocks() > before  # not always one: the repeated statement may be faster than the one that waited
         await setup.gate.vacated()
 
 

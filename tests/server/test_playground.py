@@ -40,19 +40,21 @@ from support.serve_process import BEGUN, REST, get, served_before, spread
 
 OWN = re.compile(rb'"(id|created|event_id)":("[^"]*"|\d+)')
 """What no two answers have in common."""
+WAIT = re.compile(rb'Try again in \d+ s|"retry_after_s":\d+')
 PRIVATE = {"date", "x-request-id", "content-length", "connection"}
 STREAM: dict[str, Any] = {"model": "m", "stream": True}
 NEVER: list[Step] = [Hang()]
 
 
 def alike(reply: Reply) -> tuple[int, bytes, dict[str, str]]:
-    """All of an answer but what is its own, and what the console's answers have besides."""
+    """All of an answer but what is its own, what the console's answers have besides, and the time to wait: a second may
+    have passed between the two."""
     sealed = dict(SECURITY_HEADERS)
     headers = {name: value for name, value in reply.headers if name not in PRIVATE and name not in sealed}
     for name in list(headers):
-        if name == "retry-after" or name.startswith("x-ratelimit-re"):  # a second may have passed between the two
+        if name == "retry-after" or name.startswith("x-ratelimit-re"):
             headers[name] = "-"
-    return reply.status, OWN.sub(rb'"\1":"-"', reply.body), headers
+    return reply.status, WAIT.sub(b"-", OWN.sub(rb'"\1":"-"', reply.body)), headers
 
 
 def assert_sealed(reply: Reply) -> None:

@@ -1,6 +1,6 @@
 """Finds elements on a page of the console by what a reader sees or a screen reader reads."""
 
-from playwright.sync_api import Locator, Page
+from playwright.sync_api import Locator, Page, expect
 
 
 def visit(page: Page, name: str) -> None:
@@ -13,6 +13,13 @@ def log_in(page: Page, name: str, password: str) -> None:
     page.get_by_label("Name", exact=True).fill(name)
     page.get_by_label("Password", exact=True).fill(password)
     page.get_by_role("button", name="Sign in", exact=True).click()
+
+
+def sign_out(page: Page) -> None:
+    """The session has ended when it returns: whoever goes elsewhere at once would leave the request behind."""
+    button = page.get_by_role("button", name="Sign out", exact=True)
+    button.click()
+    expect(button).to_have_count(0)
 
 
 def panel(page: Page, title: str) -> Locator:
