@@ -52,17 +52,22 @@ class CuttingProxy:
         task.add_done_callback(self._tasks.discard)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            await self._join(reader, writer)
+        except ConnectionError:
+            pass  # whoever closed first
+        finally:
+            writer.close()
+
+    async def _join(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         from_server, to_server = await asyncio.open_connection(*self._target)
         asking = asyncio.create_task(_copy(reader, to_server))
         try:
             await self._answer(from_server, writer)
-        except ConnectionError:
-            pass  # whoever closed first
         finally:
             asking.cancel()
             await asyncio.gather(asking, return_exceptions=True)
             to_server.close()
-            writer.close()
 
     async def _answer(self, source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
         """Answers one after the other, each until the next one's head would begin: a piece with a head starts one."""

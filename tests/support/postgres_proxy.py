@@ -56,9 +56,15 @@ class PgProxy:
         assert task is not None
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
-        if not self._is_whole:
+        try:
+            if self._is_whole:
+                await self._join(reader, writer)
+        except asyncio.CancelledError:
+            pass  # cut
+        finally:
             writer.transport.abort()
-            return
+
+    async def _join(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         far_reader, far_writer = await asyncio.open_unix_connection(self._server.socket_path())
         ways = {
             asyncio.create_task(self._pass_on(reader, far_writer)),
@@ -66,12 +72,9 @@ class PgProxy:
         }
         try:
             await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
-        except asyncio.CancelledError:
-            pass  # cut
         finally:
             for way in ways:
                 way.cancel()
-            writer.transport.abort()
             far_writer.transport.abort()
 
     async def _pass_on(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
