@@ -347,6 +347,7 @@ def test_what_people_and_callers_call_themselves_is_text(page: Page, console: Co
     check_is_text(page)
     page.keyboard.press("Escape")
     expect(page.get_by_role("dialog")).to_have_count(0)
+    expect(page).not_to_have_url(re.compile("show="))  # the page is told a moment after the dialog has gone
     move(page, "/console")
     for kind in ("End users", "Tags", "Sessions"):
         page.get_by_role("group", name="Said by callers").get_by_role("button", name=kind).click()
