@@ -17,7 +17,8 @@ _HEAD = """\
 Made by scripts/generate.py from the OpenAPI document that a gateway serves (`GET /api/openapi.json`): change the Python
 types instead. [api.md](api.md) says who may do what, and explains the conventions.
 """
-_METHODS = ("get", "post", "patch", "delete")
+_METHODS = ("get", "post", "put", "patch", "delete")
+"""In this order. One that is missing here is an error, so that no operation is left out of the page."""
 _WORDS = {
     "minimum": "at least {}",
     "maximum": "at most {}",
@@ -34,8 +35,7 @@ def page() -> str:
     operations = [
         (path, method, members[method])
         for path, members in made["paths"].items()
-        for method in _METHODS
-        if method in members
+        for method in sorted(members, key=_METHODS.index)
     ]
     parts = [_HEAD]
     for name, group in groupby(operations, key=lambda each: each[0].split("/")[2]):

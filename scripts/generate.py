@@ -24,7 +24,7 @@ from scripts.dashboards.files import files as dashboards
 from streamweir.policy.limits.key_limits import KINDS
 from streamweir.policy.permission import Permission, Role, may
 from streamweir.server.control.api import fields
-from streamweir.server.control.api.operation import Nothing, Page
+from streamweir.server.control.api.operation import Nothing, Operation, Page
 from streamweir.server.control.api.requests import overview
 from streamweir.server.control.api.table import OPERATIONS
 from streamweir.server.control.api.view import ABOUT_MARGIN, MARGIN
@@ -216,13 +216,26 @@ def permissions() -> str:
     return "\n".join([f"| permission | {heads} |", "|---" * (len(Role) + 1) + "|", *rows])
 
 
+def operations() -> str:
+    """The table of docs/api.md. docs/api-reference.md has the rest of each."""
+    rows = (f"| `{each.method} {each.path}` | {_access(each)} | {each.about} |" for each in OPERATIONS)
+    return "\n".join(["| operation | permission | what |", "|---|---|---|", *rows])
+
+
+def _access(operation: Operation) -> str:
+    return f"`{operation.access}`" if isinstance(operation.access, Permission) else "anyone"
+
+
 def chart_rules() -> str:
     """The rules without the comment that explains them, for the chart."""
     text = (ROOT / RULES).read_text()
     return f"# Made by scripts/generate.py from {RULES}: change that file.\n{text[text.index('groups:') :]}"
 
 
-TABLES = {API: {"requests": request_columns, "permissions": permissions}, CLI: {"commands": commands}}
+TABLES = {
+    API: {"requests": request_columns, "permissions": permissions, "operations": operations},
+    CLI: {"commands": commands},
+}
 
 
 def with_tables(page: str, path: str) -> str:
