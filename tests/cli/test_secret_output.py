@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
+import click
 import pytest
 from click.testing import CliRunner
 
@@ -52,6 +53,7 @@ URLS = {
     "a file of SQLite that is none": "sqlite://{hidden}",
     "a folder that cannot be made": "sqlite:////proc/{port}/books.db",
 }
+USAGE_EXPORT = Path(__file__).parents[1] / "policy" / "exportdata" / "openai-usage.csv"
 COMMANDS = (
     ("keys", "list"),
     ("keys", "create", "ci"),
@@ -60,6 +62,12 @@ COMMANDS = (
     ("logs",),
     ("logs", "--follow"),
     ("workspaces", "list"),
+    ("people", "list"),
+    ("prices", "show"),
+    ("invoice", "default", "--month", "2026-05"),
+    ("backup", "copy.db"),
+    ("top", "--json"),
+    ("reconcile", str(USAGE_EXPORT)),
     ("admin", "audit"),
     ("admin", "reset-secret"),
     ("serve", "--listen", "127.0.0.1:0"),
@@ -91,6 +99,20 @@ def told(folder: Path, toml: str, *words: str) -> str:
     assert "Traceback" not in result.output
     assert result.stdout == ""
     return result.stderr
+
+
+def test_every_command_that_reads_a_store_is_tried() -> None:
+    """`doctor` says in its report what it cannot reach (test_doctor_command.py)."""
+    with click.Context(main) as context:
+        commands = {name: main.get_command(context, name) for name in main.list_commands(context)}
+    reading = {name for name, command in commands.items() if command is not None and reads_a_store(command)}
+    assert reading - {"doctor"} == {words[0] for words in COMMANDS}
+
+
+def reads_a_store(command: click.Command) -> bool:
+    inner = command.commands.values() if isinstance(command, click.Group) else ()
+    names = {parameter.name for parameter in command.params}
+    return {"config_file", "data_dir"} <= names or any(reads_a_store(each) for each in inner)
 
 
 @pytest.mark.parametrize("name", URLS)
