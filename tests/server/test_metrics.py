@@ -1,5 +1,6 @@
 """What is counted, under which labels, and the sum over several workers."""
 
+import ast
 import asyncio
 import re
 import time
@@ -14,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 
+import streamweir
 from streamweir import __version__
 from streamweir.core.errors import UpstreamError
 from streamweir.core.usage import Usage
@@ -27,9 +29,9 @@ from streamweir.server.telemetry.metric_families import Histogram
 from streamweir.server.telemetry.metric_labels import MAX_NAMES
 from streamweir.server.telemetry.metrics import CHUNK_GAP_S, MAX_HISTOGRAMS, Metrics
 from streamweir.server.telemetry.metrics_merge import merge, merge_gone
-from streamweir.server.telemetry.money_metrics import NAMES_OF_KEYS, without_money
+from streamweir.server.telemetry.money_metrics import MONEY, NAMES_OF_KEYS, without_money
 from streamweir.server.telemetry.record import AttemptRecord, RequestRecord
-from support.all_metrics import accounting_of, every_metric, full_metrics, router_of
+from support.all_metrics import OF_THE_SUPERVISOR, accounting_of, every_metric, full_metrics, router_of
 
 Readings = dict[tuple[str, ...], float]
 
@@ -175,6 +177,11 @@ def test_money_by_workspace_and_key_for_the_operator_alone() -> None:
     operators = {name.removeprefix("streamweir_").encode() for name in NAMES_OF_KEYS}
     assert [name for name in (*operators, b"_usd", b"workspace") if name not in everything] == []
     assert [name for name in (*operators, b"_usd", b"workspace") if name in shown] == []
+
+
+def test_everything_with_names_of_keys_is_for_the_operator_alone() -> None:
+    named = {name for name, (_, labels) in every_metric().items() if labels & {"key", "workspace"}}
+    assert named == {f"streamweir_{name.removesuffix('_total')}" for name in NAMES_OF_KEYS}
 
 
 def test_the_number_of_keys_is_bounded_and_sums_of_workspaces_are_right() -> None:
@@ -400,6 +407,14 @@ def test_of_several_workers_the_oldest_reload_and_the_largest_sums_count() -> No
     assert read(merge([text.encode() for text in texts])) == {(reload,): 0, (ratio,): 1}
 
 
+def test_what_is_not_a_count_is_not_summed() -> None:
+    """A gauge whose unit is not a count of anything: its name says so."""
+    units = ("_seconds", "_ratio", "_successful", "_info", "_queue_limit")
+    names = [name for name, (kind, _) in every_metric().items() if kind == "gauge" and name.endswith(units)]
+    text = "".join(f"# TYPE {name} gauge\n{name} 1\n" for name in names).encode()
+    assert read(merge([text, text])) == {(name,): 1 for name in names}
+
+
 def test_the_sum_of_one_is_the_same_text() -> None:
     text = worker(3)
     assert merge([text]) == text
@@ -435,3 +450,21 @@ def test_the_documentation_names_every_metric_with_its_type_and_labels() -> None
     }
     shown = {name: each for name, each in every_metric().items() if name.startswith("streamweir_")}
     assert documented == shown
+
+
+def test_every_metric_that_the_source_declares_is_among_them() -> None:
+    """What `support.all_metrics` does not fill is on no page, and no rule could ask for it."""
+    source = Path(streamweir.__file__).parent / "server"
+    calls = (node for file in source.rglob("*.py") for node in ast.walk(ast.parse(file.read_text())))
+    declared = {
+        f"streamweir_{node.args[0].value}"
+        for node in calls
+        if isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Name)
+        and node.func.id in ("counter", "gauge", "histogram")
+        and isinstance(node.args[0], ast.Constant)
+        and isinstance(node.args[0].value, str)
+    }
+    declared |= {f"streamweir_{each.name}" for each in MONEY}
+    shown = {name for name in every_metric() if name.startswith("streamweir_")}
+    assert declared == shown - OF_THE_SUPERVISOR.keys()

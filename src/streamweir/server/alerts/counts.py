@@ -4,8 +4,9 @@ the operator's file."""
 from collections import Counter
 from collections.abc import Iterator
 
-from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.metrics_core import Metric
 
+from streamweir.server.telemetry.metric_families import counter, gauge
 from streamweir.server.telemetry.sanitize import clean
 from streamweir.store.alerts.outbox import Backlog
 
@@ -22,21 +23,16 @@ class AlertCounts:
         """When they were read."""
 
     def families(self) -> Iterator[Metric]:
-        found = CounterMetricFamily("streamweir_alerts", "Alerts that this process found, by kind.", labels=("kind",))
-        for kind, count in self.found.items():
-            found.add_metric((kind,), count)
-        yield found
+        found: dict[tuple[str, ...], float] = {(kind,): count for kind, count in self.found.items()}
+        yield counter("alerts", "Alerts that this process found, by kind.", ("kind",), found)
         about = "Attempts to deliver an alert, by webhook and outcome."
-        attempts = CounterMetricFamily("streamweir_alert_deliveries", about, labels=("webhook", "outcome"))
-        for (webhook, outcome), count in self.attempts.items():
-            attempts.add_metric((clean(webhook), outcome), count)
-        yield attempts
+        attempts: dict[tuple[str, ...], float] = {
+            (clean(webhook), outcome): count for (webhook, outcome), count in self.attempts.items()
+        }
+        yield counter("alert_deliveries", about, ("webhook", "outcome"), attempts)
         about = "Alerts that wait to be delivered, by webhook."
-        waiting = GaugeMetricFamily("streamweir_alerts_waiting", about, labels=("webhook",))
+        waiting = [((clean(each.webhook),), each.waiting) for each in self.backlogs]
+        yield gauge("alerts_waiting", about, ("webhook",), waiting)
         about = "Age in seconds of the oldest alert that waits to be delivered, by webhook."
-        oldest = GaugeMetricFamily("streamweir_alert_oldest_seconds", about, labels=("webhook",))
-        for each in self.backlogs:
-            waiting.add_metric((clean(each.webhook),), each.waiting)
-            oldest.add_metric((clean(each.webhook),), max(0, self.read_ms - each.oldest_ms) / 1000)
-        yield waiting
-        yield oldest
+        ages = [((clean(each.webhook),), max(0, self.read_ms - each.oldest_ms) / 1000) for each in self.backlogs]
+        yield gauge("alert_oldest_seconds", about, ("webhook",), ages)

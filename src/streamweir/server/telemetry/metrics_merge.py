@@ -25,6 +25,7 @@ _GREATEST = frozenset(
         "streamweir_build_info",
         "streamweir_key_budget_used_ratio",
         "streamweir_workspace_credit_used_ratio",
+        "streamweir_alert_oldest_seconds",
         "streamweir_journal_oldest_seconds",
         "streamweir_listen_queue",
         "streamweir_listen_queue_limit",

@@ -13,9 +13,10 @@ from random import random
 from typing import Final
 
 from msgspec import Struct
-from prometheus_client.metrics_core import CounterMetricFamily, Metric
+from prometheus_client.metrics_core import Metric
 
 from streamweir.server.telemetry.log import logger
+from streamweir.server.telemetry.metric_families import counter
 from streamweir.server.telemetry.otel.client import OtlpClient, Outcome
 from streamweir.server.telemetry.otel.protobuf import message, tag, varint
 
@@ -37,19 +38,14 @@ class ExportCounts:
 
     def __init__(self) -> None:
         self.exported: Counter[str] = Counter({TRACES: 0, METRICS: 0})
-        self.dropped: Counter[tuple[str, str]] = Counter({(TRACES, _FULL): 0})
+        self.dropped: Counter[tuple[str, ...]] = Counter({(TRACES, _FULL): 0})
 
     def families(self) -> Iterator[Metric]:
         about = "Spans (traces) and points of metrics that a collector has taken."
-        exported = CounterMetricFamily("streamweir_telemetry_exported", about, labels=("signal",))
-        for signal, count in self.exported.items():
-            exported.add_metric((signal,), count)
-        yield exported
+        exported: dict[tuple[str, ...], float] = {(signal,): count for signal, count in self.exported.items()}
+        yield counter("telemetry_exported", about, ("signal",), exported)
         about = "Spans (traces) and points of metrics that no collector has, by reason."
-        dropped = CounterMetricFamily("streamweir_telemetry_dropped", about, labels=("signal", "reason"))
-        for labels, count in self.dropped.items():
-            dropped.add_metric(labels, count)
-        yield dropped
+        yield counter("telemetry_dropped", about, ("signal", "reason"), self.dropped)
 
 
 class Export(Struct, frozen=True, kw_only=True):
