@@ -6,6 +6,8 @@ from typing import Any
 
 import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from sqlalchemy import Connection, select
 from sqlalchemy.exc import SQLAlchemyError
 
@@ -150,3 +152,9 @@ async def test_numbers_beyond_the_database_are_refused(database: str, tmp_path: 
                 await applied(store, hold("a", 2**63), check_existing=check_existing)
         await applied(store, hold("b", 2**62), settle("b", 2**62))
         await store.read(assert_sound)
+
+
+@given(st.text(st.one_of(st.sampled_from("\0\ud800\udfffa"), st.characters()), max_size=20))
+def test_plain_text_replaces_what_a_database_refuses_and_nothing_else(text: str) -> None:
+    expected = "".join("\ufffd" if each == "\0" or "\ud800" <= each <= "\udfff" else each for each in text)
+    assert plain(text) == expected

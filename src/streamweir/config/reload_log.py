@@ -7,6 +7,7 @@ from msgspec import Struct
 
 from streamweir.config.display.difference import Change, Difference
 from streamweir.config.error import ConfigError
+from streamweir.core.text import cut
 
 MAX_RELOADS = 20
 _MAX_PROBLEMS = 20
@@ -42,7 +43,7 @@ class ReloadLog:
 
     def refused(self, at_ms: int, cause: Cause, error: ConfigError) -> None:
         lines = str(error).splitlines()
-        problems = [line if len(line) <= _MAX_LENGTH else f"{line[: _MAX_LENGTH - 3]}..." for line in lines]
+        problems = [cut(line, _MAX_LENGTH) for line in lines]
         if len(problems) > _MAX_PROBLEMS:
             problems[_MAX_PROBLEMS:] = [f"and {len(problems) - _MAX_PROBLEMS} more"]
         self._add(at_ms, cause, None, problems)

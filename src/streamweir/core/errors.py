@@ -19,6 +19,7 @@ from typing import Any, ClassVar, NamedTuple, overload
 from msgspec import Struct
 
 from streamweir.core.call_trace import CallTrace
+from streamweir.core.text import cut
 
 
 class ErrorSpec(NamedTuple):
@@ -254,7 +255,7 @@ def scrub(text: str, max_length: int = MAX_MESSAGE_LENGTH) -> str:
         text = text[:_MAX_SOURCE_LENGTH].rpartition(" ")[0]
     text = text.partition("Traceback (most recent call last)")[0]
     text = _SECRETS.sub("***", _CONTROLS.sub(" ", text)).strip()
-    return text if len(text) <= max_length else text[: max_length - 3] + "..."
+    return cut(text, max_length)
 
 
 def hide_secrets(error: StreamweirError, secrets: Collection[str]) -> None:

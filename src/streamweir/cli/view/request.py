@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from streamweir.cli.view.attempt import attempt_facts
 from streamweir.cli.view.table import NONE, dollars, duration, for_terminal, number
+from streamweir.core.text import cut
 from streamweir.server.telemetry.sanitize import clean, clean_id
 
 if TYPE_CHECKING:
@@ -169,8 +170,7 @@ def _texts(texts: Sequence[Any]) -> str | None:
 
 
 def _lines(text: str) -> list[str]:
-    cut = text if len(text) <= _MAX_TEXT_LENGTH else text[:_MAX_TEXT_LENGTH] + "..."
-    return ["  " + _line(line) for line in cut.split("\n")]
+    return ["  " + _line(line) for line in cut(text, _MAX_TEXT_LENGTH).split("\n")]
 
 
 def _line(text: str) -> str:

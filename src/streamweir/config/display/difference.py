@@ -12,6 +12,7 @@ from streamweir.config.display.mask import Masks
 from streamweir.config.display.setting import Setting, name_of, walk
 from streamweir.config.model import Config
 from streamweir.config.toml import value_text
+from streamweir.core.text import cut
 
 MAX_CHANGES = 100
 _MAX_LENGTH = 200
@@ -72,7 +73,7 @@ def _changes(before: dict[str, Setting], after: dict[str, Setting], masks: Masks
         old, new = before.get(path), after.get(path)
         if not _differ(old, new):
             continue
-        was, now = (_cut(masks.shown(each).toml) if each is not None else "" for each in (old, new))
+        was, now = (cut(masks.shown(each).toml, _MAX_LENGTH) if each is not None else "" for each in (old, new))
         yield Change(
             path=path,
             what="changed" if was and now else "added" if now else "removed",
@@ -87,7 +88,7 @@ def _moves(before: dict[str, list[str]], after: dict[str, list[str]]) -> Iterato
         names, others = before[path], after[path]
         was, now = [each for each in names if each in others], [each for each in others if each in names]
         if was != now:
-            texts = [_cut(value_text(each)) for each in (was, now)]
+            texts = [cut(value_text(each), _MAX_LENGTH) for each in (was, now)]
             yield Change(path=path, what="moved", before=texts[0], after=texts[1], needs_restart=False)
 
 
@@ -111,7 +112,3 @@ def _orders(config: Config, masks: Masks) -> dict[str, list[str]]:
 
 def _name_for_restart(path: str) -> str | None:
     return next((name for name in _FOR_RESTART if path == name or path.startswith(f"{name}.")), None)
-
-
-def _cut(text: str) -> str:
-    return text if len(text) <= _MAX_LENGTH else text[: _MAX_LENGTH - 3] + "..."

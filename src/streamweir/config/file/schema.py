@@ -22,6 +22,7 @@ from msgspec import NODEFAULT, inspect, structs
 from streamweir.config.error import ConfigProblem, entry, member
 from streamweir.config.file.secret_reference import Reference, SecretCommand, SecretFile, Unresolved
 from streamweir.config.file.variable import BadVariable, Expanded, expand
+from streamweir.core.text import cut
 
 PLACEHOLDER = "(not valid)"
 """Of a text that is required and has no valid value."""
@@ -373,8 +374,7 @@ def _shown(value: object, is_secret: bool) -> str:
         case int() | float():
             return "a number" if is_secret else str(value)[:_MAX_SHOWN_LENGTH]
         case str():
-            text = value if len(value) <= _MAX_SHOWN_LENGTH else value[:_MAX_SHOWN_LENGTH] + "..."
-            return "text" if is_secret else dumps(text)
+            return "text" if is_secret else dumps(cut(value, _MAX_SHOWN_LENGTH))
         case list():
             return "a list"
         case dict():

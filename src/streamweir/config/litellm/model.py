@@ -9,6 +9,7 @@ import re
 from collections.abc import Collection, Iterable, Iterator
 from typing import Any
 
+from streamweir.config.file.variable import quoted
 from streamweir.config.litellm.deployment import Deployment
 from streamweir.config.litellm.provider import Credential, Providers
 from streamweir.config.litellm.report import Place, Report
@@ -23,7 +24,6 @@ from streamweir.config.litellm.route import (
     weights_of,
 )
 from streamweir.config.litellm.setting import RoutingGroup, Settings, Table
-from streamweir.config.litellm.variable import escaped
 from streamweir.policy.routing.route import MAX_NAME_LENGTH, matches_pattern
 
 _MAX_ATTEMPTS = 20
@@ -64,12 +64,12 @@ class Models:
             strategy = self._strategies.get(name, self._settings.strategy)
             if name in self._served:
                 wildcard, model = self._served[name]
-                table: dict[str, Any] = {"targets": [{"provider": providers[wildcard.where], "model": escaped(model)}]}
+                table: dict[str, Any] = {"targets": [{"provider": providers[wildcard.where], "model": quoted(model)}]}
             else:
                 table = model_table(group, strategy, self._providers, report)
             lists = self._fallbacks_of(name)
-            written = {kind: [escaped(other) for other in others] for kind, others in lists.items()}
-            table = {"id": escaped(name), **table, **written, "max_attempts": self._max_attempts(name)}
+            written = {kind: [quoted(other) for other in others] for kind, others in lists.items()}
+            table = {"id": quoted(name), **table, **written, "max_attempts": self._max_attempts(name)}
             models.append(("[[models]]", table))
         return [*(("[[providers]]", table) for table in self._providers.tables), *models]
 

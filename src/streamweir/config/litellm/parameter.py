@@ -10,9 +10,10 @@ from decimal import Decimal
 from typing import Any, NamedTuple
 
 from streamweir.config.error import member
+from streamweir.config.file.variable import quoted
 from streamweir.config.litellm.fallback import items_of
 from streamweir.config.litellm.tree import Branch, is_empty
-from streamweir.config.litellm.variable import REFERENCE, escaped
+from streamweir.config.litellm.variable import REFERENCE
 from streamweir.pipeline.body_members import Path, fault_of_drop, fault_of_member, leaves
 from streamweir.providers.registry import vendor_of, wire_for
 
@@ -237,7 +238,7 @@ def _written(value: object) -> Any:
             number = Decimal(str(value))
             return number if number.is_finite() else None
         case str():
-            return escaped(value) if not value.startswith(REFERENCE) else None
+            return quoted(value) if not value.startswith(REFERENCE) else None
         case dict():
             return {name: _written(item) for name, item in value.items() if item is not None}
         case list():

@@ -10,11 +10,11 @@ from decimal import Decimal
 from math import gcd
 from typing import Any, NamedTuple
 
+from streamweir.config.file.variable import quoted
 from streamweir.config.litellm.deployment import LIMITS, MAX_LIMIT, Deployment
 from streamweir.config.litellm.provider import Credential, Providers
 from streamweir.config.litellm.report import Place, Report
 from streamweir.config.litellm.value import MAX_WEIGHT, Number, integer_weights
-from streamweir.config.litellm.variable import escaped
 
 STRATEGIES = {
     "simple-shuffle": "weighted",
@@ -112,7 +112,7 @@ def _target(pool: Sequence[Deployment], weights: Mapping[str, int], providers: P
     else:
         settings |= limits_of(pool)
     provider = providers.of_target(first.connection, credentials, first.model, settings)
-    return {"provider": provider, "model": escaped(first.model), **settings}
+    return {"provider": provider, "model": quoted(first.model), **settings}
 
 
 def credential(key: str, own: Sequence[Deployment], weight: int) -> Credential:

@@ -8,6 +8,7 @@ from collections.abc import Collection
 from typing import Any, NamedTuple
 
 from streamweir.config.checks.weak_key import MIN_KEY_LENGTH
+from streamweir.config.file.variable import quoted
 from streamweir.config.litellm import unsupported
 from streamweir.config.litellm.deployment import MAX_RETRIES, MAX_STREAMS, NEVER_EJECTED, take_health
 from streamweir.config.litellm.fallback import Fallbacks, items_of
@@ -15,7 +16,7 @@ from streamweir.config.litellm.report import Place
 from streamweir.config.litellm.route import STRATEGIES
 from streamweir.config.litellm.tree import Branch
 from streamweir.config.litellm.value import take_bytes, take_count, take_days, take_first_event, take_seconds
-from streamweir.config.litellm.variable import REFERENCE, Variables, escaped
+from streamweir.config.litellm.variable import REFERENCE, Variables
 
 Table = tuple[str, dict[str, Any]]
 _SCHEMES = ("redis://", "rediss://", "unix://")
@@ -83,7 +84,7 @@ class Settings:
             self._general.drop("completion_model", "there is no such model")
             default = None
         elif default is not None:
-            default = escaped(default)
+            default = quoted(default)
         return [("server", {"default_model": default}), *self._tables]
 
     def keys(self) -> list[Table]:

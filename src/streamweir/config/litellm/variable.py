@@ -7,6 +7,7 @@ tells the operator which variable to set, but does not contain the secret.
 import re
 from collections.abc import Iterable
 
+from streamweir.config.file.variable import quoted
 from streamweir.config.litellm.report import Place, Report
 
 REFERENCE = "os.environ/"
@@ -19,11 +20,6 @@ _PLACEHOLDERS = frozenset(
 
 def is_placeholder(value: str) -> bool:
     return value.strip().lower() in _PLACEHOLDERS
-
-
-def escaped(text: str) -> str:
-    """A text in which `$` begins no variable."""
-    return text.replace("$", "$$")
 
 
 class Variables:
@@ -42,7 +38,7 @@ class Variables:
     def text(self, value: str, place: Place) -> str:
         """A value that is not secret."""
         if not value.startswith(REFERENCE):
-            return escaped(value)
+            return quoted(value)
         name = value.removeprefix(REFERENCE)
         if _NAME.fullmatch(name):
             return self.reference(name)

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from streamweir.conformance.parsed_answer import Frame, ParsedAnswer
 from streamweir.conformance.recording import Kind
 from streamweir.conformance.rule import Rule, Severity, Violation
+from streamweir.core.text import cut
 from streamweir.frontends.chat.dialect import Dialect
 
 Check = Callable[[ParsedAnswer, Dialect], Iterator[Violation]]
@@ -86,5 +87,4 @@ def quote_names(names: object) -> str:
 
 def quote(value: object) -> str:
     """An untrusted value for a message: short, on one line."""
-    text = repr(value)
-    return text if len(text) <= 60 else text[:57] + "..."
+    return cut(repr(value), 60)

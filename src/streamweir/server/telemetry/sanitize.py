@@ -8,6 +8,8 @@ addresses and ids: an operator needs them. It does not depend on the log or the 
 import re
 from collections.abc import Callable
 
+from streamweir.core.text import cut
+
 MAX_LENGTH = 200
 _MIN_SECRET_LENGTH = 7
 _MAX_HARMLESS = 4096
@@ -55,7 +57,7 @@ def clean(text: str, max_length: int = MAX_LENGTH) -> str:
     """One line, at most `max_length` characters."""
     if text in _harmless and len(text) <= max_length:
         return text
-    cleaned = _cut(_without(_INVISIBLE, text[: 4 * max_length], mask), max_length)
+    cleaned = cut(_without(_INVISIBLE, text[: 4 * max_length], mask), max_length)
     if cleaned == text:
         if len(_harmless) >= _MAX_HARMLESS:
             _harmless.clear()
@@ -67,13 +69,13 @@ def clean_id(text: str, max_length: int = MAX_LENGTH) -> str:
     """An id may be long and opaque, unless it begins like a key."""
     if _PLAIN_ID.fullmatch(text):
         return text
-    return _cut(_without(_INVISIBLE, text[: 4 * max_length], _mask_keys), max_length)
+    return cut(_without(_INVISIBLE, text[: 4 * max_length], _mask_keys), max_length)
 
 
 def clean_lines(text: str, max_length: int) -> str:
     """Several lines, such as a traceback, each of them cut to `MAX_LENGTH`."""
     lines = text[: 4 * max_length].split("\n")
-    return _cut("\n".join(_cut(_without(_INVISIBLE_BUT_TAB, line, mask), MAX_LENGTH) for line in lines), max_length)
+    return cut("\n".join(cut(_without(_INVISIBLE_BUT_TAB, line, mask), MAX_LENGTH) for line in lines), max_length)
 
 
 def _without(invisible: re.Pattern[str], text: str, hide: Callable[[str], str]) -> str:
@@ -95,7 +97,3 @@ def _masked(found: re.Match[str]) -> str:
     if found["scheme"]:
         return "://***@"
     return (found["name"] or found["query"] or "") + "***"
-
-
-def _cut(text: str, max_length: int) -> str:
-    return text if len(text) <= max_length else text[: max_length - 3] + "..."

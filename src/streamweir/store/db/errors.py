@@ -9,6 +9,7 @@ The message contains no secret, and quoted text of the caller is shortened. The 
 (an HTTP status, a line).
 """
 
+from streamweir.core.text import cut
 from streamweir.policy.secret import ADMIN, CSRF, INVITATION, KEY, SESSION
 
 _MAX_QUOTED = 80
@@ -39,4 +40,4 @@ def quoted(text: str) -> str:
     """The user's text for a message: short, on one line, without secrets."""
     if text.startswith(_SECRETS):
         return "***"
-    return repr(text if len(text) <= _MAX_QUOTED else text[: _MAX_QUOTED - 3] + "...")
+    return repr(cut(text, _MAX_QUOTED))

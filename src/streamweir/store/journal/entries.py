@@ -16,7 +16,11 @@ _NOT_PLAIN = re.compile("[\x00\ud800-\udfff]")
 
 def plain(text: str) -> str:
     """Replaces the characters that PostgreSQL or UTF-8 does not accept, NUL and lone surrogates, by U+FFFD."""
-    return _NOT_PLAIN.sub("\ufffd", text)
+    try:
+        text.encode()  # several times faster than the search
+    except UnicodeEncodeError:
+        return _NOT_PLAIN.sub("\ufffd", text)
+    return text.replace("\0", "\ufffd") if "\0" in text else text
 
 
 def short(text: str) -> str:

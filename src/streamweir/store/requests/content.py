@@ -75,8 +75,8 @@ class PackedContent(Struct, frozen=True, kw_only=True):
 
 
 def pack(content: Content, redactor: Redactor) -> PackedContent:
-    prompt, is_prompt_cut = _bounded(redactor.document(_plain(content.prompt)))
-    answer, is_answer_cut = _bounded(redactor.text(_plain(content.answer)))
+    prompt, is_prompt_cut = _bounded(redactor.document(plain(content.prompt)))
+    answer, is_answer_cut = _bounded(redactor.text(plain(content.answer)))
     upstream, is_upstream_cut = _bounded_frames(_redacted(content.upstream_frames, redactor))
     caller, is_caller_cut = _bounded_frames(_redacted(content.caller_frames, redactor))
     return PackedContent(
@@ -148,16 +148,7 @@ def _erasure(key_id: str) -> str:
 
 
 def _redacted(frames: Sequence[Frame], redactor: Redactor) -> list[Frame]:
-    return redactor.frames([(at_ms, _plain(text)) for at_ms, text in frames])
-
-
-def _plain(text: str) -> str:
-    """As `plain`, but faster for long texts."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return plain(text)
-    return plain(text) if "\0" in text else text
+    return redactor.frames([(at_ms, plain(text)) for at_ms, text in frames])
 
 
 def _bounded(text: str) -> tuple[bytes, bool]:

@@ -13,6 +13,7 @@ from urllib.parse import parse_qsl
 from msgspec import Struct
 
 from streamweir.core.errors import CallerError
+from streamweir.core.text import cut
 
 USAGES = ("own", "finish", "every", "twice", "none", "zero", "absurd")
 CUTS = ("fin", "rst", "end", "half-frame", "no-done", "no-finish")
@@ -81,7 +82,7 @@ def read_options(query: str, script: str, own: Collection[str], defaults: Mappin
 
 def shown(text: str) -> str:
     """A value of the caller for an error message."""
-    return repr(text[:40])
+    return repr(cut(text, 40))
 
 
 def _read(name: str, value: str) -> int | str:

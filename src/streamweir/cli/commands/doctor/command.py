@@ -98,9 +98,6 @@ def _load(place: LocalGateway) -> Config:
 
 def _masked(finding: Finding, config: Config) -> Finding:
     """Whatever an error has quoted, no secret of the configuration is shown."""
-    from streamweir.config.secret import MASK, secrets_of
+    from streamweir.config.display.mask import Masks
 
-    message = finding.message
-    for secret in secrets_of(config):
-        message = message.replace(secret, MASK)
-    return structs.replace(finding, message=message)
+    return structs.replace(finding, message=Masks(config).text(finding.message))

@@ -13,6 +13,8 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
+from streamweir.core.text import cut
+
 HOUR_MS = 3_600_000
 DAY_MS = 24 * HOUR_MS
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -120,8 +122,7 @@ def text_of(value: Any) -> str | None:
 
 def shown(value: Any) -> str:
     """A foreign value in a message, bounded."""
-    text = str(value)
-    return repr(text if len(text) <= 40 else text[:40] + "...")
+    return repr(cut(str(value), 40))
 
 
 def start_of_day(at_ms: int, zone: Zone) -> int:

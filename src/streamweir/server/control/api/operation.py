@@ -17,6 +17,7 @@ from starlette.requests import Request as HttpRequest
 from starlette.responses import Response as HttpResponse
 
 from streamweir.core.errors import CallerError
+from streamweir.core.text import cut
 from streamweir.policy.permission import Permission
 from streamweir.server.control.api.actor import Actor
 from streamweir.server.control.api.authentication import actor_of
@@ -197,4 +198,4 @@ def invalid_value(reason: str) -> CallerError:
 
 
 def _cut(text: str) -> str:
-    return text if len(text) <= _MAX_TEXT_LENGTH else text[: _MAX_TEXT_LENGTH - 3] + "..."
+    return cut(text, _MAX_TEXT_LENGTH)
