@@ -4,6 +4,7 @@ The import rules themselves are contracts in `pyproject.toml`, checked by `make 
 """
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -24,6 +25,11 @@ FILES = sorted(
 FORBIDDEN_NAMES = {"open", "print", "input", "breakpoint", "eval", "exec", "__import__"}
 CLOCK_MEMBERS = {"now", "utcnow", "today", "fromtimestamp", "utcfromtimestamp"}
 CLOCK_OWNERS = {"datetime", "date"}
+EVERYTHING = {"Exception", "BaseException"}
+REASON = re.compile(r"# (?!noqa)|# noqa: BLE001 \(")
+"""In the line, or in the next one."""
+REPORTS = {"fault", "_fault", "_fail_with_fault", "set_exception"}
+"""Each counts a bug and logs it, or raises it where somebody waits for it."""
 
 
 def impurities(source: str) -> Iterator[str]:
@@ -49,12 +55,48 @@ def names_of(node: ast.Import | ast.ImportFrom) -> set[str]:
 
 
 def is_broad(node: ast.ExceptHandler) -> bool:
-    return node.type is None or (isinstance(node.type, ast.Name) and node.type.id in {"Exception", "BaseException"})
+    kinds = node.type.elts if isinstance(node.type, ast.Tuple) else [node.type]
+    return any(kind is None or (isinstance(kind, ast.Name) and kind.id in EVERYTHING) for kind in kinds)
+
+
+def unexplained(source: str) -> Iterator[str]:
+    """Handlers of every exception without a reason beside them, and those that neither raise nor report it."""
+    lines = source.splitlines()
+    for node in ast.walk(ast.parse(source)):
+        if not isinstance(node, ast.ExceptHandler) or not is_broad(node):
+            continue
+        if not any(REASON.search(line) for line in lines[node.lineno - 1 : node.lineno + 1]):
+            yield f"line {node.lineno}: no reason"
+        inside = [part for statement in node.body for part in ast.walk(statement)]
+        is_told = any(isinstance(part, ast.Attribute) and part.attr in REPORTS for part in inside)
+        if not is_told and not isinstance(node.body[-1], ast.Raise):
+            yield f"line {node.lineno}: it is neither raised nor reported"
 
 
 def test_pure() -> None:
     found = {str(path.relative_to(PACKAGE)): list(impurities(path.read_text())) for path in FILES}
     assert {file: what for file, what in found.items() if what} == {}
+
+
+def test_every_handler_of_every_exception_has_its_reason() -> None:
+    found = {str(path.relative_to(PACKAGE)): list(unexplained(path.read_text())) for path in PACKAGE.rglob("*.py")}
+    assert {file: what for file, what in found.items() if what} == {}
+
+
+@pytest.mark.parametrize(
+    ("body", "found"),
+    [
+        ("except Exception:\n    raise", ["no reason"]),
+        ("except BaseException:  # why\n    raise", []),
+        ("except Exception:\n    # why\n    raise", []),
+        ("except Exception:  # noqa: BLE001\n    fault(reason)", ["no reason", "it is neither raised nor reported"]),
+        ("except (OSError, Exception):  # why\n    pass", ["it is neither raised nor reported"]),
+        ("except Exception as e:  # noqa: BLE001 (why)\n    x.fault(e)", []),
+        ("except OSError:\n    pass", []),
+    ],
+)
+def test_what_such_a_handler_lacks(body: str, found: list[str]) -> None:
+    assert [each.partition(": ")[2] for each in unexplained(f"try:\n    pass\n{body}\n")] == found
 
 
 @pytest.mark.parametrize(

@@ -138,11 +138,15 @@ async def test_the_number_of_refreshes_and_of_waiting_callers_is_limited() -> No
 @pytest.mark.parametrize("fault", [StoreUnavailable("away"), TimeoutError(), LookupError("a bug")])
 async def test_without_a_decision_it_may_be_retried(fault: Exception) -> None:
     database = Database()
-    lookup = KeyLookup(database.directory, database.refresh, min_interval_s=0.0)
+    reported: list[BaseException] = []
+    lookup = KeyLookup(
+        database.directory, database.refresh, fault=lambda reason, _: reported.append(reason), min_interval_s=0.0
+    )
     database.make(secret_of(1))
     database.fault = fault
     with pytest.raises(GatewayFault):
         await found(lookup, database, secret_of(1))
+    assert reported == ([fault] if isinstance(fault, LookupError) else []), "a bug is counted"
     database.fault = None
     assert await found(lookup, database, secret_of(1))
     await lookup.close()

@@ -154,7 +154,7 @@ class Transport(_Attempt):
             self._stream.begin()
             if self._early_error is not None:
                 raise self._early_error
-        except BaseException:
+        except BaseException:  # also Ctrl-C: no connection is left open
             self.close(False)
             raise
         return self._stream
@@ -269,7 +269,7 @@ class AsyncTransport(_Attempt):
             await self._stream.begin()
             if self._early_error is not None:
                 raise self._early_error
-        except BaseException:
+        except BaseException:  # also when it is cancelled: no connection is left open
             await self.close(False)
             raise
         return self._stream

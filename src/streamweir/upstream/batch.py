@@ -97,7 +97,7 @@ class BatchCall:
     async def open_first(self) -> None:
         try:
             await self._open()
-        except BaseException:
+        except BaseException:  # also when it is cancelled: no call is left behind
             self.abort()
             raise
         self._open_more()

@@ -195,7 +195,7 @@ class Connection(asyncio.Protocol):
                 receiver.body_received(body)
             else:
                 self._process(reply, len(data))
-        except BaseException:
+        except BaseException:  # a bug, of the reply's parser or of the receiver: nothing more is read
             self.drop()
             raise
 

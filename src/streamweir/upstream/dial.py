@@ -108,7 +108,7 @@ class Dialler:
                             await open_tunnel(transport, self._proxy, self._address)
                         steps.begin("tls_s")
                         await self._start_tls(connection, transport, context)
-                except BaseException:
+                except BaseException:  # also when it is cancelled: no socket is left open
                     transport.abort()
                     raise
             steps.end()
@@ -167,7 +167,7 @@ class Dialler:
         transport, connection = await loop.create_connection(lambda: Connection(self._pool), *address)
         try:
             _set_socket_options(transport.get_extra_info("socket"))
-        except BaseException:
+        except BaseException:  # the transport is nobody's yet
             transport.abort()
             raise
         return ConnectedTransport(connection, transport, text)

@@ -82,7 +82,7 @@ async def read_whole(
             call = await upstream.open(request, answer)
             try:
                 await answer.whole
-            except BaseException:
+            except BaseException:  # also when it is cancelled, or too late
                 call.abort()
                 raise
     except TimeoutError:

@@ -68,7 +68,7 @@ class Http1Upstream:
         if connection is None:
             try:
                 connection = await self._dialler.dial()
-            except BaseException:
+            except BaseException:  # also when it is cancelled: the place in the pool is free again
                 self._pool.free()
                 raise
         call = Http1Call(self._pool, self._dialler, self._linger_s, head, request.body)

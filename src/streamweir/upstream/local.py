@@ -222,7 +222,7 @@ class LocalModel:
                 env=child_environment(),
                 start_new_session=True,  # a terminal's Ctrl-C is for the gateway
             )
-        except BaseException:
+        except BaseException:  # it was not started, or that was cancelled: nobody else has its pipe
             child.end()
             raise
         finally:

@@ -18,7 +18,7 @@ from streamweir.core.errors import GatewayFault
 from streamweir.policy.access import digest_of
 from streamweir.policy.secret import is_well_formed
 from streamweir.server.accounting.keys import KeyDirectory
-from streamweir.server.telemetry.log import logger
+from streamweir.server.telemetry.log import log_fault
 from streamweir.store.db.base import StoreUnavailable
 
 MIN_INTERVAL_S = 0.1
@@ -34,13 +34,16 @@ class KeyLookup:
         directory: KeyDirectory,
         refresh: Callable[[], Awaitable[None]],
         *,
+        fault: Callable[[BaseException, str], None] = log_fault,
         min_interval_s: float = MIN_INTERVAL_S,
         timeout_s: float = TIMEOUT_S,
         max_waiting: int = MAX_WAITING,
     ) -> None:
-        """`refresh` loads changes of the database into the directory. It raises `StoreUnavailable`."""
+        """`refresh` loads changes of the database into the directory. It raises `StoreUnavailable`. `fault` is
+        called for a bug of it, with what was done."""
         self._directory = directory
         self._refresh = refresh
+        self._fault = fault
         self._min_interval_s = min_interval_s
         self._timeout_s = timeout_s
         self._max_waiting = max_waiting
@@ -114,7 +117,7 @@ class KeyLookup:
         except (StoreUnavailable, TimeoutError):
             return False
         except Exception as reason:  # noqa: BLE001 (a bug: callers must not wait for ever)
-            logger.error("key lookup failed", exc_info=reason)
+            self._fault(reason, "key look-up")
             return False
         return True
 

@@ -158,7 +158,7 @@ class MemoryLimiter:
             return LimitDecision(decision=decision)
         try:
             code = await self._writer.decide(hold, (), self._remaining_s(deadline))
-        except BaseException as reason:
+        except BaseException as reason:  # also when it is cancelled: what was counted is not used
             self.release(request.request_id)
             if isinstance(reason, StoreUnavailable):
                 raise unavailable() from None

@@ -106,7 +106,7 @@ class SharedLimiter:
             code = await self._writer.decide(hold, request.charges, remaining_s(deadline, self._decision_s))
         except StoreUnavailable:
             return await self._without_database(request, hold, decision)
-        except BaseException:
+        except BaseException:  # a bug, or cancelled: what was counted is not used
             self.release(request.request_id)
             raise
         finally:

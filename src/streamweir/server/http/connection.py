@@ -530,7 +530,7 @@ class Connection(asyncio.Protocol):
         self._closes = True
         try:
             answer = self._app.refuse(request, error)
-        except BaseException:
+        except BaseException:  # a bug: without an answer the connection has no use
             self._abort()
             raise
         response.send(answer)

@@ -139,7 +139,7 @@ async def open_accounting(
         )
         with store.without_time_limit(_log_slow):
             await _recover_and_load(accounting_runtime, data_dir)
-    except BaseException as reason:
+    except BaseException as reason:  # also when it is cancelled: the database is locked no longer
         await _release(store, lock, accounting_runtime)
         if isinstance(reason, _START_ERRORS):
             raise _config_error(reason, data_dir) from None

@@ -154,7 +154,8 @@ class Gateway:
             self._requests.find_running,
         )
         maintenance = self._maintenance = self._make_periodic(storage, config) if storage is not None else None
-        lookup = KeyLookup(self.accounting.directory, maintenance.load_changes) if maintenance is not None else None
+        look_up = partial(KeyLookup, self.accounting.directory, fault=self._observer.fault)
+        lookup = look_up(maintenance.load_changes) if maintenance is not None else None
         self._late_keys = KeyWaits(lookup, self, self._early_responses.caller_gone)
         self._feed = (
             LiveFeed(storage.store, storage.accounting, intervals=storage.intervals, background=self.background)

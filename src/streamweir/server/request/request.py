@@ -277,7 +277,7 @@ class RequestHandler:
             raise runtime.router.unavailable(fit_route(runtime, route, chat), now)
         try:
             await self._reserve(chat, route)
-        except BaseException:
+        except BaseException:  # refused, or cancelled: the candidate is not asked
             runtime.router.abandoned(candidates[0])
             raise
         runtime.budget.note_request(now)
@@ -378,7 +378,7 @@ class RequestHandler:
             request = await self._build_upstream_request(candidate, is_last)
             relay, meter, running = self._prepare_attempt(candidate, is_last, request)
             del request  # only `Relay.run` keeps it
-        except BaseException:
+        except BaseException:  # a bug, or cancelled: the candidate is not asked
             self._runtime.router.abandoned(candidate)
             raise
         try:

@@ -56,7 +56,7 @@ async def open_store(
                     raise
                 on_upgrade(f"waiting: {reason}")
                 await asyncio.sleep(every_s)
-    except BaseException:
+    except BaseException:  # also when it is cancelled: nobody else has the store
         await store.close()
         raise
     return store

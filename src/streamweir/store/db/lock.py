@@ -48,7 +48,7 @@ def lock_database(url: str, data_dir: Path, *, node: str | None = None) -> Datab
         raise StoreError(f"cannot lock the database {path}: {fault.strerror}") from fault
     try:
         holder = _lock_shared(fd, node) if node is not None else _lock_exclusive(fd)
-    except BaseException:
+    except BaseException:  # the descriptor is nobody's yet
         os.close(fd)
         raise
     if holder is not None:

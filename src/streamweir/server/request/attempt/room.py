@@ -55,7 +55,7 @@ class Room:
         request = self._reservation.limit_request
         try:
             found = await self._limiter.reserve(f"{request.request_id}.{self._attempts}", scopes, request.tokens)
-        except BaseException:
+        except BaseException:  # also when it is cancelled: see above
             self._runtime.router.abandoned(candidate)
             raise
         if isinstance(found, AttemptHold):
