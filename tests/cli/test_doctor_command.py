@@ -14,10 +14,13 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
+from streamweir.cli.commands.doctor.command import _masked
+from streamweir.cli.commands.doctor.finding import fail
 from streamweir.cli.commands.doctor.machine import check_machine
 from streamweir.cli.find import LocalGateway
 from streamweir.cli.main import main
 from streamweir.config.load import parse_config
+from streamweir.config.model import Config
 from support.collector import HANG, Collector
 from support.oidc_server import OidcServer
 from support.oidc_server import toml as oidc_table
@@ -236,3 +239,8 @@ async def test_the_collector(tmp_path: Path) -> None:
     assert takes_none["collector"]["outcome"] == "warn"
     said = takes_none["collector"]["message"]
     assert ("answered 404" in said, "no answer in time" in said) == (True, True)
+
+
+def test_an_address_in_a_finding_has_no_user_and_no_password() -> None:
+    finding = fail("store", f"postgresql://someone:{CANARY}@db.example/books does not answer", "Start it.")
+    assert _masked(finding, Config()).message == "postgresql://****@db.example/books does not answer"
