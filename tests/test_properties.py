@@ -17,7 +17,7 @@ from streamweir.pipeline.exchange import Exchange
 from streamweir.pipeline.intake import Intake
 from streamweir.pipeline.meter import Meter
 from streamweir.pipeline.plan import Mode, plan
-from streamweir.providers.registry import native_wire, provider_named
+from streamweir.providers.registry import FAMILIES, native_wire, provider_named
 from support.amazon_body import answer as converse_answer
 from support.amazon_body import frame as amazon_frame
 from support.comparison import joined
@@ -28,7 +28,13 @@ from support.fixture_bodies import BODIES as ALL_BODIES
 from support.fixture_bodies import read_body
 
 BODIES = [(path.parent.parent.name, read_body(path)) for path in ALL_BODIES]
-SOURCES = ["openai", "azure", "openai-compatible", "snowflake", "anthropic", "gemini", "bedrock", "bedrock-messages"]
+SOURCES = [
+    "openai",
+    "openai-compatible",
+    "snowflake",
+    "bedrock-messages",
+    *sorted({provider_named(kind).name for kind in FAMILIES}),
+]
 
 
 def cut(body: bytes, places: Sequence[int]) -> list[bytes]:

@@ -24,6 +24,7 @@ from streamweir.cli.main import main
 from streamweir.config.error import entry, member
 from streamweir.config.litellm import NotAConfiguration, Translation, translate, unsupported
 from streamweir.config.litellm.report import NOT_READ
+from streamweir.config.litellm.vendor import VENDORS
 from streamweir.config.load import load_config
 from streamweir.config.model import Config
 from support.imported import CASES, FOLDER, environment
@@ -203,6 +204,13 @@ def test_what_is_listed_as_not_converted_is_not(name: str) -> None:
         )
     ]
     assert stale == []
+
+
+@pytest.mark.parametrize("provider", VENDORS)
+def test_parameters_are_converted_for_every_provider_that_is_listed(provider: str) -> None:
+    """Also for a family whose protocol has other names for them (`config/litellm/parameter.py`)."""
+    params = {"model": f"{provider}/gemini-m", "api_base": "https://llm.example.com", "temperature": 0.5}
+    assert "temperature = 0.5" in translate(of_deployment(params, {})).toml
 
 
 def test_prices_are_exact(tmp_path: Path) -> None:

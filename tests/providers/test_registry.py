@@ -12,13 +12,14 @@ from streamweir.providers.registry import (
     name_on,
     native_wire,
     provider_named,
+    provider_names,
     wire_for,
     wires_of,
 )
 from streamweir.wire.native import NativeWire
 
 
-@pytest.mark.parametrize("name", ["anthropic", "azure", "bedrock", "bedrock-mantle", "gemini", "vertex", *VENDORS])
+@pytest.mark.parametrize("name", provider_names())
 def test_every_name_has_a_provider(name: str) -> None:
     provider = provider_named(name)
     assert provider.decoder() is not provider.decoder(), "one decoder per answer"
@@ -114,7 +115,7 @@ def test_providers_with_a_native_wire() -> None:
     assert not any(native_wire(name) for name in ("azure", "gemini", "groq", "openai-compatible"))
 
 
-@pytest.mark.parametrize("name", ["anthropic", "azure", "gemini", "vertex", *VENDORS])
+@pytest.mark.parametrize("name", provider_names())
 def test_every_name_has_an_address_and_a_rule_for_aborts(name: str) -> None:
     assert default_base_url(name).startswith(("https://", "http://localhost"))
     assert abort_stops_billing(name) in (True, False)

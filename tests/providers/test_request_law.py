@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from streamweir.core.request import read_request
 from streamweir.providers.base import Target
-from streamweir.providers.registry import provider_named
+from streamweir.providers.registry import FAMILIES, name_on, provider_named, wires_of
 from streamweir.wire import jsonio
 from support.aws_shape import faults_of
 from support.soak import SOAKS
@@ -44,6 +44,7 @@ TARGETS: list[tuple[str, Target]] = [
     ("bedrock-chat", Target(model="openai.gpt-oss-120b-1:0", api_key="k")),
     ("bedrock-responses", Target(model="openai.gpt-5.5", api_key="k")),
     ("bedrock-mantle", Target(model="qwen.qwen3-32b", api_key="k")),
+    ("bedrock-mantle-responses", Target(model="openai.gpt-5.4", api_key="k")),
     ("bedrock-mantle-messages", Target(model="anthropic.claude-opus-4-8", api_key="k")),
     ("vertex-chat", Target(model="meta/llama-4-maverick-maas", api_key="k", project="p", location="us-east5")),
     ("bedrock", Target(model="eu.anthropic.claude-sonnet-4-5-20250929-v1:0", api_key="k")),
@@ -180,6 +181,10 @@ MEMBERS: dict[str, st.SearchStrategy[Any]] = {
 BODY = st.fixed_dictionaries(
     {"model": st.just("asked/for"), "messages": st.lists(MESSAGE, min_size=1, max_size=4)}, optional=MEMBERS
 )
+
+
+def test_every_family_is_held_to_it_on_each_of_its_wires() -> None:
+    assert {name_on(kind, wire) for kind in FAMILIES for wire in wires_of(kind)} <= {name for name, _ in TARGETS}
 
 
 @pytest.mark.parametrize(("name", "target"), TARGETS, ids=[f"{name}-{target.model}" for name, target in TARGETS])
