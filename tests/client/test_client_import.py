@@ -4,13 +4,15 @@ import json
 import subprocess
 import sys
 
+from streamweir.frontends.chat.table import DIALECTS
+
 FORBIDDEN = (
     "streamweir.server", "streamweir.store", "streamweir.policy", "streamweir.upstream", "streamweir.config",
     "streamweir.console", "streamweir.cli", "starlette", "sqlalchemy", "alembic", "structlog", "uvloop", "httptools",
     "click", "rich", "prometheus_client",
 )  # fmt: skip
-MOST_OF_OURS = 57
-"""Modules. To count them tells what time would, on any machine."""
+MOST_OF_OURS = 53 + len(DIALECTS)
+"""Modules, one for each dialect among them. To count them tells what time would, on any machine."""
 
 
 def imported(statement: str, before: str = "") -> set[str]:

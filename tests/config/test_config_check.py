@@ -24,6 +24,7 @@ from streamweir.config.model import (
     Store,
     Target,
 )
+from streamweir.frontends.chat.table import DIALECTS
 from streamweir.providers.registry import provider_names
 
 GOOD = "sk-sw-4f9a0c7be2d85163"
@@ -106,7 +107,7 @@ def test_without_keys_only_this_machine_may_ask(host: str, alone: bool) -> None:
 
 
 def test_dialects() -> None:
-    expected = "expected openai, opentoken, aivene, bitseek"
+    expected = f"expected {', '.join(DIALECTS)}"
     assert said(Config(server=Server(dialect="open"))) == [f'server.dialect: unknown dialect "open": {expected}']
     assert of_key(dialect="OpenAI") == [f'keys.a.dialect: unknown dialect "OpenAI": {expected}']
     assert of_key(dialect="bitseek") == []

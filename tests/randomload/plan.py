@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
+from support.dialect_rules import NAMES
+
 T = TypeVar("T")
 
 CALLERS = {
@@ -53,7 +55,7 @@ CHOICES = frozenset({"answers every choice", "leaves a choice out"})
 """Asked for with n = 2, which of the wires of the test OpenAI's has."""
 
 LEAVINGS = ("fin", "rst", "half-close")
-DIALECTS = ("openai", "openai", "openai", "opentoken", "aivene", "bitseek")
+DIALECTS = ("openai", "openai", *NAMES)
 WIRES = ("openai", "openai", "anthropic", "gemini")
 KEYS = {"plain": 6, "budget": 9, "prepaid": 6, "rpm": 1, "tpm": 1, "streams": 2, "kept": 1, "passing": 2}
 """What bounds the key. `passing`: some configurations have it, others do not."""

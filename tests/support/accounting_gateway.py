@@ -36,6 +36,7 @@ from streamweir.store.ledger.writer import Writer
 from streamweir.store.requests.requests import RequestFilter, RequestRow, list_requests
 from support.answers import openai_stream, openai_whole
 from support.deadlines import PROGRAM_TIMEOUT_S
+from support.dialect_rules import NAMES
 from support.gateway import MESSAGES, Gate, gateway, nothing_left, providers
 from support.program_deadlines import LONG_INTERVALS
 from support.raw_client import Reply
@@ -60,7 +61,7 @@ PROMPT = 3
 """Tokens of the conversation of `support.gateway`, by the rule of thumb that holds go by: ten characters."""
 TEMPLATE = 64
 """Tokens that are reserved for what is added around a prompt."""
-EACH_DIALECT = ("openai", "opentoken", "aivene", "bitseek")
+EACH_DIALECT = NAMES
 each_form = pytest.mark.parametrize("is_streamed", [True, False], ids=["streamed", "whole"])
 T = TypeVar("T")
 

@@ -10,7 +10,6 @@ a real one would; the answer is a `ScriptedResponse`, which a defect may change 
 
 import asyncio
 import json
-import string
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from itertools import count
@@ -283,12 +282,12 @@ def _whole(request: ReceivedRequest, rules: Rules) -> dict[str, Any]:
 
 
 def _head(request: ReceivedRequest, rules: Rules, kind: str) -> dict[str, Any]:
-    letters = string.ascii_lowercase[request.number % 26]
-    id = {
-        "aivene": "ilbs_" + letters * 24,
-        "bitseek": f"stream:chat:{request.number:08x}-0000-4000-8000-000000000000",
-    }.get(rules.name, "chatcmpl-" + letters * 29)
-    return {"id": id, "object": kind, "created": 1_760_000_000, "model": request.body.get("model", "")}
+    return {
+        "id": rules.made_id(request.number),
+        "object": kind,
+        "created": 1_760_000_000,
+        "model": request.body.get("model", ""),
+    }
 
 
 def _choice(index: int, delta: dict[str, Any], finish: str | None = None) -> dict[str, Any]:

@@ -8,6 +8,7 @@ import re
 from dataclasses import dataclass, field
 
 CHATCMPL = re.compile(r"chatcmpl-[A-Za-z0-9]{29}")
+CHATCMPL_TEMPLATE = "chatcmpl-{:029}"
 CHUNK_ORDER = ("id", "object", "created", "model", "system_fingerprint", "service_tier", "choices", "usage")
 CHOICE_ORDER = ("index", "delta", "logprobs", "finish_reason")
 WHOLE_CHOICE_ORDER = ("index", "message", "logprobs", "finish_reason")
@@ -46,6 +47,8 @@ OPENAI_WORDS = {word: word for word in ("stop", "length", "tool_calls", "content
 class Rules:
     name: str
     id_format: re.Pattern[str]
+    id_template: str
+    """Of an id in this form, with a number in it."""
     chunk_object: str
     first_delta: dict[str, str] | None
     finish_delta: dict[str, str]
@@ -70,6 +73,9 @@ class Rules:
     delta_members: frozenset[str] = field(default=frozenset())
     """What may stand in a delta beside role, content, reasoning_content and tool_calls."""
 
+    def made_id(self, number: int = 1) -> str:
+        return self.id_template.format(number)
+
     def includes_usage(self, asked: bool) -> bool:
         return asked or self.usage_always
 
@@ -77,6 +83,7 @@ class Rules:
 OPENAI = Rules(
     name="openai",
     id_format=CHATCMPL,
+    id_template=CHATCMPL_TEMPLATE,
     chunk_object="chat.completion.chunk",
     first_delta={"role": "assistant", "content": ""},
     finish_delta={},
@@ -93,6 +100,7 @@ OPENAI = Rules(
 OPENTOKEN = Rules(
     name="opentoken",
     id_format=CHATCMPL,
+    id_template=CHATCMPL_TEMPLATE,
     chunk_object="chat.completion.chunk",
     first_delta={"role": "assistant"},
     finish_delta={},
@@ -109,6 +117,7 @@ OPENTOKEN = Rules(
 AIVENE = Rules(
     name="aivene",
     id_format=re.compile(r"ilbs_[a-z0-9]{24}"),
+    id_template="ilbs_{:024}",
     chunk_object="chat.completion.chunk",
     first_delta={"role": "assistant", "content": ""},
     finish_delta={},
@@ -120,6 +129,7 @@ AIVENE = Rules(
 BITSEEK = Rules(
     name="bitseek",
     id_format=re.compile(r"stream:chat:[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}"),
+    id_template="stream:chat:{:08x}-0000-4000-8000-000000000000",
     chunk_object="chat.completion",
     first_delta=None,
     finish_delta={"content": ""},
@@ -131,3 +141,5 @@ BITSEEK = Rules(
     is_bitseek=True,
 )
 DIALECTS = (OPENAI, OPENTOKEN, AIVENE, BITSEEK)
+BY_NAME = {rules.name: rules for rules in DIALECTS}
+NAMES = tuple(BY_NAME)

@@ -7,14 +7,15 @@ second time from docs/spec/dialects.md and docs/spec/messages.md.
 import json
 from typing import Any, NamedTuple
 
+from support.dialect_rules import BY_NAME, NAMES
 from support.gateway import frames_of, text_of
 from support.messages import read_stream, said_in
 from support.raw_client import Reply
 from support.responses import read_stream as read_response
 from support.responses import text_so_far
 
-DIALECTS = ("openai", "opentoken", "aivene", "bitseek", "messages", "responses")
-BUFFERING = ("openai", "opentoken", "aivene", "messages", "responses")
+DIALECTS = (*NAMES, "messages", "responses")
+BUFFERING = tuple(name for name in DIALECTS if name not in BY_NAME or not BY_NAME[name].is_bitseek)
 
 
 class Words(NamedTuple):
@@ -37,12 +38,12 @@ WORDS = {
 def error_of(code: str, dialect: str, message: str, event_id: str | None, *, in_stream: bool) -> dict[str, Any]:
     """The member `error`, in its order."""
     words = WORDS[code]
+    usual = {"message": message, "type": words.type, "param": None, "code": code}
     members: dict[str, dict[str, Any]] = {
-        "openai": {"message": message, "type": words.type, "param": None, "code": code},
+        **{rules.name: {name: usual[name] for name in rules.error_members} for rules in BY_NAME.values()},
         "opentoken": {"message": message, "type": words.opentoken[0], "code": words.opentoken[1]},
         "aivene": {"message": message, "type": "stream_error" if in_stream else words.aivene},
-        "bitseek": {"message": message, "type": words.type, "code": code},
-        "responses": {"message": message, "type": words.type, "param": None, "code": code},
+        "responses": usual,
         "messages": {"type": "api_error" if words.status == 500 else "overloaded_error", "message": message},
     }
     if dialect == "messages":  # it has the request's id in every error, beside it

@@ -24,6 +24,7 @@ from socket import SO_LINGER, SOL_SOCKET
 from typing import NamedTuple
 
 from support.deadlines import WAIT_TIMEOUT_S
+from support.dialect_rules import NAMES
 from support.gateway import KEY, chat_request
 from support.raw_client import RawClient
 from support.script import Line
@@ -51,7 +52,7 @@ class Api(NamedTuple):
 
 
 APIS = (
-    *(Api(name, f"/{name}/v1/chat/completions") for name in ("openai", "opentoken", "aivene", "bitseek")),
+    *(Api(name, f"/{name}/v1/chat/completions") for name in NAMES),
     Api("messages", "/v1/messages"),
     Api("responses", "/v1/responses"),
     Api("completions", "/v1/completions"),

@@ -19,6 +19,7 @@ from msgspec import structs
 
 from streamweir.server.telemetry.record import RequestRecord
 from support.answers import TEXTS
+from support.dialect_rules import BY_NAME, NAMES
 from support.gateway import Gate, chat_request, frames_of, gateway, providers, text_of
 from support.messages import read_stream, said_in
 from support.raw_client import Reply
@@ -34,10 +35,10 @@ id = "either"
 targets = [{ provider = "first", model = "m" }, { provider = "second", model = "n" }]
 """
 """TOML: a model with a second choice."""
-DIALECTS = ("openai", "opentoken", "aivene", "bitseek", "messages", "responses")
-"""Of chat completions four; the Messages API and the Responses API are other frontends."""
-BUFFERING = ("openai", "opentoken", "aivene", "messages", "responses")
-ALWAYS_TOLD = ("opentoken", "messages", "responses")
+DIALECTS = (*NAMES, "messages", "responses")
+"""Those of chat completions; the Messages API and the Responses API are other frontends."""
+BUFFERING = tuple(name for name in DIALECTS if name not in BY_NAME or not BY_NAME[name].is_bitseek)
+ALWAYS_TOLD = (*(rules.name for rules in BY_NAME.values() if rules.usage_always), "messages", "responses")
 """Those that have the usage in every stream."""
 TEXT = "".join(TEXTS)
 CANARY = "Denied for sk-canary-4f9a8b7c6d5e4f9a8b7c6d5e at https://canary.example.com/v1 on host canary.internal"
@@ -88,10 +89,7 @@ _MESSAGES_TYPES = {
 }
 _OPENTOKEN_CODES = {"no_available_deployment": "no_supplier", "upstream_timeout": "upstream_timeout"}
 _MEMBERS = {
-    "openai": ["message", "type", "param", "code"],
-    "opentoken": ["message", "type", "code"],
-    "aivene": ["message", "type"],
-    "bitseek": ["message", "type", "code"],
+    **{rules.name: list(rules.error_members) for rules in BY_NAME.values()},
     "responses": ["message", "type", "param", "code"],
 }
 _RESPONSES_WORDS = {
@@ -218,13 +216,8 @@ def assert_error_frame(document: Any, code: str, dialect: str) -> None:
         assert list(document) == ["error"]
     error = document["error"]
     assert list(error) == _MEMBERS[dialect]
-    expected = {
-        "openai": {"type": "stream_error", "param": None, "code": code},
-        "opentoken": {"type": "upstream_error", "code": "stream_error"},
-        "aivene": {"type": "stream_error"},
-        "bitseek": {"type": "stream_error", "code": code},
-    }
-    assert {name: error[name] for name in error if name != "message"} == expected[dialect]
+    words = {"param": None, "code": code, **BY_NAME[dialect].stream_error}
+    assert error == {"message": error["message"], **{name: words[name] for name in words if name in error}}
     assert error["message"]
 
 
@@ -355,12 +348,9 @@ def _assert_discreet(reply: Reply) -> None:
 
 
 def _refusal_words(code: str, words: Words, dialect: str, param: str | None) -> dict[str, str | None]:
-    if dialect == "aivene":
-        return {"type": words.type}
-    if dialect == "bitseek":
-        return {"type": words.type, "code": code}
-    if dialect in ("openai", "responses"):
-        return {"type": words.type, "param": param, "code": code}
-    if words.status == 400:
-        return {"type": words.type, "code": None}
-    return {"type": "upstream_error", "code": _OPENTOKEN_CODES.get(code, "upstream_error")}
+    if dialect == "opentoken":
+        if words.status == 400:
+            return {"type": words.type, "code": None}
+        return {"type": "upstream_error", "code": _OPENTOKEN_CODES.get(code, "upstream_error")}
+    usual = {"type": words.type, "param": param, "code": code}
+    return {name: usual[name] for name in usual if name in _MEMBERS[dialect]}

@@ -10,6 +10,7 @@ from typing import Any
 from streamweir.conformance import Recording, RequestInfo
 from streamweir.frontends.chat.dialect import Dialect
 from streamweir.frontends.chat.table import DIALECTS
+from support.dialect_rules import BY_NAME
 
 Documents = list[dict[str, Any]]
 
@@ -21,19 +22,13 @@ HEADERS = (
     ("X-Request-Id", "req_1"),
 )
 JSON_HEADERS = (("content-type", "application/json"), ("x-request-id", "req_1"))
-_IDS = {
-    "openai": "chatcmpl-123",
-    "opentoken": "chatcmpl-1",
-    "aivene": "ilbs_ccb8oqnvprv0p2ewiakn4r9s",
-    "bitseek": "stream:chat:1",
-}
 _COUNTS = {"prompt_tokens": 9, "completion_tokens": 12, "total_tokens": 21}
 _ARGUMENTS = '{"city":"Tokyo"}'
 
 
 def _chunk(dialect: Dialect, choices: list[Any], at: int = 0) -> dict[str, Any]:
     created = 1716825600 + (at if dialect.created_per_chunk else 0)
-    head = {"id": _IDS[dialect.name], "object": dialect.chunk_object, "created": created, "model": MODEL}
+    head = {"id": BY_NAME[dialect.name].made_id(), "object": dialect.chunk_object, "created": created, "model": MODEL}
     chunk: dict[str, Any] = {**head, "choices": choices}
     if dialect.null_usage:
         chunk["usage"] = None
@@ -120,7 +115,7 @@ def whole_document(name: str = "openai") -> dict[str, Any]:
         "tool_calls": [{"id": "c", "type": "function", "function": function}],
     }
     choice = {"index": 0, "message": message, "finish_reason": "tool_calls"}
-    head = {"id": _IDS[name], "object": "chat.completion", "created": 1716825600, "model": MODEL}
+    head = {"id": BY_NAME[name].made_id(), "object": "chat.completion", "created": 1716825600, "model": MODEL}
     return copy.deepcopy({**head, "choices": [choice], "usage": _COUNTS})
 
 

@@ -8,21 +8,16 @@ from streamweir.core.events import StreamStarted
 from streamweir.frontends.base import Reply
 from streamweir.frontends.chat.dialect import IdFormat, call_id, identity_of
 from streamweir.frontends.chat.table import DIALECTS
-
-FORMS = {
-    "openai": r"chatcmpl-[A-Za-z0-9]{29}",
-    "opentoken": r"chatcmpl-[A-Za-z0-9]{29}",
-    "aivene": r"ilbs_[a-z0-9]{24}",
-    "bitseek": r"stream:chat:[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}",
-}
+from support.dialect_rules import DIALECTS as RULES
+from support.dialect_rules import Rules
 
 
-@pytest.mark.parametrize("name", sorted(FORMS))
-def test_form(name: str) -> None:
-    form = DIALECTS[name].id_format
+@pytest.mark.parametrize("rules", RULES, ids=lambda rules: rules.name)
+def test_form(rules: Rules) -> None:
+    form = DIALECTS[rules.name].id_format
     made = {form.make(bytes([number]) * 24) for number in range(100)}
     assert len(made) == 100
-    assert all(re.fullmatch(FORMS[name], id) for id in made)
+    assert all(rules.id_format.fullmatch(id) for id in (*made, rules.made_id()))
     assert form.make(b"x" * 24) == form.make(b"x" * 24)
 
 

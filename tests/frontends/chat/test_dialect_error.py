@@ -16,6 +16,7 @@ from streamweir.core.errors import (
 from streamweir.frontends.chat.errors import envelope, error_fields, stream_envelope
 from streamweir.frontends.chat.table import DIALECTS
 from streamweir.frontends.error import STREAM_CODES
+from support.dialect_rules import DIALECTS as RULES
 
 
 def error(code: str, **more: Any) -> StreamweirError:
@@ -70,12 +71,7 @@ def test_words_before_the_stream(row: list[str]) -> None:
 def test_members_and_their_order() -> None:
     failed = error("internal_error", event_id="ev_1")
     members = {name: list(envelope(failed, dialect)["error"]) for name, dialect in DIALECTS.items()}
-    assert members == {
-        "openai": ["message", "type", "param", "code", "event_id"],
-        "opentoken": ["message", "type", "code", "event_id"],
-        "aivene": ["message", "type", "event_id"],
-        "bitseek": ["message", "type", "code", "event_id"],
-    }
+    assert members == {rules.name: [*rules.error_members, "event_id"] for rules in RULES}
 
 
 def test_param_is_named_before_the_stream() -> None:
