@@ -17,6 +17,7 @@ from streamweir.cli import commands
 from streamweir.cli.main import main
 from streamweir.config.address import base_url_of
 from streamweir.config.load import load_config
+from streamweir.frontends.chat.table import DIALECTS
 from streamweir.providers.base import Wire
 from streamweir.providers.model_listing import listing_of
 from streamweir.providers.registry import wire_for, wires_of
@@ -41,6 +42,8 @@ NO_MODULES = {
 MEMBER = re.compile(r"`([A-Z]\w*[a-z]\w*)\.(\w+)`")
 FOLDER = re.compile(r"(?P<indent> +)(?P<name>\w+)/ (?P<rest>.*)")
 PACKAGE = ROOT / "src" / "streamweir"
+GENERATED = re.compile(r"<!-- ([\w-]+): begin .*?<!-- \1: end -->", re.DOTALL)
+"""Tables that scripts/conformance.py makes."""
 PLACES = (ROOT, PACKAGE, PACKAGE / "console" / "web", ROOT / "tests", ROOT / "docs")
 FOR_NEWCOMERS = [
     ROOT / "CONTRIBUTING.md",
@@ -203,6 +206,26 @@ def test_the_tree_lists_every_module() -> None:
         if file.stem != "__init__" and not re.search(rf"\b{file.stem}\b", text)
     ]
     assert missing == []
+    folders = {file.parent for file in PACKAGE.glob("*/**/*.py")} - {PACKAGE / "store/db/migrations/versions"}
+    unnamed = [place for place in folders if place not in listed and not is_named(place, listed)]
+    assert sorted(str(place.relative_to(PACKAGE)) for place in unnamed) == []
+
+
+def is_named(package: Path, listed: dict[Path, str]) -> bool:
+    """In the text of a folder above it."""
+    above = next((listed[place] for place in package.parents if place in listed), "")
+    return re.search(rf"\b{package.name}\b", above) is not None
+
+
+def test_a_list_of_the_dialects_has_each_of_them() -> None:
+    """Of a paragraph that names all but one, that one was probably forgotten. docs/spec has tests of its own."""
+    incomplete = []
+    for path in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *sorted((ROOT / "docs").glob("*.toml"))):
+        for paragraph in re.split(r"\n\n|\n(?=[|-] )", GENERATED.sub("", path.read_text())):
+            unnamed = [name for name in DIALECTS if not re.search(rf"\b{name}\b", paragraph)]
+            if len(unnamed) == 1:
+                incomplete.append((path.name, unnamed[0], paragraph.strip()[:80]))
+    assert incomplete == []
 
 
 def test_every_command_is_shown_on_a_page() -> None:

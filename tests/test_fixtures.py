@@ -13,7 +13,7 @@ import pytest
 
 from streamweir.core.events import Event
 from streamweir.providers.base import Provider
-from streamweir.providers.registry import provider_named
+from streamweir.providers.registry import FAMILIES, provider_named
 from streamweir.wire.amazon import EventStreamSplitter
 from streamweir.wire.array import ArraySplitter
 from streamweir.wire.sse import Splitter
@@ -56,6 +56,12 @@ def cut(body: bytes, seed: int) -> list[bytes]:
     count = rng.choice((1, 2, 3, 10, max(1, len(body) // 3)))
     places = sorted(rng.randrange(len(body) + 1) for _ in range(count))
     return [body[a:b] for a, b in zip([0, *places], [*places, len(body)], strict=True)]
+
+
+def test_every_family_has_fixtures() -> None:
+    decoders = {provider_named(kind).name for kind in FAMILIES}
+    without = decoders - {path.parent.parent.name for path in BODIES}
+    assert without == {"bedrock-mantle"}, "its first wire is chat completions: those of other vendors are enough"
 
 
 @pytest.mark.parametrize("path", BODIES, ids=named)

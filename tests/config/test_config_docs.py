@@ -18,6 +18,7 @@ from streamweir.config.model import Config, DatedPrice, Price, PriceTier, Provid
 from streamweir.providers.registry import has_responses, provider_names
 
 DOCS = Path(__file__).parents[2] / "docs"
+PACKAGE = DOCS.parent / "src" / "streamweir"
 PAGE = (DOCS / "configuration.md").read_text()
 TABLE = re.compile(r"^### `(?P<name>\[.*\])`\n\n(?P<rows>(?:\|.*\n)+)", re.MULTILINE)
 Rows = dict[str, tuple[str, str]]
@@ -87,6 +88,14 @@ def test_the_page_has_every_table() -> None:
 @pytest.mark.parametrize("table", sorted(types()))
 def test_a_table_of_the_page_is_the_types(table: str) -> None:
     assert list(page()[table].items()) == list(types()[table].items())
+
+
+def test_every_key_is_read_somewhere() -> None:
+    """Whether it then has an effect, only a test of that can tell."""
+    files = [path for path in PACKAGE.rglob("*.py") if path.name != "model.py"]
+    source = "".join(path.read_text() for path in files)
+    keys = {key for rows in types().values() for key in rows}
+    assert [key for key in sorted(keys) if not re.search(rf"\.{key}\b|\"{key}\"", source)] == []
 
 
 @pytest.mark.parametrize("table", list(TABLE.finditer(PAGE)), ids=lambda table: table["name"])

@@ -2,6 +2,7 @@
 
 import json
 import re
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,7 @@ from streamweir.wire.native import NativeWire
 from support.dialect_rules import DIALECTS as RULES
 
 SHARED = "/v1/chat/completions"
+ROOT = Path(__file__).parents[2]
 
 
 def test_every_dialect_has_a_path_of_its_own_and_shares_one() -> None:
@@ -114,6 +116,34 @@ def test_the_console_offers_every_dialect() -> None:
     found = re.search(r"export const DIALECTS = (\[.*\]) as const;", source.read_text())
     assert found is not None
     assert json.loads(found[1]) == FRONTENDS.dialects
+
+
+def test_the_console_names_every_api() -> None:
+    source = (Path(streamweir.__file__).parent / "console" / "web" / "src" / "lib" / "apis.ts").read_text()
+    names = dict(re.findall(r'export const ([A-Z]+) = "(\w+)";', source))
+
+    def listed(form: str) -> list[str]:
+        (found,) = re.findall(form, source)
+        return [names[each] for each in found.split(", ")]
+
+    others = [name for name in FRONTENDS.by_name if name not in FRONTENDS.dialects]
+    assert listed(r"export const APIS = \[\.\.\.DIALECTS, (.*)\] as const;") == others
+    assert listed(r"isChat\(.*\n  return !\[(.*)\]\.includes") == others
+    absent = [name for name in others if name not in FRONTENDS.in_playground]
+    assert listed(r"isInPlayground\(.*\n  return !\[(.*)\]\.includes") == absent
+
+
+def test_the_first_page_has_every_path() -> None:
+    page = (ROOT / "docs" / "getting-started.md").read_text()
+    assert [path for path in FRONTENDS.by_path if path.startswith("/v1/") and f"`POST {path}`" not in page] == []
+
+
+@pytest.mark.parametrize("id", ["pipeline-frontend", "server-frontend"])
+def test_no_frontend_may_be_imported_by_name(id: str) -> None:
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
+    (contract,) = [contract for contract in contracts if contract["id"] == id]
+    packages = [path.parent.name for path in Path(streamweir.__file__).parent.glob("frontends/*/__init__.py")]
+    assert {f"streamweir.frontends.{name}" for name in packages} <= set(contract["forbidden_modules"])
 
 
 def test_every_dialect_is_described_a_second_time_for_the_tests() -> None:
