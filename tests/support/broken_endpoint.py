@@ -39,8 +39,6 @@ _OPENAI_WORDS: dict[str, Words] = {
     "model": (404, _INVALID, "model_not_found"),
 }
 _WORDS: dict[str, dict[str, Words]] = {
-    "openai": _OPENAI_WORDS,
-    "bitseek": _OPENAI_WORDS,
     "opentoken": {
         **_OPENAI_WORDS,
         "unknown-path": (404, _INVALID, "not_found"),
@@ -55,6 +53,7 @@ _WORDS: dict[str, dict[str, Words]] = {
         "wrong-key": (401, "authentication_error", None),
     },
 }
+"""Of the dialects that do not have those of openai."""
 
 
 @dataclass(frozen=True)
@@ -240,7 +239,7 @@ def answer(request: ReceivedRequest, rules: Rules) -> ScriptedResponse:
 
 
 def refusal(case: str, param: str | None, rules: Rules) -> ScriptedResponse:
-    status, kind, code = _WORDS[rules.name][case]
+    status, kind, code = _WORDS.get(rules.name, _OPENAI_WORDS)[case]
     members = {"message": f"This request cannot be answered: {case}.", "type": kind, "param": param, "code": code}
     error = {name: members[name] for name in rules.error_members}
     fields = {"content-type": "application/json"}
