@@ -28,6 +28,7 @@ from streamweir.frontends.responses.encoder import MAX_CHARACTERS
 from streamweir.frontends.responses.errors import stream_members
 from streamweir.frontends.responses.finish import ending_of
 from streamweir.frontends.responses.frontend import RESPONSES
+from streamweir.policy.routing.retry import SHORT_WAIT_S, may_try_again, may_try_elsewhere
 from streamweir.server.http.security_headers import SECURITY_HEADERS
 
 ROOT = Path(__file__).parents[1]
@@ -261,6 +262,17 @@ def test_a_failure_has_the_codes_statuses_and_verdicts_that_the_gateway_has(id: 
         assert {verdict_of_error(error_of(code)) for code in codes} == verdicts
     elif verdicts and codes:
         assert verdicts & {verdict_of_error(error_of(code)) for code in codes}
+
+
+def test_what_is_tried_again_is_what_the_code_tries() -> None:
+    again, waited = (re.findall(r"`([a-z_]+)`", part) for part in row_of("failures.md", "K8")[1].split("; "))
+    assert set(again) == {code for code in CODES if may_try_again(error_of(code))}
+    waits = {code for code in UPSTREAM_CODES if may_try_again(Upstream(code, "m", retry_after_s=SHORT_WAIT_S))}
+    assert waits == {*again, *waited}
+    assert f"above {SHORT_WAIT_S:g} seconds" in row_of("failures.md", "K8")[1]
+    begins, *named = re.findall(r"`([a-z_]+)`", row_of("failures.md", "K9")[1])
+    expected = {code for code in CODES if code.startswith(begins) or code in named}
+    assert {code for code in CODES if may_try_elsewhere(error_of(code))} == expected
 
 
 def test_every_row_of_failures_has_its_number() -> None:

@@ -11,6 +11,7 @@ from msgspec import NODEFAULT, Struct, inspect
 
 from streamweir.config.address import BUILT_IN, base_url_of
 from streamweir.config.check import kinds
+from streamweir.config.display.difference import FOR_RESTART
 from streamweir.config.error import ConfigError
 from streamweir.config.file.schema import default_of, describe, field_of
 from streamweir.config.load import load_config
@@ -88,6 +89,11 @@ def test_the_page_has_every_table() -> None:
 @pytest.mark.parametrize("table", sorted(types()))
 def test_a_table_of_the_page_is_the_types(table: str) -> None:
     assert list(page()[table].items()) == list(types()[table].items())
+
+
+def test_the_page_has_the_settings_that_need_a_restart() -> None:
+    (sentence,) = re.findall(r"reported\. ([^.]*\.[^;:]*?) need a restart\.", PAGE)
+    assert re.findall(r"`([\w.]+)`", sentence) == list(FOR_RESTART)
 
 
 def test_every_key_is_read_somewhere() -> None:

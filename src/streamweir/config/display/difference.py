@@ -16,7 +16,7 @@ from streamweir.core.text import cut
 
 MAX_CHANGES = 100
 _MAX_LENGTH = 200
-_FOR_RESTART = (
+FOR_RESTART = (
     *(f"server.{name}" for name in ("listen", "health_listen", "node", "tls", "log")),
     *("store.url", "shared.url"),
 )
@@ -111,4 +111,4 @@ def _orders(config: Config, masks: Masks) -> dict[str, list[str]]:
 
 
 def _name_for_restart(path: str) -> str | None:
-    return next((name for name in _FOR_RESTART if path == name or path.startswith(f"{name}.")), None)
+    return next((name for name in FOR_RESTART if path == name or path.startswith(f"{name}.")), None)
