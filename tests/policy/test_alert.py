@@ -142,6 +142,10 @@ def test_a_rate_near_the_limit_is_not_reported_again_and_again() -> None:
     assert not has_many_errors(20, 3, 20, 20, is_reported=False)
     assert has_many_errors(20, 2, 20, 20, is_reported=True)
     assert not has_many_errors(20, 1, 20, 20, is_reported=True)
+    assert has_many_errors(19, 19, 20, 20, is_reported=True), "callers stay away while they fail"
+    assert has_many_errors(1, 1, 20, 20, is_reported=True)
+    assert not has_many_errors(1, 0, 20, 20, is_reported=True)
+    assert not has_many_errors(0, 0, 20, 20, is_reported=True)
     assert is_behind(30, 30, is_reported=False)
     assert is_behind(15, 30, is_reported=True)
     assert not is_behind(14, 30, is_reported=True)

@@ -367,6 +367,7 @@ async def test_error_rates_of_workspaces_and_of_all(database: str, tmp_path: Pat
         assert await rates(store) == {}, "too few, and the others are too old"
         await store.write(lambda conn: used(conn, "one", 1, 0, minute - 4))
         assert await rates(store) == {"errors:one": (1, 95.0)}
+        assert await rates(store, "", "one") == {}, "all together are bad still, although only one is left"
         await store.write(lambda conn: used(conn, "two", 80, 0, minute - 1))
         assert await rates(store) == {"errors:one": (1, 95.0)}
         assert await rates(store, "", "one", "two", "three") == {"errors:two": (0, 0.0), "errors:three": (0, 0.0)}

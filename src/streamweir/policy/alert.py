@@ -189,10 +189,11 @@ def is_down(signs: ProviderSigns, since_ms: int | None, now_ms: int, silent_ms: 
 
 
 def has_many_errors(requests: int, errors: int, percent: float, least: int, *, is_reported: bool) -> bool:
-    """It is over only at half of the rate: a rate near the limit would be reported again and again."""
-    if requests < least:
-        return False
-    return errors * 100 >= requests * (percent / 2 if is_reported else percent)
+    """It is over only at half of the rate: a rate near the limit would be reported again and again. That there are few
+    requests now does not end it: callers stay away while they fail."""
+    if is_reported:
+        return errors > 0 and errors * 100 >= requests * percent / 2
+    return requests >= least and errors * 100 >= requests * percent
 
 
 def is_behind(lag_s: float, limit_s: float, *, is_reported: bool) -> bool:

@@ -95,7 +95,7 @@ def find_errors(
         .group_by(columns.workspace_id)
     )
     counts = {id: (int(count), int(errors)) for id, count, errors in conn.execute(statement)}
-    if len(counts) > 1:
+    if len(counts) > 1 or f"{ERRORS}{_ALL}" in reported:
         counts[_ALL] = sum(count for count, _ in counts.values()), sum(errors for _, errors in counts.values())
     for subject in reported:
         counts.setdefault(subject.removeprefix(ERRORS), (0, 0))
