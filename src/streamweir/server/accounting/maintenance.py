@@ -16,7 +16,7 @@ import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
-from msgspec import DecodeError, Struct
+from msgspec import DecodeError, Struct, structs
 from sqlalchemy import Connection
 
 from streamweir.background import BackgroundTask, BackgroundTasks
@@ -259,8 +259,8 @@ def orphan(request: OpenRequest, _: int) -> Settle:
     except DecodeError:  # written by another version in another format: settled without a price
         quote = Quote("", {})
     charge = charge_of(quote, request.target, usage)
-    if request.target is None:  # nothing is known of an attempt: as much as the prompt can cost
-        charge = Charge(None, quote.hold(usage.prompt_tokens, 0))
+    if request.target is None:  # nothing is known of an attempt: as much as the prompt can cost, without searches
+        charge = Charge(None, structs.replace(quote, searches=0).hold(usage.prompt_tokens, 0))
     charge = by_rule(charge, quote, "cut", usage)
     row = row_of_open(
         request,
