@@ -53,6 +53,8 @@ async def test_each_end_user_has_a_budget_of_its_own(database: str, tmp_path: Pa
         assert (await ask(setup, secret, "bob")).status == 200
         assert (await ask(setup, secret)).status == 200
         assert (await ask(setup, secret)).status == 429, "those without a user share one"
+        reasons = [row.refusal["budget"] for row in await setup.rows() if row.refusal is not None]
+        assert reasons == ["users", "users"], "by which alerts know whose budget is used up"
         assert await setup.read(rule_accounts) == {
             f"rule:default:users:user:{digest}:": 500 * MILLI
             for digest in (digest_of_user("ann"), digest_of_user("bob"), "-")

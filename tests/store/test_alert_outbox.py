@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import Connection, insert, select, update
+from sqlalchemy import Connection, delete, insert, select, update
 
 from streamweir.policy.alert import Alert, Change, Condition, Finding, ProviderSigns, changes_of
 from streamweir.policy.end_user import digest_of_user
 from streamweir.policy.limits.budget import NANO, key_account
-from streamweir.policy.limits.limit_rule import LimitRule
+from streamweir.policy.limits.limit_rule import LimitRule, Per
 from streamweir.store.alerts import rules as alert_rules
 from streamweir.store.alerts.conditions import conditions_of, read_conditions, read_signs, save_changes, write_signs
 from streamweir.store.alerts.findings import ERRORS, Thresholds, find_errors, find_money
@@ -30,7 +30,7 @@ from streamweir.store.alerts.outbox import (
 )
 from streamweir.store.db.base import Store
 from streamweir.store.db.counter import has_lease, release_lease, take_lease
-from streamweir.store.db.tables import SUMS, accounts, alert_conditions, attribution_days, keys, usage_minutes
+from streamweir.store.db.tables import SUMS, accounts, alert_conditions, attribution_days, keys, requests, usage_minutes
 from streamweir.store.keys.credit import add_credit
 from streamweir.store.keys.keys import change_key
 from streamweir.store.keys.spec import KeyChange
@@ -224,6 +224,62 @@ async def test_budgets_of_the_current_period(database: str, tmp_path: Path) -> N
             "refused, and little is left"
         )
         assert (await levels(store, since_ms=NOW + 1))[ids["much"]] == 80
+
+
+@each_database
+async def test_a_budget_is_used_up_by_the_refusals_of_its_own(database: str, tmp_path: Path) -> None:
+    """Not by those of another budget that the same requests are charged to."""
+    async with store_on(database, tmp_path) as store:
+        one, two = [
+            (await new_key(store, name, budget_nano=1000, budget_period="total")).key.id for name in ("one", "two")
+        ]
+        pers: tuple[tuple[str, Per], ...] = (("team", "workspace"), ("each", "key"), ("ours", "user"))
+        rules = tuple(
+            LimitRule(name=name, per=per, budget_nano=1000, budget_period="day", alert_percent=(80, 100))
+            for name, per in pers
+        )
+        ann = digest_of_user("ann")
+        ids = {
+            "key": key_account(one, "total"),
+            "team": "rule:default:team:workspace:-::2025-11-15",
+            "each": f"rule:default:each:key:-:{one}:2025-11-15",
+            "ours": f"rule:default:ours:user:{ann}::2025-11-15",
+        }
+
+        def fill(conn: Connection) -> None:
+            rule_accounts.add_scopes(conn, [id for id in ids.values() if id.startswith("rule:")])
+            for id in ids.values():
+                rule = {"until_ms": span_of("2025-11-15")[1] * HOUR_MS} if id.startswith("rule:") else {"key_id": one}
+                row = {"id": id, "workspace_id": "default", "granted": 0, "spent": 950, "held": 0, **rule}
+                conn.execute(insert(accounts).values(row))
+
+        async def used_up(key: str, budget: str, user: str = "ann") -> set[str]:
+            def work(conn: Connection) -> dict[str, int]:
+                conn.execute(delete(requests))
+                refusal = f'{{"message":"too little","budget":"{budget}"}}'
+                row = request_row(
+                    1,
+                    at_ms=NOW,
+                    workspace_id="default",
+                    key_id=key,
+                    error="budget_exceeded",
+                    end_user=user,
+                    refusal=refusal,
+                )
+                insert_rows(conn, [row])
+                return {each.subject: each.level for each in find_money(conn, Thresholds(rules=rules), NOW, NOW)}
+
+            found = await store.write(work)
+            return {name for name, id in ids.items() if found[id] == 100}
+
+        await store.write(fill)
+        assert await used_up(one, "key") == {"key"}
+        assert await used_up(two, "key") == set()
+        assert await used_up(two, "team") == {"team"}
+        assert await used_up(two, "each") == set()
+        assert await used_up(one, "each") == {"each"}
+        assert await used_up(two, "ours") == {"ours"}
+        assert await used_up(two, "ours", "bob") == set()
 
 
 def each_user(budget_nano: int, **more: Any) -> Thresholds:

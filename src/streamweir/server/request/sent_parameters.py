@@ -65,6 +65,8 @@ def refusal_of(error: StreamweirError, *, has_content: bool) -> str:
     refusal = RefusalView(message=clean(message, MAX_MESSAGE_LENGTH))
     if error.param is not None:
         refusal.param = clean(error.param, MAX_NAME_LENGTH)
+    if (budget := (error.details or {}).get("budget")) is not None:
+        refusal.budget = budget["scope"]
     return jsonio.encode(refusal).decode()
 
 

@@ -27,8 +27,8 @@ from streamweir.policy.end_user import digest_of_user
 from streamweir.policy.limits.budget import PERIODS, ends_at, period_of
 from streamweir.policy.limits.limit_rule import LimitRule
 from streamweir.store.alerts.amount import REFUSED_PERCENT, usd
-from streamweir.store.alerts.rules import Refused, find_rules
-from streamweir.store.db.sql import LookupByIds
+from streamweir.store.alerts.rules import Refused, find_rules, refused_by_rules
+from streamweir.store.db.sql import LookupByIds, json_member
 from streamweir.store.db.tables import accounts, alert_conditions, keys, requests, usage_minutes, workspaces
 
 MINUTE_MS = 60_000
@@ -173,8 +173,9 @@ def _credits(conn: Connection, thresholds: Thresholds) -> Iterator[Any]:
 
 def _refusals(conn: Connection, since_ms: int) -> Refusals:
     columns = requests.c
+    budget = json_member(conn, columns.refusal, "budget").label("budget")
     statement = (
-        select(columns.key_id, columns.workspace_id, columns.error, columns.end_user)
+        select(columns.key_id, columns.workspace_id, columns.error, columns.end_user, budget)
         .where(columns.at_ms >= since_ms, columns.error.in_(_REFUSALS))
         .distinct()
         .limit(_MAX_REFUSALS)
@@ -182,11 +183,12 @@ def _refusals(conn: Connection, since_ms: int) -> Refusals:
     found = conn.execute(statement).all()
     of_budgets = [row for row in found if row.error == "budget_exceeded"]
     return Refusals(
-        frozenset(row.key_id for row in of_budgets),
+        frozenset(row.key_id for row in of_budgets if row.budget in (None, "key")),
         frozenset(row.workspace_id for row in found if row.error == "insufficient_quota"),
-        Refused(
-            frozenset(row.workspace_id for row in of_budgets),
-            frozenset((row.workspace_id, digest_of_user(row.end_user)) for row in of_budgets),
+        refused_by_rules(
+            (row.workspace_id, row.key_id, digest_of_user(row.end_user), row.budget)
+            for row in of_budgets
+            if row.budget != "key"
         ),
     )
 

@@ -5,7 +5,8 @@ has as many as there are end users: they are looked at only if the rule says at 
 and only those are read that have reached the next of them, or whose user was refused.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from typing import Any
 
 from msgspec import Struct
@@ -28,9 +29,22 @@ _accounts_by_id = LookupByIds(lambda ids: select(*_columns).where(accounts.c.id.
 class Refused(Struct, frozen=True):
     """For want of a budget, lately."""
 
-    workspaces: frozenset[str] = frozenset()
-    users: frozenset[tuple[str, str]] = frozenset()
-    """Workspace, and digest of the end user."""
+    users: Mapping[tuple[str, str, str | None], Set[str]] = {}
+    """Digests of end users by workspace, key (empty: all) and rule (None: it is not known which budget it was)."""
+
+    def of(self, scope: RuleScope) -> Set[str]:
+        """Whose requests did not fit the rule, as far as is known. Empty: nobody's."""
+        named, others = ((scope.workspace_id, scope.key_id, rule) for rule in (scope.name, None))
+        return self.users.get(named, frozenset()) | self.users.get(others, frozenset())
+
+
+def refused_by_rules(found: Iterable[tuple[str, str, str, str | None]]) -> Refused:
+    """`found`: workspace, key, digest of the end user, and rule."""
+    users: defaultdict[tuple[str, str, str | None], set[str]] = defaultdict(set)
+    for workspace_id, key_id, digest, rule in found:
+        for key in ("", key_id):
+            users[workspace_id, key, rule].add(digest)
+    return Refused(dict(users))
 
 
 class _Charged(Struct, frozen=True):
@@ -56,7 +70,7 @@ def find_rules(
     charged = list(_charged(conn, limited))
     few = {_account(each, now_ms): each for each in charged if each.rule.per != "user"}
     found = [
-        _finding(row, few[row.id], now_ms, is_refused=few[row.id].row.workspace_id in refused.workspaces)
+        _finding(row, few[row.id], now_ms, is_refused=bool(refused.of(few[row.id].scope)))
         for row in _accounts_by_id.run(conn, list(few))
     ]
     for each in charged:
@@ -91,8 +105,7 @@ def _account(charged: _Charged, now_ms: int, digest: str = ANONYMOUS) -> str:
 
 def _find_users(conn: Connection, charged: _Charged, refused: Refused, now_ms: int) -> list[Finding]:
     workspace_id = charged.row.workspace_id
-    users = {digest for workspace, digest in refused.users if workspace == workspace_id}
-    stopped = {_account(charged, now_ms, digest) for digest in users}
+    stopped = {_account(charged, now_ms, digest) for digest in refused.of(charged.scope)}
     rows = {row.id: row for row in conn.execute(_users_with_news(charged, now_ms))}
     rows |= {row.id: row for row in _accounts_by_id.run(conn, sorted(stopped - rows.keys()))}
     if not rows:

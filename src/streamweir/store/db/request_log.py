@@ -111,6 +111,8 @@ class RefusalView(Struct, omit_defaults=True, kw_only=True):
     """As the caller got it. A quotation of more than 40 characters is left out."""
     param: str | UnsetType = UNSET
     """The member that it is about."""
+    budget: str | UnsetType = UNSET
+    """What has too little money: `key`, `workspace` or the name of a rule of `[[limits]]`."""
 
 
 class ReaderGapView(Struct, frozen=True, kw_only=True):

@@ -5,13 +5,29 @@ the order of its parameters and go directly to the driver. That avoids SQLAlchem
 request log; SQLite itself takes 8), so values must have types that both drivers accept: str, int, bool, bytes,
 None. This module does not depend on tables.
 
-`upsert` is an insert whose row may exist already. It is the only place that checks which database it is.
+`upsert` is an insert whose row may exist already, and `json_member` reads a text in a JSON document. They are the only
+places that check which database it is.
 """
 
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any, cast
 
-from sqlalchemy import BindParameter, ClauseElement, Connection, Insert, Row, Select, String, Table, bindparam, insert
+from sqlalchemy import (
+    JSON,
+    BindParameter,
+    ClauseElement,
+    ColumnElement,
+    Connection,
+    Insert,
+    Row,
+    Select,
+    String,
+    Table,
+    bindparam,
+    func,
+    insert,
+)
+from sqlalchemy import cast as sql_cast
 from sqlalchemy import column as plain_column
 from sqlalchemy import table as plain_table
 from sqlalchemy.dialects import postgresql, sqlite
@@ -69,6 +85,15 @@ class LookupByIds:
             text, _ = _compiled(self._build(parameters), conn)
             self._texts[conn.dialect.name, size] = text
         return conn.exec_driver_sql(text, (*ids, *ids[-1:] * (size - len(ids)))).all()
+
+
+def json_member(conn: Connection, document: ColumnElement[Any], name: str) -> ColumnElement[Any]:
+    """The text that a JSON object has under this name. NULL: it has none, or there is no object."""
+    if conn.dialect.name == "sqlite":
+        found: ColumnElement[Any] = func.json_extract(document, f"$.{name}")
+        return found
+    member: ColumnElement[Any] = sql_cast(document, JSON)[name].as_string()
+    return member
 
 
 def insert_columns(table: Table, names: Collection[str]) -> Insert:

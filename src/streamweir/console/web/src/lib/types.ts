@@ -380,6 +380,7 @@ export interface ParametersView {
 export interface RefusalView {
   message: string;
   param?: string;
+  budget?: string;
 }
 
 export interface ReaderGapView {
