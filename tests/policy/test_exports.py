@@ -110,7 +110,7 @@ READ = {
             FIRST + 31 * DAY_MS + 7 * HOUR_MS,
             "gemini 2.5 pro",
             "demo-1",
-            Amounts(input_tokens=0, cached_tokens=0, output_tokens=2000, cost=2 * CENT, rounding=CENT // 2),
+            Amounts(input_tokens=0, cached_tokens=0, output_tokens=2000, cost=2 * CENT),
         ),
         (
             FIRST + 7 * HOUR_MS,
@@ -290,8 +290,32 @@ def test_tokens_of_a_sku_whose_words_are_joined() -> None:
     sku = "Generate_content_cached_input_token_count_gemini_3_pro_short_image"
     row = read_export(f"Date,SKU description,Usage amount,Usage unit,Cost ($)\n2026-10-01,{sku},5,count,1\n".encode())
     assert row.rows[0].amounts == Amounts(
-        input_tokens=5, cached_tokens=5, output_tokens=0, cost=100 * CENT, rounding=50 * CENT
+        input_tokens=5, cached_tokens=5, output_tokens=0, cost=100 * CENT, rounding=CENT // 2
     )
+
+
+@pytest.mark.parametrize(
+    ("column", "costs", "rounding"),
+    [
+        ("Cost", ("1", "0", "0.5", "0.05"), CENT // 2),
+        ("Cost", ("1", "0.0512"), 0),
+        ("Unrounded subtotal", ("0", "12"), 0),
+    ],
+)
+def test_only_what_may_be_rounded_to_cents_may_differ_by_half_of_one(
+    column: str, costs: tuple[str, ...], rounding: int
+) -> None:
+    lines = [f"2026-10-01,Gemini 2.5 Pro Text Output,5,count,{cost}" for cost in costs]
+    text = "\n".join([f"Date,SKU description,Usage amount,Usage unit,{column} ($)", *lines])
+    assert {row.amounts.rounding for row in read_export(text.encode()).rows} == {rounding}
+
+
+def test_costs_of_anthropic_with_parts_of_a_cent_are_exact() -> None:
+    text = "usage_date_utc,model,cost_usd\n2026-10-01,Claude Haiku 4.5,2\n2026-10-01,Claude Haiku 4.5,5E-06\n"
+    assert [(row.amounts.cost, row.amounts.rounding) for row in read_export(text.encode()).rows] == [
+        (200 * CENT, 0),
+        (5000, 0),
+    ]
 
 
 @pytest.mark.parametrize(

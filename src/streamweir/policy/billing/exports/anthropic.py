@@ -21,9 +21,9 @@ from streamweir.policy.billing.exports.base import (
     member,
     moment_of,
     nano_of_dollars,
-    rounding_of,
     shown,
     text_of,
+    with_rounding,
     without_columns,
 )
 
@@ -109,8 +109,8 @@ def read_cost_csv(lines: Iterable[tuple[int, Mapping[str, str]]]) -> Export:
         where = f"line {number}"
         cost = nano_of_dollars(line["cost_usd"], f"{where}, cost_usd")
         name = text_of(line["model"]) or text_of(line.get("cost_type")) or "other"
-        rows.append(_row(line, where, name, Amounts(cost=cost, rounding=rounding_of(line["cost_usd"]))))
-    return Export(provider="anthropic", what="cost", rows=rows)
+        rows.append(_row(line, where, name, Amounts(cost=cost)))
+    return Export(provider="anthropic", what="cost", rows=with_rounding(rows))
 
 
 def _row(line: Mapping[str, str], where: str, model: str | None, amounts: Amounts) -> ExportRow:

@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 from decimal import ROUND_HALF_EVEN, Context, Decimal, InvalidOperation
 from typing import Any, Literal
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from streamweir.core.text import cut
 
@@ -23,6 +23,8 @@ _NANO = Context(prec=60, rounding=ROUND_HALF_EVEN)
 _EARLIEST_MS = 946_684_800_000  # 2000-01-01
 _LATEST_MS = 4_102_444_800_000  # 2100-01-01
 _MAX_COUNT = 2**62
+_CENT = 10_000_000
+"""In nano-dollars."""
 _MAX_DOLLARS = 10**9
 
 Zone = Literal["UTC", "Pacific"]
@@ -88,10 +90,13 @@ def nano_of_dollars(value: Any, where: str, *, divided_by: int = 1) -> int:
     return int(nano.to_integral_value(rounding=ROUND_HALF_EVEN))
 
 
-def rounding_of(value: str) -> int:
-    """Half of the last place of a rounded amount in dollars, in nano-dollars. 0: it has more than two."""
-    decimals = len(value.strip().partition(".")[2])
-    return 10**9 // 10**decimals // 2 if decimals <= 2 else 0
+def with_rounding(rows: list[ExportRow]) -> list[ExportRow]:
+    """Of a file whose costs may be rounded: to cents, if none of them has a part of one. How many decimals a single
+    amount has says nothing: programs leave out zeros behind the point."""
+    costs = [row.amounts.cost or 0 for row in rows]
+    if any(cost % _CENT for cost in costs):
+        return rows
+    return [structs.replace(row, amounts=structs.replace(row.amounts, rounding=_CENT // 2)) for row in rows]
 
 
 def moment_of(value: Any, where: str) -> int:

@@ -26,9 +26,9 @@ from streamweir.policy.billing.exports.base import (
     midnight_in,
     moment_of,
     nano_of_dollars,
-    rounding_of,
     shown,
     text_of,
+    with_rounding,
 )
 
 SKU = "sku description"
@@ -85,7 +85,7 @@ def read_rows(documents: Iterable[Any]) -> Export:
                 end_ms=start_ms // HOUR_MS * HOUR_MS + HOUR_MS,
                 model=model_of(sku),
                 key=text_of(_inner(document, "project", "id", where)),
-                amounts=_amounts(sku, used, text_of(unit), cost, 0, where),
+                amounts=_amounts(sku, used, text_of(unit), cost, where),
             )
         )
     return Export(provider="google", what="usage and cost", rows=rows, notes=_notes(others))
@@ -96,7 +96,7 @@ def read_csv(lines: Iterable[tuple[int, Mapping[str, str]]], preamble: Mapping[s
     if (currency := text_of(preamble.get("currency"))) not in (None, "USD"):  # `($)` is also that of other dollars
         raise ExportError(f"the amounts are not in US dollars but in {shown(currency)}")
     rows: list[ExportRow] = []
-    others = 0
+    others, is_exact = 0, False
     for number, line in lines:
         where = f"line {number}"
         sku = text_of(line[SKU])
@@ -105,14 +105,16 @@ def read_csv(lines: Iterable[tuple[int, Mapping[str, str]]], preamble: Mapping[s
         if "service description" in line and not _is_ours(text_of(line["service description"])):
             others += 1
             continue
-        amount = _cost_of(line, where)
+        column, amount = _cost_of(line, where)
+        is_exact |= column.startswith("unrounded")
         start_ms, end_ms = _period(line, preamble, where)
         unit = text_of(line.get("usage unit"))
-        cost, rounding = nano_of_dollars(amount, f"{where}, cost"), rounding_of(amount)
+        cost = nano_of_dollars(amount, f"{where}, cost")
         used = line.get("usage amount") if text_of(line.get("credit type")) is None else None
-        amounts = _amounts(sku, used, unit, cost, rounding, where)
+        amounts = _amounts(sku, used, unit, cost, where)
         key = text_of(line.get("project id"))
         rows.append(ExportRow(start_ms=start_ms, end_ms=end_ms, model=model_of(sku), key=key, amounts=amounts))
+    rows = rows if is_exact else with_rounding(rows)
     return Export(provider="google", what="usage and cost", rows=rows, zone="Pacific", notes=_notes(others))
 
 
@@ -122,11 +124,11 @@ def model_of(sku: str) -> str:
     return " ".join(_NO_MODEL.sub(" ", name).split()).lower() or sku
 
 
-def _amounts(sku: str, used: Any, unit: str | None, cost: int, rounding: int, where: str) -> Amounts:
+def _amounts(sku: str, used: Any, unit: str | None, cost: int, where: str) -> Amounts:
     sku = sku.replace("_", " ")
     found = _DIRECTION.search(sku) or _ANY_DIRECTION.search(sku)
     if found is None or unit is None or unit.lower() not in _COUNTS:
-        return Amounts(input_tokens=0, cached_tokens=0, output_tokens=0, cost=cost, rounding=rounding)
+        return Amounts(input_tokens=0, cached_tokens=0, output_tokens=0, cost=cost)
     tokens = count_of(used, f"{where}, usage amount")
     is_input, is_cached = found[1].lower() == "input", _CACHED.search(sku) is not None
     return Amounts(
@@ -134,18 +136,18 @@ def _amounts(sku: str, used: Any, unit: str | None, cost: int, rounding: int, wh
         cached_tokens=tokens if is_input and is_cached else 0,
         output_tokens=0 if is_input else tokens,
         cost=cost,
-        rounding=rounding,
     )
 
 
-def _cost_of(line: Mapping[str, str], where: str) -> str:
+def _cost_of(line: Mapping[str, str], where: str) -> tuple[str, str]:
+    """The name of the column, and what it has."""
     columns = {found["name"]: (name, found["currency"]) for name in line if (found := _CURRENCY.fullmatch(name))}
     for wanted in _COSTS:
         if wanted in columns:
             name, currency = columns[wanted]
             if currency.upper() not in ("$", "USD", "US$"):
                 raise ExportError(f"{where}: the amounts are not in US dollars but in {shown(currency)}")
-            return line[name] or "0"
+            return wanted, line[name] or "0"
     raise ExportError(f"{where}: there is no column with the cost")
 
 
