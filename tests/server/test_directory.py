@@ -1,10 +1,11 @@
 """The directory: a key is found by its id whatever its secret, and all that are known can be gone through."""
 
+import pytest
 from msgspec import structs
 
 from streamweir.policy.access import Key, KeyRing, digest_of
 from streamweir.server.accounting.keys import KeyDirectory
-from streamweir.store.keys.changes import Changes, KeyState
+from streamweir.store.keys.changes import Changes, KeyState, WorkspaceState
 
 OF_FILE = Key(name="filed", id="file:filed", digest=digest_of("filed"))
 STORED = Key(name="stored", id="k1", digest=digest_of("new"))
@@ -34,6 +35,21 @@ def test_each_key_is_there_once_and_what_changed_last_comes_first() -> None:
     changed = structs.replace(STORED, name="changed")
     known.apply(Changes(version=2, keys=(KeyState(key=changed, digests={STORED.digest: None}),)))
     assert list(known) == [OF_FILE, changed, REVOKED]
+
+
+@pytest.mark.parametrize("first", [0, 1])
+def test_a_name_that_another_workspace_takes_over_stays_known(first: int) -> None:
+    known = KeyDirectory(KeyRing([]))
+
+    def named(one: str, two: str) -> list[WorkspaceState]:
+        return [
+            WorkspaceState(id=id, name=name, prepaid=False, granted=0) for id, name in (("ws_1", one), ("ws_2", two))
+        ]
+
+    known.apply(Changes(version=1, workspaces=tuple(named("team", "new"))))
+    renamed = named("old", "team")
+    known.apply(Changes(version=3, workspaces=(renamed[first], renamed[1 - first])))
+    assert [known.workspace_id(name) for name in ("team", "old", "new")] == ["ws_2", "ws_1", "new"]
 
 
 def test_changes_during_an_iteration_are_left_out() -> None:

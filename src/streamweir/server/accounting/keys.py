@@ -153,8 +153,8 @@ class KeyDirectory:
         self.version = changes.version
         for workspace in changes.workspaces:
             before = self._workspaces.get(workspace.id)
-            if before is not None:
-                self._names.pop(before.name, None)
+            if before is not None and self._names.get(before.name) == workspace.id:  # else another has this name now
+                del self._names[before.name]
             self._names[workspace.name] = workspace.id
             self._workspaces[workspace.id] = Workspace(
                 id=workspace.id,
