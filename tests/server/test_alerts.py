@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 from sqlalchemy import update
 
 from streamweir.store.db.engine import open_store
@@ -128,6 +129,24 @@ async def test_a_receiver_that_hangs_delays_no_other(tmp_path: Path) -> None:
             await all_delivered(store, 3)
             assert ids(receiver) == ["alert_1", "alert_2", "alert_3"]
             assert ids(hanging) == ["alert_1"]
+
+
+async def test_a_webhook_that_a_reload_removes_gets_nothing_more(tmp_path: Path) -> None:
+    go_on = asyncio.Event()
+    async with (
+        nothing_left(),
+        store_on("sqlite", tmp_path) as store,
+        ScriptedUpstream(in_turn([Wait(go_on), *OK], OK)) as receiver,
+    ):
+        await put(store, 1, 2)
+        async with alerting(store, webhook(receiver)) as alerts:
+            await receiver.seen(1)
+            config = structs.replace(alerts._config(), webhooks=())
+            alerts._config = lambda: config
+            go_on.set()
+            await until(lambda: not alerts._sender._sending)
+        assert ids(receiver) == ["alert_1"]
+        assert [row.delivered_ms is not None for row in await deliveries(store)] == [True, False]
 
 
 CHILD = """

@@ -98,14 +98,14 @@ class AlertSender:
                 longest_s = min(longest_s, (each.next_ms - at_ms) / 1000)
             else:
                 self._sending.add(each.webhook)
-                group.create_task(self._deliver_all(webhook))
+                group.create_task(self._deliver_all(each.webhook))
         return longest_s
 
-    async def _deliver_all(self, webhook: Webhook) -> None:
-        """Until nothing is due, or an attempt fails."""
+    async def _deliver_all(self, name: str) -> None:
+        """Until nothing is due, or an attempt fails. A reload meanwhile may have changed or removed the webhook."""
         is_failed = False
         try:
-            while not is_failed:
+            while not is_failed and (webhook := self._webhooks().get(name)) is not None:
                 delivery = await self._claim(webhook)
                 if delivery is None:
                     return
@@ -114,7 +114,7 @@ class AlertSender:
         except StoreUnavailable:
             return  # the outbox still has it: it is sent again, with the same id
         finally:
-            self._sending.discard(webhook.name)
+            self._sending.discard(name)
         self._wake.set()  # another attempt is due sooner than the next look
 
     async def _claim(self, webhook: Webhook) -> Delivery | None:
