@@ -173,6 +173,35 @@ def test_what_other_users_can_read(tmp_path: Path) -> None:
     assert outcomes() == ["warn", "ok", "fail"]
 
 
+@pytest.mark.parametrize(
+    "toml",
+    [
+        '[store]\nurl = "postgresql://gateway:{}@db.example/gateway"\n',
+        '[shared]\nurl = "redis://:{}@valkey.example:6379/0"\n',
+        '[telemetry]\nendpoint = "https://otel.example"\nproxy = "http://me:{}@proxy.example:3128"\n',
+        '[[providers]]\nname = "up"\nkind = "openai"\napi_key = "${{KEY}}"\nproxy = "http://me:{}@proxy.example:3128"\n',
+    ],
+    ids=["store", "shared", "collector's proxy", "provider's proxy"],
+)
+def test_a_password_in_a_url_is_a_secret_that_other_users_can_read(tmp_path: Path, toml: str) -> None:
+    file, place = tmp_path / "c.toml", LocalGateway(data_dir=tmp_path / "data", config_file=tmp_path / "c.toml")
+
+    def outcome() -> str:
+        config = parse_config(file.read_text(), file, {"KEY": CANARY, "PASSWORD": "p%40ss"})
+        found = check_machine(config, place)
+        return next(each.outcome for each in found if each.subject == "permissions")
+
+    listen = '[server]\nlisten = "127.0.0.1:0"\n'
+    file.write_text(listen + toml.format("p%40ss"))
+    file.chmod(0o644)
+    assert outcome() == "fail"
+    file.chmod(0o600)
+    assert outcome() == "ok"
+    file.write_text(listen + toml.format("${PASSWORD}"))
+    file.chmod(0o644)
+    assert outcome() == "ok"
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
 def test_files_that_root_has_left_in_the_data_directory(tmp_path: Path) -> None:
     (tmp_path / "prices.json").touch()

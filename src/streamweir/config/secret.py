@@ -55,6 +55,16 @@ def secrets_in(provider: Provider) -> set[str]:
     return {str(secret) for secret in sent if len(secret) >= MIN_SECRET_LENGTH}
 
 
+def passwords_in(config: Config) -> list[str]:
+    """As URLs of the configuration have them: with the characters around them, because a password may be a short word."""
+    urls = [config.store.url, config.telemetry.proxy]
+    urls += [config.shared.url if config.shared is not None else None, config.oidc.proxy if config.oidc else None]
+    urls += [provider.proxy for provider in config.providers] + [webhook.proxy for webhook in config.webhooks]
+    urls += [target.proxy for model in config.models for target in model.targets]
+    user_infos = [url.partition("://")[2].rpartition("@")[0] for url in urls if url is not None]
+    return [f":{password}@" for each in user_infos if (password := each.partition(":")[2])]
+
+
 def masked(secret: str) -> str:
     """The last four characters, to distinguish secrets; nothing of a short one."""
     if not secret:

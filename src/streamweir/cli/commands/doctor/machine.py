@@ -11,7 +11,7 @@ from streamweir.cli.commands.status import status_of
 from streamweir.cli.find import LocalGateway
 from streamweir.config.address import split_listen
 from streamweir.config.model import Config
-from streamweir.config.secret import secrets_of
+from streamweir.config.secret import passwords_in, secrets_of
 from streamweir.server.http.pressure import memory_limit_bytes
 from streamweir.server.process.supervisor import open_listeners
 
@@ -115,6 +115,7 @@ def _data_dir(place: LocalGateway) -> Iterator[Finding]:
 
 def _configuration(config: Config, place: LocalGateway) -> Iterator[Finding]:
     """Secrets that other users of the machine can read."""
+    secrets = [*secrets_of(config), *passwords_in(config)]
     for file, is_secret in ((place.config_file, False), (place.env_file, True)):
         if file is None:
             continue
@@ -122,7 +123,7 @@ def _configuration(config: Config, place: LocalGateway) -> Iterator[Finding]:
             mode, text = file.stat().st_mode, file.read_text(encoding="utf-8", errors="replace")
         except OSError:
             continue
-        if mode & _OTHERS and (is_secret or any(secret in text for secret in secrets_of(config))):
+        if mode & _OTHERS and (is_secret or any(secret in text for secret in secrets)):
             yield fail("permissions", f"{file} contains secrets, and other users can read it", f"chmod 600 {file}")
         else:
             yield ok("permissions", f"{file} shows no secret to other users")
