@@ -4,11 +4,11 @@ import asyncio
 import subprocess
 import sys
 from collections.abc import Callable
-from threading import Event
+from threading import Event, Thread
 
 import pytest
 
-from streamweir.core.errors import UpstreamError
+from streamweir.core.errors import GatewayFault, UpstreamError
 from streamweir.upstream.cloud.file import FileFault, FileReads
 from support.deadlines import WAIT_TIMEOUT_S
 
@@ -65,6 +65,22 @@ async def test_what_reading_raises_is_raised_where_it_is_waited_for() -> None:
     for _ in range(2):
         with pytest.raises(FileFault, match="it is not a file"):
             await reads.run(read)
+
+
+async def test_a_machine_without_a_thread_left_reads_it_when_there_is_one_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def refuse(_thread: Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    reads = FileReads()
+    with monkeypatch.context() as full:
+        full.setattr(Thread, "start", refuse)
+        for _ in range(2):
+            with pytest.raises(GatewayFault) as caught:
+                await reads.run(str)
+            assert caught.value.code == "overloaded"
+    assert await reads.run(lambda: "read") == "read"
 
 
 def test_the_end_of_the_process_does_not_wait_for_a_file() -> None:

@@ -56,7 +56,7 @@ def secrets_in(provider: Provider) -> set[str]:
 
 
 def passwords_in(config: Config) -> list[str]:
-    """As URLs of the configuration have them: with the characters around them, because a password may be a short word."""
+    """Of URLs, with the characters around them: a password may be a short word."""
     urls = [config.store.url, config.telemetry.proxy]
     urls += [config.shared.url if config.shared is not None else None, config.oidc.proxy if config.oidc else None]
     urls += [provider.proxy for provider in config.providers] + [webhook.proxy for webhook in config.webhooks]

@@ -14,7 +14,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Any, TypeVar
 
-from streamweir.core.errors import UpstreamError
+from streamweir.core.errors import GatewayFault, UpstreamError
 
 MAX_BYTES = 64 * 1024
 T = TypeVar("T")
@@ -52,13 +52,17 @@ class FileReads:
         self._running: asyncio.Future[Any] | None = None
 
     async def run(self, read: Callable[[], T]) -> T:
-        """Raises what `read` raises, and `UpstreamError` while an earlier one hangs."""
+        """Raises what `read` raises, `UpstreamError` while an earlier one hangs, and `GatewayFault` if this machine
+        has no thread left."""
         if self._running is not None and not self._running.done():
             raise UpstreamError("upstream_timeout", "A file with credentials could not be read in time.")
         ended: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         ended.add_done_callback(_note_end)
+        try:
+            threading.Thread(target=_read, args=(read, ended), name="credentials", daemon=True).start()
+        except RuntimeError:
+            raise GatewayFault("overloaded", "The gateway has no thread left to read a credential.") from None
         self._running = ended
-        threading.Thread(target=_read, args=(read, ended), name="credentials", daemon=True).start()
         return await asyncio.shield(ended)
 
 
