@@ -143,6 +143,7 @@ async def _show_once(sort: str, as_json: bool, read: Read) -> None:
 async def _show_until_stopped(sort: str, interval_s: float, read: Read) -> None:
     from rich.console import Console
     from rich.live import Live
+    from rich.text import Text
 
     stopped = asyncio.Event()
     with _keys(stopped), Live(console=Console(highlight=False), screen=True, auto_refresh=False) as live:
@@ -150,7 +151,8 @@ async def _show_until_stopped(sort: str, interval_s: float, read: Read) -> None:
             try:
                 live.update(screen(await read(), sort, live.console.width, now_ms()), refresh=True)
             except Unavailable as reason:
-                live.update(for_terminal(f"{reason}; trying again every {interval_s:g} s, q quits"), refresh=True)
+                message = for_terminal(f"{reason}; trying again every {interval_s:g} s, q quits")
+                live.update(Text(message), refresh=True)  # a str would be read as markup
             try:
                 async with asyncio.timeout(interval_s):
                     await stopped.wait()
