@@ -87,6 +87,17 @@ def test_what_cannot_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_disk_that_fills_up_leaves_no_part_of_a_file(tmp_path: Path) -> None:
+    """The next run would find it, and not change it."""
+    limits = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))"
+    code = f"{limits}; from streamweir.cli.main import main; main()"
+    done = subprocess.run(  # noqa: S603 (our own)
+        [sys.executable, "-c", code, "init"], capture_output=True, text=True, cwd=tmp_path, check=False
+    )
+    assert (done.returncode, done.stderr) == (1, "Error: streamweir.toml: cannot be written: File too large\n")
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_terminal_is_asked(tmp_path: Path) -> None:
     ours, theirs = pty.openpty()
     code = "from streamweir.cli.main import main; main()"

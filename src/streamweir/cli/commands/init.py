@@ -96,8 +96,13 @@ def _address(listen: str) -> str:
 
 
 def _write(file: Path, text: str) -> None:
+    is_ours = False
     try:
-        with os.fdopen(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as out:
+        descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        is_ours = True
+        with os.fdopen(descriptor, "w", encoding="utf-8") as out:
             out.write(text)
     except OSError as reason:
+        if is_ours:  # a part of it would keep the next run from writing it
+            file.unlink(missing_ok=True)
         raise click.ClickException(f"{file}: cannot be written: {reason.strerror}") from None
