@@ -3,6 +3,7 @@
 Others are: a member of the same workspace, one of another, a key of nobody, and whoever had a key before.
 """
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -12,15 +13,20 @@ from msgspec import Struct
 
 from streamweir.core.errors import CallerError
 from streamweir.policy.access import check
+from streamweir.policy.limits.budget import NANO, key_account, period_of
 from streamweir.policy.permission import Role
 from streamweir.policy.secret import KEY, is_well_formed
+from streamweir.server.control.api import context
 from streamweir.server.control.api.people.own_request import OwnRequestQuery
 from streamweir.store.keys.keys import KeyRecord, NewSecret, show_key
 from streamweir.store.keys.people import Person
 from streamweir.store.ledger.posting import apply
 from support.api import Api, Space, api_on
 from support.api import Role as Caller
+from support.deadlines import WAIT_TIMEOUT_S
+from support.entries import hold, settle
 from support.entries import refused as refused_entry
+from support.gateway import until
 from support.key_store import dump
 from support.stores import DATABASES, one_database
 
@@ -232,6 +238,56 @@ async def test_what_is_left_to_spend(tmp_path: Path) -> None:
             reply = await ask(api, "POST", "/keys", ada, **body)
             assert (reply.status_code, reply.json()["error"]["param"]) == (status, param)
         assert await dump(api.storage.store) == before
+
+
+async def spend_unseen(api: Api, key_id: str, name: str = "first") -> None:
+    """Two dollars, of which the database has one: the writer is between two batches."""
+    writer, at_ms = api.context.accounting.writer, api.clock.at_ms
+    assert writer is not None
+    writer._pause_s = 3600.0
+    account = key_account(key_id, period_of("month", at_ms / 1000))
+    of_key: dict[str, Any] = {"workspace_id": api.one.workspace.id, "key_id": key_id, "account": account}
+    for id in (f"{name} seen", f"{name} unseen"):
+        assert await writer.flush(WAIT_TIMEOUT_S)
+        writer.put(hold(id, NANO, at_ms=at_ms, **of_key), required=True)
+        writer.put(settle(id, NANO, at_ms=at_ms, **of_key), required=True)
+
+
+@pytest.mark.parametrize("database", DATABASES)
+async def test_what_a_key_has_just_spent_is_no_budget_of_the_next_one(database: str, tmp_path: Path) -> None:
+    async with api_on(database, tmp_path) as api:
+        ada = await new_member(api, api.one)
+        rules = {"budget_usd": "10", "budget_period": "month"}
+        path = f"/api/workspaces/{api.one.workspace.id}/member-keys"
+        assert (await api.ask("PATCH", path, body=rules, **api.operator)).status_code == 200
+        made = (await ask(api, "POST", "/keys", ada, name="first")).json()
+        assert made["budget_usd"] == "10"
+        await spend_unseen(api, made["id"])
+        assert (await ask(api, "POST", f"/keys/{made['id']}/revoke", ada)).status_code == 200
+        again = await ask(api, "POST", "/keys", ada, name="second")
+        assert (again.status_code, again.json()["budget_usd"]) == (201, "8")
+
+
+async def test_no_budget_is_given_while_it_is_not_known_what_was_spent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(context, "FLUSH_S", 0.0)
+    async with api_on("sqlite", tmp_path) as api:
+        ada, writer = await new_member(api, api.one), api.context.accounting.writer
+        assert writer is not None
+        path = f"/api/workspaces/{api.one.workspace.id}/member-keys"
+        for budget, status in (("10", 503), (None, 201)):
+            changed = await api.ask("PATCH", path, body={"budget_usd": budget}, **api.operator)
+            assert changed.status_code == 200
+            await spend_unseen(api, ada.key.key.id, str(budget))
+            await until(lambda: not writer._is_idle)
+            pausing, writer._pause_skipped = writer._pause_skipped, asyncio.Event()  # it does not end for anybody
+            made = await ask(api, "POST", "/keys", ada, name="new")
+            assert (made.status_code, made.json().get("error", {}).get("code")) == (
+                status,
+                "ledger_unavailable" if status == 503 else None,
+            )
+            pausing.set()
 
 
 async def test_a_person_of_the_gateway_has_no_keys_of_its_own(tmp_path: Path) -> None:

@@ -124,10 +124,10 @@ class Context(Struct, frozen=True, kw_only=True):
         if self.find_key is not None:
             await self.find_key(secret)
 
-    async def flush_accounting(self) -> None:
-        """Writes this process's entries to the database. If that takes too long, the answer is a little out of date."""
-        if self.accounting.writer is not None:
-            await self.accounting.writer.flush(FLUSH_S)
+    async def flush_accounting(self) -> bool:
+        """Writes this process's entries to the database. False: that takes too long, and what is read there is a
+        little out of date."""
+        return self.accounting.writer is None or await self.accounting.writer.flush(FLUSH_S)
 
 
 @contextmanager

@@ -12,6 +12,7 @@ from sqlalchemy import Connection
 
 from streamweir.core.errors import CallerError
 from streamweir.policy.permission import Permission
+from streamweir.server.accounting.accounting import unavailable
 from streamweir.server.control.api.accounts.workspace import check_limits_are_kept
 from streamweir.server.control.api.fields import PAGE, Cursor, Dollars, Limit, Models, Moment, Name, Period, nano
 from streamweir.server.control.api.operation import Call, Nothing, Operation, Page, page_of
@@ -21,7 +22,7 @@ from streamweir.server.control.api.view import KeyView, NewKeyView, usd, usd_or_
 from streamweir.store.keys import keys, own_keys
 from streamweir.store.keys.credit import show_balance
 from streamweir.store.keys.keys import KeyRecord, KeyState
-from streamweir.store.keys.member_keys import has_enforced_limits
+from streamweir.store.keys.member_keys import has_enforced_limits, show_member_keys
 from streamweir.store.keys.own_keys import OwnKeySpec, allowance_of
 from streamweir.store.requests.key_use import uses_of
 
@@ -85,7 +86,12 @@ async def create_own_key(call: Call[Nothing, NewOwnKey]) -> NewKeyView:
         expires_ms=body.expires_ms,
     )
 
+    # What other keys have spent a moment ago is not for this one.
+    is_known = await call.context.flush_accounting()
+
     def work(conn: Connection) -> NewKeyView:
+        if not is_known and show_member_keys(conn, workspace_id).budget_nano is not None:
+            raise unavailable("It is not known at the moment what your keys have spent. Try again later.")
         new = own_keys.create_own_key(conn, workspace_id, person_id, spec, actor=actor.name, at_ms=at_ms)
         check_limits_are_kept(call.context, has_enforced_limits(new.key.spec), "budget_usd")
         use = uses_of(conn, {new.key.id: workspace_id}, at_ms)[new.key.id]
