@@ -115,6 +115,24 @@ async def test_keys_that_are_made_anew_spend_no_more(store: Store) -> None:
     assert (free.budget_nano, free.budget_period) == (None, None)
 
 
+@pytest.mark.parametrize("ends", ["it expires", "it is revoked"])
+async def test_the_budget_of_a_key_is_free_when_its_last_request_is_over(store: Store, ends: str) -> None:
+    """A running request may still spend all of it, and its reservation is only a part."""
+    await new_workspace(store, "one")
+    ada = await member(store, "ada", "one")
+    await allow(store, ada, budget_nano=10 * NANO, budget_period="month")
+    first = (await store.write(making(ada, "first", expires_ms=NOW + 1, budget_nano=8 * NANO))).key
+    account = key_account(first.id, period_of("month", NOW / 1000))
+    members: dict[str, Any] = {"workspace_id": first.workspace_id, "key_id": first.id, "account": account}
+    await store.write(lambda conn: apply(conn, [hold("long", NANO, **members)]))
+    if ends == "it is revoked":
+        await store.write(partial(revoke_key, key_id=first.id, actor="cli", at_ms=NOW))
+    assert await left(store, ada, NOW + 1) == 2 * NANO
+    await refused(store, Conflict, making(ada, "second", at_ms=NOW + 1, budget_nano=3 * NANO))
+    await store.write(lambda conn: apply(conn, [settle("long", 5 * NANO, **members)]))
+    assert await left(store, ada, NOW + 1) == 5 * NANO
+
+
 async def test_the_number_of_a_persons_keys_is_bounded_with_the_revoked_ones(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,8 +1,9 @@
 """Keys that people make for themselves, within what their workspace allows (`store.keys.member_keys`).
 
-The budgets of a person's keys in force, and what its other keys have spent in their present period, add up to the
-allowance at most: making a key anew gives no money anew. The number of a person's keys is bounded, with the revoked
-ones, because keys are never deleted. The names of other people's keys are theirs: they are neither told nor reserved.
+The budgets of a person's keys in force or with a request that still runs, and what its other keys have spent in their
+present period, add up to the allowance at most: making a key anew gives no money anew. The number of a person's keys
+is bounded, with the revoked ones, because keys are never deleted. The names of other people's keys are theirs: they
+are neither told nor reserved.
 """
 
 from msgspec import Struct
@@ -53,8 +54,11 @@ def allowance_of(conn: Connection, workspace_id: str, person_id: str, at_ms: int
     in_force = [key for key in own if _is_in_force(key, at_ms)]
     if rules.budget_nano is None:
         return Allowance(rules=rules, in_force=len(in_force), left_nano=None)
-    over = budget_sums(conn, [key for key in own if not _is_in_force(key, at_ms)], at_ms).values()
-    used = sum(key.budget_nano or 0 for key in in_force) + sum(each.spent + each.held for each in over)
+    over = {key.id: key.budget_nano or 0 for key in own if not _is_in_force(key, at_ms)}
+    sums = budget_sums(conn, [key for key in own if key.id in over], at_ms)
+    used = sum(key.budget_nano or 0 for key in in_force)
+    # A request that runs on may spend the rest of its key's budget: what it holds is only a part.
+    used += sum(max(over[id], each.spent + each.held) if each.held else each.spent for id, each in sums.items())
     return Allowance(rules=rules, in_force=len(in_force), left_nano=max(0, rules.budget_nano - used))
 
 
