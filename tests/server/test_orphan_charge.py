@@ -15,7 +15,7 @@ PROMPT = 7 + 30
 
 
 def opened(**more: Any) -> OpenRequest:
-    members = {name: None for name in OpenRequest.__struct_fields__} | {
+    members = dict.fromkeys(OpenRequest.__struct_fields__) | {
         "request_id": "req_1",
         "instance": "i",
         "at_ms": 1,
