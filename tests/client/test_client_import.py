@@ -11,7 +11,7 @@ FORBIDDEN = (
     "streamweir.console", "streamweir.cli", "starlette", "sqlalchemy", "alembic", "structlog", "uvloop", "httptools",
     "click", "rich", "prometheus_client",
 )  # fmt: skip
-MOST_OF_OURS = 53 + len(DIALECTS)
+MOST_OF_OURS = 54 + len(DIALECTS)
 """Modules, one for each dialect among them. To count them tells what time would, on any machine."""
 
 
