@@ -141,8 +141,8 @@ def test_keys_by_their_state(page: Page, console: Console) -> None:
     old = console.ask("POST", "/api/keys", {"name": "old", "expires_ms": 4_000_000_000_000})
     gone = console.ask("POST", "/api/keys", {"name": "gone"})
     console.ask("POST", f"/api/keys/{gone['id']}/revoke", {})
-    console.sign_in(page, path="/keys")
     page.clock.set_fixed_time(4_000_000_000_001)  # what is named by the browser's clock, is found by the gateway's
+    console.sign_in(page, path="/keys")
     table = page.get_by_role("region", name="Keys", exact=True)
     expect(table.locator("tbody").get_by_role("row")).to_have_count(3)
     expect(row(page, "Keys", "old")).to_contain_text("Expired")

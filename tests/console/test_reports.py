@@ -107,7 +107,7 @@ def test_models_show_what_is_configured(page: Page, console: Console) -> None:
 
 
 def test_the_health_of_targets_in_every_process(page: Page, console: Console) -> None:
-    away = TargetReport("up", "gpt-4o-mini", "", True, "away", False, 240_000, None, 2, 0, "upstream_timeout", 9_000)
+    away = TargetReport("up", "gpt-4o-mini", "", True, "away", False, 230_000, None, 2, 0, "upstream_timeout", 9_000)
     found = Report(version="0.2.0", requests=7, targets=[away], credentials=[])
     at_ms = now_ms()
 
