@@ -5,6 +5,7 @@ import gc
 import os
 import subprocess
 import sys
+import threading
 import time
 import weakref
 from collections.abc import Callable, Coroutine, Iterator
@@ -50,12 +51,18 @@ async def test_every_test_runs_in_a_watched_loop() -> None:
 def test_a_step_of_a_task_that_computes_too_long_is_found_with_its_stack(dog: Watchdog) -> None:
     async def main() -> None:
         await asyncio.sleep(0)
+        burn_until_seen()
+
+    def burn_until_seen() -> None:
+        """The second thread may come late on a busy machine."""
         burn()
+        while dog._runs[threading.get_ident()].stack is None:
+            pass
 
     run(main)
     (found,) = dog.take()
     assert found.startswith("a step of the task test_a_step_of_a_task")
-    assert "in burn\n" in found
+    assert "in burn" in found
 
 
 @pytest.mark.parametrize("schedule", ["call_soon", "call_later", "call_at", "call_soon_threadsafe"])
