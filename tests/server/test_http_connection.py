@@ -383,13 +383,21 @@ async def test_an_idle_connection_is_closed_silently() -> None:
         await at.emptied()
 
 
-async def test_an_answer_has_no_deadline_here() -> None:
-    async with serving(header_s=0.01, body_s=0.01, keep_s=0.01) as at, await RawClient.open(at.address) as client:
-        await client.send(get("/hold"))
-        held = await at.app.hold()
-        await asyncio.sleep(0.05)
-        held.send(Answer(status=200))
-        assert (await client.response()).status == 200
+def test_an_answer_has_no_deadline_here() -> None:
+    async def main() -> None:
+        async with (
+            serving(header_s=60, body_s=60, keep_s=60) as at,
+            await RawClient.open(at.address) as client,
+            await RawClient.open(at.address) as silent,
+        ):
+            await client.send(get("/hold"))
+            held = await at.app.hold()
+            the_loop().stand_still(70)
+            assert (await silent.response()).status == 408  # so the limits are over
+            held.send(Answer(status=200))
+            assert (await client.response()).status == 200
+
+    run_on_it(main)
 
 
 async def test_slowloris_takes_nothing_from_others() -> None:
